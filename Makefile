@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+# gpumem: kernel module, library, programs, tests.  "make help" tells what there is.
+
+VERSION := 0.1.0
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+# What the user gave on the command line must not reach kbuild by itself: O and CC mean something
+# else there.  $(pass) hands on what kbuild and we understand alike.
+MAKEOVERRIDES :=
+given = $(foreach v,$(1),$(if $(findstring command line,$(origin $v)),$v="$($v)"))
+pass = $(call given,V W C CF CHECK ARCH CROSS_COMPILE LLVM GPUMEM_KCOV)
+
+comma := ,
+top := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+O ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+out := $(abspath $(O))
+
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+UDEVDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/lib/udev,/etc/udev)
+INSTALL ?= install
+
+# $(call say,WHAT,FILE) names one step, unless V=1 shows the command itself.
+ifeq ($(V),1)
+Q :=
+say :=
+else
+Q := @
+say = @printf '  %-8s%s\n' '$(1)' '$(patsubst $(top)/%,%,$(2))';
+endif
+
+.PHONY: all
+all: modules lib tools
+
+# ---- kernel module
+
+running := /lib/modules/$(shell uname -r)/build
+# Without headers for the running kernel, the test machine's default kernel is the one.
+KDIR ?= $(eval KDIR := $(if $(wildcard $(running)/.),$(running),$(shell \
+	selftests/vm/kernel --kdir)))$(KDIR)
+kdir = $(eval kdir := $(or $(abspath $(KDIR)),$(error no kernel to build for: give KDIR=)))$(kdir)
+release = $(eval release := $(or $(shell cat $(kdir)/include/config/kernel.release),$(error \
+	$(kdir) is no kernel build tree)))$(release)
+# .built bears the time at which the last successful build began; the test runner looks at it.
+# kbuild writes beside the sources it is shown: they are links in a directory of this kernel's own.
+stage = $(out)/$(release)
+
+.PHONY: modules
+modules:
+	@[ -e kmod/gpumem_drv.c ] || { echo "kmod/ holds no sources" >&2; exit 1; }
+	@mkdir -p $(stage)/kmod
+	@find $(stage) -maxdepth 2 -type l ! -exec test -e {} \; -delete
+	@ln -sfn $(top)/uapi $(stage)/uapi
+	@for f in Kbuild Makefile $(wildcard kmod/*.[ch]); do \
+		[ $(stage)/$$f -ef $$f ] || ln -sf $(top)/$$f $(stage)/$$f; done
+	$(Q)flock $(stage)/.lock sh -ec 'touch $(stage)/.begun; \
+		$(MAKE) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
+		GPUMEM_VERSION=$(VERSION) modules; \
+		mv $(stage)/.begun $(stage)/.built'
+
+# ---- userspace: flags
+
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CFLAGS ?= -O2 -g
+san := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+warn := -Wall -Wextra -Werror $(if $(W),-Wshadow -Wno-error)
+cflags = -std=gnu11 $(CFLAGS) $(warn) $(san) -I$(top)/libgpumem/include -I$(top)/libgpumem \
+	-I$(top)/uapi -D_GNU_SOURCE= -DGPUMEM_VERSION=\"$(VERSION)\" $(CPPFLAGS) -MMD -MP
+ldflags = $(LDFLAGS) $(san)
+
+# Objects depend on this file; it changes when the compiler or its flags do.
+flags := $(out)/obj/flags
+.PHONY: FORCE
+FORCE:
+$(flags): FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(cflags) $(ldflags)' | cmp -s - $@ || echo '$(CC) $(cflags) $(ldflags)' >$@
+
+# ---- library: the same objects under two names
+
+lib_src := $(sort $(wildcard libgpumem/*.c))
+lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
+libs := $(out)/lib/libgpumem.so.1 $(out)/compat/libcuda.so.1
+
+.PHONY: lib
+lib: $(libs) $(libs:%.1=%) $(out)/gpumem.pc
+
+$(lib_obj): $(out)/obj/%.o: %.c $(flags)
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(out)/lib/libgpumem.so.1: libgpumem/libgpumem.map
+$(out)/compat/libcuda.so.1: libgpumem/libcuda.map
+$(libs): $(lib_obj)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) -shared -o $@ $(lib_obj) $(ldflags) \
+		-Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) \
+		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+
+$(libs:%.1=%): %: %.1
+	@ln -sfn $(@F).1 $@
+
+$(out)/gpumem.pc: Makefile FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: gpumem' \
+		'Description: CUDA memory management on Linux' 'Version: $(VERSION)' \
+		'Libs: -L$${libdir} -lgpumem' 'Cflags: -I$${includedir}/gpumem -I$${includedir}' >$@
+
+# ---- programs: tools/NAME.c, tools/NAME/*.c; tools/demo makes gpumem-demo
+
+name_demo := gpumem-demo
+LDLIBS_gpumem-demo := -lpng -lz
+prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
+one := $(wildcard tools/*.c)
+dirs := $(sort $(patsubst %/,%,$(dir $(wildcard tools/*/*.c))))
+progs := $(patsubst %.c,$(out)/bin/%,$(notdir $(one))) $(foreach d,$(dirs),$(out)/bin/$(call prog,$(d)))
+
+.PHONY: tools
+tools: $(progs)
+
+# $(call program,NAME,SOURCES)
+define program
+$(out)/bin/$(1): $(2:%.c=$(out)/obj/%.o) | $(libs) $(libs:%.1=%)
+	$$(call say,LD,$$@)mkdir -p $$(@D) && $$(CC) -o $$@ $$(filter %.o,$$^) $$(ldflags) \
+		-L$(out)/lib -lgpumem $$(LDLIBS_$(1)) -lm -pthread -Wl,-rpath,'$$$$ORIGIN/../lib'
+$(2:%.c=$(out)/obj/%.o): $(out)/obj/%.o: %.c $(flags)
+	$$(call say,CC,$$<)mkdir -p $$(@D) && $$(CC) $$(cflags) -I$$(<D) -c -o $$@ $$<
+endef
+$(foreach s,$(one),$(eval $(call program,$(basename $(notdir $(s))),$(s))))
+$(foreach d,$(dirs),$(eval $(call program,$(call prog,$(d)),$(wildcard $(d)/*.c))))
+
+-include $(wildcard $(out)/obj/*/*.d $(out)/obj/*/*/*.d)
+
+# ---- tests
+
+# NATIVE=1 inserts the module into the running kernel; otherwise a virtual machine boots one.
+VM_KERNEL ?= 6.12
+INSMOD ?= devices=2 vram=256M
+CHECK_TIMEOUT ?= 1800
+
+.PHONY: selftests
+selftests: lib
+	$(Q)$(MAKE) --no-print-directory -C selftests OUTPUT=$(out)/selftests LIB=$(out)/lib CC='$(CC)' \
+		SAN='$(SAN)' CFLAGS='$(CFLAGS)' $(pass)
+
+.PHONY: check-version
+check-version:
+	@grep -qx 'PACKAGE_VERSION="$(VERSION)"' dkms.conf || { \
+		echo "dkms.conf: not version $(VERSION)" >&2; exit 1; }
+
+check_env = NATIVE='$(NATIVE)' VM_KERNEL='$(VM_KERNEL)' INSMOD='$(INSMOD)' CC='$(CC)' \
+	TIMEOUT='$(CHECK_TIMEOUT)' BUILD='$(out)' GPUMEM_BUILD='$(out)' \
+	GPUMEM_MODULES='$(if $(SAN),$(top)/build,$(out))'
+
+.PHONY: check
+check: check-version lib tools selftests
+	@+$(check_env) selftests/vm/check
+
+.PHONY: kselftest
+kselftest: lib tools selftests
+	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
+
+.PHONY: demo
+demo:
+	@+$(check_env) tools/demo/run
+
+# checkpatch over the kernel side; make C=1 W=1 modules is the other half.
+.PHONY: checkpatch
+checkpatch:
+	@perl "$$(selftests/vm/kernel --kselftest)/checkpatch.pl" --no-tree --strict --terse --quiet \
+		--ignore FILE_PATH_CHANGES,SPLIT_STRING -f \
+		$(wildcard kmod/*.[ch] uapi/linux/*.h) selftests/vm/splats.c
+
+# ---- installation
+
+.PHONY: install
+install: lib tools
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem $(INCLUDEDIR)/gpumem \
+		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
+	$(INSTALL) -m 644 $(out)/lib/libgpumem.so.1 $(DESTDIR)$(LIBDIR)
+	ln -sfn libgpumem.so.1 $(DESTDIR)$(LIBDIR)/libgpumem.so
+	$(INSTALL) -m 644 $(out)/compat/libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem
+	ln -sfn libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem/libcuda.so
+	$(INSTALL) -m 644 $(out)/gpumem.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(INSTALL) -m 644 $(wildcard libgpumem/include/*.h) $(DESTDIR)$(INCLUDEDIR)/gpumem
+	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
+	$(INSTALL) -m 644 tools/udev/70-gpumem.rules $(DESTDIR)$(UDEVDIR)/rules.d
+	$(if $(progs),$(INSTALL) $(progs) $(DESTDIR)$(PREFIX)/bin)
+	$(if $(wildcard Documentation/man/*.[1-9]),for m in $(wildcard Documentation/man/*.[1-9]); do \
+		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done)
+	$(if $(DESTDIR),,-ldconfig)
+
+INSTALL_MOD_PATH ?= $(DESTDIR)
+.PHONY: modules_install
+modules_install: modules
+	$(Q)$(MAKE) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
+		INSTALL_MOD_PATH='$(INSTALL_MOD_PATH)' INSTALL_MOD_DIR=updates modules_install
+
+# ---- the rest
+
+.PHONY: clean
+clean:
+	rm -rf $(out)
+
+.PHONY: help
+help:
+	@printf '%s\n' \
+	'make                  module, library and programs, below build/' \
+	'make modules          build/RELEASE/gpumem.ko for the running kernel, else for the test machine' \
+	'make lib              build/lib/libgpumem.so.1 and build/compat/libcuda.so.1' \
+	'make tools            build/bin/' \
+	'make selftests        build/selftests/' \
+	'make check            build all; test the host side, then the kernel in a virtual machine' \
+	'make kselftest        the kernel tests alone; TESTS="NAME..." picks some' \
+	'make checkpatch       the style of kmod/ and uapi/' \
+	'make demo             show it at work' \
+	'make install          library, headers, programs, udev rule: DESTDIR= PREFIX= LIBDIR=' \
+	'make modules_install  gpumem.ko, as kbuild does: INSTALL_MOD_PATH= (or DESTDIR=)' \
+	'make clean            remove build/' \
+	'' \
+	'  V=1          show the commands           W=1   more warnings' \
+	'  KDIR=DIR     kernel build tree           C=1   sparse on the module' \
+	'  O=DIR        output directory (build)    CC=   compiler of library and programs' \
+	'  SAN=LIST     sanitizers: address,undefined or thread, in build/san-LIST' \
+	'  VM_KERNEL=   kernel of the virtual machine (selftests/vm/kernel --list)' \
+	'  NATIVE=1     check and kselftest insert the module into the running kernel (needs root)' \
+	'  INSMOD=      parameters of the module in check (devices=2 vram=256M)'

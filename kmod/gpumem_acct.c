@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_acct: counters, as fdinfo, sysfs and an ioctl show them.
+ *
+ * A client's counters say what it has made and still holds; objects that outlive
+ * the client (exported memory) stay in the counters of the device.  How much
+ * memory a device has given away is not a counter: it is what its tmpfs mount has
+ * in use, mappings without an object and foreign pins included.
+ *
+ * All of them are zero once the last client, mapping, export and pin is gone.
+ */
+#include <linux/device.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "gpumem_private.h"
+
+static void gpumem_fill_stats(struct gpumem_client *client,
+			      struct gpumem_stats *stats)
+{
+	struct gpumem_counters *c = &client->count;
+
+	stats->objects = atomic64_read(&c->objects);
+	stats->bos = atomic64_read(&c->bos);
+	stats->bo_bytes = atomic64_read(&c->bo_bytes);
+	stats->views = atomic64_read(&c->views);
+	stats->view_bytes = atomic64_read(&c->view_bytes);
+	stats->vm_bytes = atomic64_read(&c->vm_bytes);
+	stats->exports = atomic64_read(&c->exports);
+	stats->export_bytes = atomic64_read(&c->export_bytes);
+	stats->tokens = atomic64_read(&c->tokens);
+	stats->streams = atomic64_read(&c->streams);
+	stats->jobs = atomic64_read(&c->jobs);
+	stats->copy_bytes = atomic64_read(&c->copy_bytes);
+	stats->fill_bytes = atomic64_read(&c->fill_bytes);
+	stats->doorbells = atomic64_read(&c->doorbells);
+}
+
+/**
+ * gpumem_ioctl_stats - GPUMEM_STATS
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_stats *cmd = ucmd->cmd;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	gpumem_fill_stats(ucmd->client, cmd);
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_ioctl_info - GPUMEM_INFO
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_info *cmd = ucmd->cmd;
+	struct gpumem_device *dev = gpumem_client_device(ucmd->client,
+							 cmd->device);
+
+	if (!dev)
+		return -EACCES;
+	cmd->abi = GPUMEM_ABI_VERSION;
+	cmd->ordinal = dev->ordinal;
+	cmd->total = dev->size;
+	cmd->used = gpumem_shmem_used(dev);
+	cmd->node = dev->node;
+	cmd->engine_workers = dev->engine->workers;
+	memset(cmd->engine, 0, sizeof(cmd->engine));
+	strscpy(cmd->engine, dev->engine->ops->name, sizeof(cmd->engine));
+	memset(cmd->release, 0, sizeof(cmd->release));
+	strscpy(cmd->release, GPUMEM_VERSION, sizeof(cmd->release));
+	memcpy(cmd->uuid, dev->uuid, sizeof(cmd->uuid));
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_show_fdinfo - /proc/PID/fdinfo of a client
+ * @m: where to write
+ * @file: the client's file
+ */
+void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct gpumem_client *client = file->private_data;
+	struct gpumem_stats s = {};
+
+	gpumem_fill_stats(client, &s);
+	seq_printf(m, "gpumem-device:\t%u\n", client->devices[0]->ordinal);
+	seq_printf(m, "gpumem-objects:\t%llu\n", s.objects);
+	seq_printf(m, "gpumem-bos:\t%llu\n", s.bos);
+	seq_printf(m, "gpumem-bo-bytes:\t%llu\n", s.bo_bytes);
+	seq_printf(m, "gpumem-views:\t%llu\n", s.views);
+	seq_printf(m, "gpumem-view-bytes:\t%llu\n", s.view_bytes);
+	seq_printf(m, "gpumem-vm-bytes:\t%llu\n", s.vm_bytes);
+	seq_printf(m, "gpumem-exports:\t%llu\n", s.exports);
+	seq_printf(m, "gpumem-export-bytes:\t%llu\n", s.export_bytes);
+	seq_printf(m, "gpumem-tokens:\t%llu\n", s.tokens);
+	seq_printf(m, "gpumem-streams:\t%llu\n", s.streams);
+	seq_printf(m, "gpumem-jobs:\t%llu\n", s.jobs);
+	seq_printf(m, "gpumem-copy-bytes:\t%llu\n", s.copy_bytes);
+	seq_printf(m, "gpumem-fill-bytes:\t%llu\n", s.fill_bytes);
+	seq_printf(m, "gpumem-doorbells:\t%llu\n", s.doorbells);
+}
+
+static struct gpumem_device *to_gpumem(struct device *dev)
+{
+	return container_of(dev, struct gpumem_device, dev);
+}
+
+static ssize_t size_show(struct device *dev, struct device_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", to_gpumem(dev)->size);
+}
+static DEVICE_ATTR_RO(size);
+
+static ssize_t used_show(struct device *dev, struct device_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(to_gpumem(dev)));
+}
+static DEVICE_ATTR_RO(used);
+
+static ssize_t node_show(struct device *dev, struct device_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%d\n", to_gpumem(dev)->node);
+}
+static DEVICE_ATTR_RO(node);
+
+static ssize_t engine_show(struct device *dev, struct device_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf, "%s\n", to_gpumem(dev)->engine->ops->name);
+}
+static DEVICE_ATTR_RO(engine);
+
+static ssize_t clients_show(struct device *dev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->clients));
+}
+static DEVICE_ATTR_RO(clients);
+
+static ssize_t bos_show(struct device *dev, struct device_attribute *attr,
+			char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->bos));
+}
+static DEVICE_ATTR_RO(bos);
+
+static ssize_t exports_show(struct device *dev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->exports));
+}
+static DEVICE_ATTR_RO(exports);
+
+static ssize_t views_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->views));
+}
+static DEVICE_ATTR_RO(views);
+
+static struct attribute *gpumem_device_attrs[] = {
+	&dev_attr_size.attr,
+	&dev_attr_used.attr,
+	&dev_attr_node.attr,
+	&dev_attr_engine.attr,
+	&dev_attr_clients.attr,
+	&dev_attr_bos.attr,
+	&dev_attr_exports.attr,
+	&dev_attr_views.attr,
+	NULL,
+};
+
+static const struct attribute_group gpumem_device_group = {
+	.attrs = gpumem_device_attrs,
+};
+
+const struct attribute_group *gpumem_device_groups[] = {
+	&gpumem_device_group,
+	NULL,
+};

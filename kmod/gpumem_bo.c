@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_bo: buffer objects.
+ *
+ * A *root* owns a memory file (gpumem_shmem.c).  A *view* is a window of a root
+ * that was exported, in whole pages, by DMA-buf or token; it reaches nothing
+ * outside its window.  A window of a window is a window of the root.
+ *
+ * Roots know who else reaches their pages: every view and every DMA-buf is an
+ * *export* in the root's interval tree.  That is how an owner that sub-allocates
+ * learns (GPUMEM_BO_RETIRE) whether a range it freed may be handed out again:
+ * not while any export overlaps a page of it.
+ *
+ * The memory of a root lives until the last of: its id, its mappings in address
+ * spaces, its exports, its VMAs and foreign pins of its pages.  All but the last
+ * two hold references on the buffer object; those two hold the file.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "gpumem_private.h"
+
+static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
+				       struct gpumem_device *dev, u64 base,
+				       u64 length)
+{
+	struct gpumem_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
+
+	if (!bo)
+		return NULL;
+	gpumem_object_init(&bo->obj, client, GPUMEM_OBJ_BO);
+	bo->dev = dev;
+	bo->base = base;
+	bo->length = length;
+	mutex_init(&bo->lock);
+	bo->exports = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&bo->tokens);
+	return bo;
+}
+
+/**
+ * gpumem_bo_root - who owns the memory
+ * @bo: buffer object
+ *
+ * Return: @bo or the root that it is a view of, without a reference.
+ */
+struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo)
+{
+	return bo->root ?: bo;
+}
+
+/**
+ * gpumem_export_alloc - prepare an export
+ * @base: first byte in the root's file
+ * @length: bytes, not 0
+ *
+ * Return: the export, to be given to gpumem_export_add() or kfree(), or NULL.
+ */
+struct gpumem_export *gpumem_export_alloc(u64 base, u64 length)
+{
+	struct gpumem_export *export = kzalloc(sizeof(*export),
+					       GFP_KERNEL_ACCOUNT);
+
+	if (export) {
+		export->it.start = base >> PAGE_SHIFT;
+		export->it.last = (base + length - 1) >> PAGE_SHIFT;
+	}
+	return export;
+}
+
+/**
+ * gpumem_export_add - somebody reaches these pages from now on
+ * @root: whose pages
+ * @export: which; owned by @root until gpumem_export_del()
+ */
+void gpumem_export_add(struct gpumem_bo *root, struct gpumem_export *export)
+{
+	guard(mutex)(&root->lock);
+	interval_tree_insert(&export->it, &root->exports);
+}
+
+/**
+ * gpumem_export_del - nobody reaches these pages this way any more
+ * @root: whose pages
+ * @export: which; freed
+ */
+void gpumem_export_del(struct gpumem_bo *root, struct gpumem_export *export)
+{
+	scoped_guard(mutex, &root->lock)
+		interval_tree_remove(&export->it, &root->exports);
+	kfree(export);
+}
+
+/**
+ * gpumem_export_count - how many exports reach a page of a range
+ * @bo: buffer object
+ * @offset: in it
+ * @length: bytes, not 0
+ *
+ * Return: the number.
+ */
+u32 gpumem_export_count(struct gpumem_bo *bo, u64 offset, u64 length)
+{
+	struct gpumem_bo *root = gpumem_bo_root(bo);
+	unsigned long start = (bo->base + offset) >> PAGE_SHIFT;
+	unsigned long last = (bo->base + offset + length - 1) >> PAGE_SHIFT;
+	struct interval_tree_node *it;
+	u32 n = 0;
+
+	guard(mutex)(&root->lock);
+	for (it = interval_tree_iter_first(&root->exports, start, last); it;
+	     it = interval_tree_iter_next(it, start, last))
+		n++;
+	return n;
+}
+
+/**
+ * gpumem_bo_view - make a window of a root
+ * @client: whose object it becomes
+ * @root: root; gets a reference
+ * @base: first byte in the root's file, page aligned
+ * @length: bytes, page aligned
+ *
+ * The window counts as an export only once the caller has added @window of the
+ * result with gpumem_export_add(); until then it must not be used, and is freed
+ * with gpumem_object_put() like any other.
+ *
+ * Return: the view, or NULL without memory.
+ */
+struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
+				 struct gpumem_bo *root, u64 base, u64 length)
+{
+	struct gpumem_bo *bo = gpumem_bo_new(client, root->dev, base, length);
+
+	if (!bo)
+		return NULL;
+	kref_get(&root->obj.ref);
+	bo->root = root;
+	bo->file = root->file;
+	atomic64_inc(&client->count.views);
+	atomic64_add(length, &client->count.view_bytes);
+	atomic_inc(&bo->dev->views);
+	return bo;
+}
+
+/**
+ * gpumem_bo_handle_gone - the id of a buffer object was destroyed
+ * @obj: head of the buffer object
+ */
+void gpumem_bo_handle_gone(struct gpumem_object *obj)
+{
+	struct gpumem_bo *bo = container_of(obj, struct gpumem_bo, obj);
+
+	gpumem_token_revoke_bo(bo, 0, bo->length);
+}
+
+/**
+ * gpumem_bo_release - free a buffer object
+ * @obj: head of the buffer object, without references
+ */
+void gpumem_bo_release(struct gpumem_object *obj)
+{
+	struct gpumem_bo *bo = container_of(obj, struct gpumem_bo, obj);
+	struct gpumem_counters *count = &obj->client->count;
+
+	if (bo->root) {
+		if (bo->window)
+			gpumem_export_del(bo->root, bo->window);
+		atomic64_dec(&count->views);
+		atomic64_sub(bo->length, &count->view_bytes);
+		atomic_dec(&bo->dev->views);
+		gpumem_object_put(&bo->root->obj);
+	} else if (bo->file) {
+		atomic64_dec(&count->bos);
+		atomic64_sub(bo->length, &count->bo_bytes);
+		atomic_dec(&bo->dev->bos);
+		gpumem_shmem_destroy(bo->file, bo->length);
+	}
+	mutex_destroy(&bo->lock);
+	kfree(bo);
+}
+
+/**
+ * gpumem_bo_mmap - map a buffer object for its client's process
+ * @bo: buffer object
+ * @vma: shared mapping, vm_pgoff counted in @bo
+ *
+ * Context: mmap_lock held for writing.
+ * Return: 0, or -EINVAL if the range leaves @bo.
+ */
+int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
+{
+	unsigned long pages = bo->length >> PAGE_SHIFT;
+
+	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
+		return -EINVAL;
+	vma->vm_pgoff += bo->base >> PAGE_SHIFT;
+	/*
+	 * A window must not become larger: mremap() would show what lies behind
+	 * it.  Roots end where their file ends.
+	 */
+	if (bo->root) {
+		int ret = gpumem_shmem_mmap(bo->file, vma);
+
+		if (!ret)
+			vm_flags_set(vma, VM_DONTEXPAND);
+		return ret;
+	}
+	return gpumem_shmem_mmap(bo->file, vma);
+}
+
+/**
+ * gpumem_ioctl_bo_alloc - GPUMEM_BO_ALLOC
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_alloc *cmd = ucmd->cmd;
+	struct gpumem_client *client = ucmd->client;
+	struct gpumem_device *dev;
+	char name[sizeof(cmd->name) + 8];
+	struct gpumem_bo *bo;
+	struct file *file;
+	int ret;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
+	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
+		return -EINVAL;
+	dev = gpumem_client_device(client, cmd->device);
+	if (!dev)
+		return -EACCES;
+	if (cmd->length > dev->size)
+		return -ENOSPC;
+	bo = gpumem_bo_new(client, dev, 0, cmd->length);
+	if (!bo)
+		return -ENOMEM;
+	snprintf(name, sizeof(name), "gpumem%s%s", cmd->name[0] ? ":" : "",
+		 cmd->name);
+	file = gpumem_shmem_create(dev, name, cmd->length, &bo->huge);
+	if (IS_ERR(file)) {
+		ret = PTR_ERR(file);
+		goto err_put;
+	}
+	bo->file = file;
+	atomic64_inc(&client->count.bos);
+	atomic64_add(bo->length, &client->count.bo_bytes);
+	atomic_inc(&dev->bos);
+	ret = gpumem_object_reserve(ucmd, &bo->obj);
+	if (ret)
+		goto err_put;
+	cmd->id = bo->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+
+err_put:
+	gpumem_object_put(&bo->obj);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_bo_info - GPUMEM_BO_INFO
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_info *cmd = ucmd->cmd;
+	struct gpumem_bo *bo;
+
+	if (cmd->reserved)
+		return -EOPNOTSUPP;
+	bo = gpumem_bo_get(ucmd->client, cmd->id);
+	if (!bo)
+		return -ENOENT;
+	cmd->kind = bo->root ? GPUMEM_BO_VIEW : GPUMEM_BO_DEVICE;
+	cmd->device = gpumem_client_device_index(ucmd->client, bo->dev);
+	cmd->length = bo->length;
+	cmd->huge = bo->huge;
+	cmd->exports = gpumem_export_count(bo, 0, bo->length);
+	gpumem_object_put(&bo->obj);
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_ioctl_bo_retire - GPUMEM_BO_RETIRE
+ * @ucmd: ioctl under way
+ *
+ * Tokens go first and exports are counted then, so that an open that is under
+ * way either fails or is counted.
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_retire *cmd = ucmd->cmd;
+	struct gpumem_bo *bo;
+	int ret;
+
+	if (cmd->flags & ~GPUMEM_BO_RETIRE_QUERY)
+		return -EOPNOTSUPP;
+	if (!cmd->length)
+		return -EINVAL;
+	bo = gpumem_bo_get(ucmd->client, cmd->id);
+	if (!bo)
+		return -ENOENT;
+	if (bo->root) {
+		ret = -EINVAL;
+	} else if (cmd->offset > bo->length ||
+		   cmd->length > bo->length - cmd->offset) {
+		ret = -EOVERFLOW;
+	} else {
+		if (!(cmd->flags & GPUMEM_BO_RETIRE_QUERY))
+			gpumem_token_revoke_bo(bo, cmd->offset, cmd->length);
+		cmd->live = gpumem_export_count(bo, cmd->offset, cmd->length);
+		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	}
+	gpumem_object_put(&bo->obj);
+	return ret;
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_client: one open file, and the life of objects.
+ *
+ * Objects are made in three steps.  The handler allocates and initializes the
+ * object (gpumem_object_init), reserves an id for it (gpumem_object_reserve)
+ * and, if all goes well, the dispatcher stores it under that id
+ * (gpumem_object_finalize).  Until then nobody can look it up, so a failure on
+ * the way (gpumem_object_abort) has no one to race with.
+ *
+ * An object lives as long as it has references: its id holds one, and so does
+ * whatever uses it.  Destroying an id tells the type (handle_gone) and drops
+ * the id's reference; it cannot fail and waits for nobody.
+ *
+ * Shutdown happens once, either when the last descriptor is closed or when the
+ * owner's address space goes away, whichever is first.  It stops the workers of
+ * the client's streams, loses its timelines, revokes its tokens and destroys
+ * all ids.  Objects that others still use (exported memory) outlive it.  In
+ * both cases no ioctl of the client is under way: ioctls need the owner's
+ * address space, and a descriptor.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "gpumem_private.h"
+
+static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
+	[GPUMEM_OBJ_BO] = {
+		.handle_gone = gpumem_bo_handle_gone,
+		.release = gpumem_bo_release,
+	},
+	[GPUMEM_OBJ_TOKEN] = {
+		.handle_gone = gpumem_token_handle_gone,
+		.release = gpumem_token_release,
+	},
+	[GPUMEM_OBJ_VM] = {
+		.release = gpumem_vm_release,
+	},
+	[GPUMEM_OBJ_STREAM] = {
+		.handle_gone = gpumem_stream_handle_gone,
+		.release = gpumem_stream_release,
+	},
+	[GPUMEM_OBJ_TIMELINE] = {
+		.handle_gone = gpumem_timeline_handle_gone,
+		.release = gpumem_timeline_release,
+	},
+};
+
+/**
+ * gpumem_object_init - initialize the head of a new object
+ * @obj: head, in zeroed memory
+ * @client: whose counters the object is in; gets a reference
+ * @type: type of the object
+ *
+ * The caller owns the one reference.
+ */
+void gpumem_object_init(struct gpumem_object *obj, struct gpumem_client *client,
+			enum gpumem_objtype type)
+{
+	kref_init(&obj->ref);
+	kref_get(&client->ref);
+	obj->client = client;
+	obj->type = type;
+}
+
+/**
+ * gpumem_object_reserve - get an id for an object that is not visible yet
+ * @ucmd: ioctl under way; the dispatcher finalizes or aborts the object
+ * @obj: object; @ucmd takes the caller's reference, on success alone
+ *
+ * Return: 0, -ENOMEM or -EMFILE.
+ */
+int gpumem_object_reserve(struct gpumem_ucmd *ucmd, struct gpumem_object *obj)
+{
+	struct gpumem_client *client = ucmd->client;
+	unsigned int i = ucmd->new[0] ? 1 : 0;
+	int ret;
+
+	if (WARN_ON_ONCE(ucmd->new[i]))
+		return -EINVAL;
+	ret = xa_alloc(&client->objects, &obj->id, XA_ZERO_ENTRY,
+		       XA_LIMIT(1, GPUMEM_MAX_OBJECTS - 1), GFP_KERNEL_ACCOUNT);
+	if (ret)
+		return ret == -EBUSY ? -EMFILE : ret;
+	atomic64_inc(&client->count.objects);
+	ucmd->new[i] = obj;
+	return 0;
+}
+
+/**
+ * gpumem_object_finalize - make a reserved object visible
+ * @obj: object; its id owns the caller's reference from now on
+ */
+void gpumem_object_finalize(struct gpumem_object *obj)
+{
+	void *old = xa_store(&obj->client->objects, obj->id, obj, GFP_KERNEL);
+
+	/* The slot was allocated with the id. */
+	WARN_ON(xa_is_err(old));
+}
+
+/**
+ * gpumem_object_abort - give a reserved object up
+ * @obj: object; the caller's reference is dropped
+ */
+void gpumem_object_abort(struct gpumem_object *obj)
+{
+	xa_erase(&obj->client->objects, obj->id);
+	atomic64_dec(&obj->client->count.objects);
+	gpumem_object_handle_gone(obj);
+}
+
+/**
+ * gpumem_object_get_any - look an id up
+ * @client: whose id it is
+ * @id: id
+ *
+ * Return: the object with a reference, or NULL.
+ */
+struct gpumem_object *gpumem_object_get_any(struct gpumem_client *client,
+					    u32 id)
+{
+	struct gpumem_object *obj;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	if (obj)
+		kref_get(&obj->ref);
+	xa_unlock(&client->objects);
+	return obj;
+}
+
+/**
+ * gpumem_object_get - look up an id of one type
+ * @client: whose id it is
+ * @id: id
+ * @type: type
+ *
+ * Return: the object with a reference, or NULL.
+ */
+struct gpumem_object *gpumem_object_get(struct gpumem_client *client, u32 id,
+					enum gpumem_objtype type)
+{
+	struct gpumem_object *obj;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, id);
+	if (obj && obj->type == type)
+		kref_get(&obj->ref);
+	else
+		obj = NULL;
+	xa_unlock(&client->objects);
+	return obj;
+}
+
+static void gpumem_object_release(struct kref *ref)
+{
+	struct gpumem_object *obj = container_of(ref, struct gpumem_object,
+						 ref);
+	struct gpumem_client *client = obj->client;
+
+	gpumem_object_ops[obj->type].release(obj);
+	gpumem_client_put(client);
+}
+
+/**
+ * gpumem_object_put - drop a reference
+ * @obj: object
+ *
+ * Context: may sleep.
+ */
+void gpumem_object_put(struct gpumem_object *obj)
+{
+	kref_put(&obj->ref, gpumem_object_release);
+}
+
+/**
+ * gpumem_object_handle_gone - end what the id meant
+ * @obj: object whose id is no longer in the table; the id's reference is dropped
+ *
+ * Context: may sleep.
+ */
+void gpumem_object_handle_gone(struct gpumem_object *obj)
+{
+	if (gpumem_object_ops[obj->type].handle_gone)
+		gpumem_object_ops[obj->type].handle_gone(obj);
+	gpumem_object_put(obj);
+}
+
+/**
+ * gpumem_ioctl_destroy - GPUMEM_DESTROY
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or -ENOENT.
+ */
+int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_destroy *cmd = ucmd->cmd;
+	struct gpumem_client *client = ucmd->client;
+	struct gpumem_object *obj;
+
+	xa_lock(&client->objects);
+	obj = xa_load(&client->objects, cmd->id);
+	/* A reserved id reads as NULL and must stay. */
+	if (obj)
+		__xa_erase(&client->objects, cmd->id);
+	xa_unlock(&client->objects);
+	if (!obj)
+		return -ENOENT;
+	atomic64_dec(&client->count.objects);
+	gpumem_object_handle_gone(obj);
+	return 0;
+}
+
+/**
+ * gpumem_client_device - an attached device
+ * @client: client
+ * @index: of the device
+ *
+ * Return: the device or NULL.
+ */
+struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
+					   u32 index)
+{
+	/* Pairs with the release in gpumem_ioctl_device_attach(). */
+	if (index >= smp_load_acquire(&client->ndevices))
+		return NULL;
+	return client->devices[index];
+}
+
+/**
+ * gpumem_client_device_index - index under which a device is attached
+ * @client: client
+ * @dev: device
+ *
+ * Return: the index, or -EACCES.
+ */
+int gpumem_client_device_index(struct gpumem_client *client,
+			       struct gpumem_device *dev)
+{
+	/* Pairs with the release in gpumem_ioctl_device_attach(). */
+	unsigned int i, n = smp_load_acquire(&client->ndevices);
+
+	for (i = 0; i < n; i++)
+		if (client->devices[i] == dev)
+			return i;
+	return -EACCES;
+}
+
+/**
+ * gpumem_ioctl_device_attach - GPUMEM_DEVICE_ATTACH
+ * @ucmd: ioctl under way
+ *
+ * Whoever could open the other node may use the other device: the node's
+ * permissions decide.
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_device_attach *cmd = ucmd->cmd;
+	struct gpumem_client *client = ucmd->client;
+	struct gpumem_client *other;
+	struct file *file;
+	int ret = 0;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	file = fget(cmd->fd);
+	if (!file)
+		return -EBADF;
+	if (file->f_op != &gpumem_fops) {
+		fput(file);
+		return -EINVAL;
+	}
+	other = file->private_data;
+	mutex_lock(&client->lock);
+	ret = gpumem_client_device_index(client, other->devices[0]);
+	if (ret < 0 && client->ndevices == GPUMEM_MAX_DEVICES) {
+		ret = -EMFILE;
+	} else if (ret < 0) {
+		ret = client->ndevices;
+		client->devices[ret] = other->devices[0];
+		/* Readers take no lock. */
+		smp_store_release(&client->ndevices, ret + 1);
+	}
+	mutex_unlock(&client->lock);
+	fput(file);
+	if (ret < 0)
+		return ret;
+	cmd->device = ret;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_client_shutdown - stop and drop all that a client has
+ * @client: client
+ *
+ * Context: may sleep; waits for at most the slice under way of each stream.
+ * Called twice or at the same time from two places it does its work once and the
+ * second caller may return before the first is done.
+ */
+void gpumem_client_shutdown(struct gpumem_client *client)
+{
+	struct gpumem_object *obj;
+	unsigned long id;
+
+	if (test_and_set_bit(0, &client->dead))
+		return;
+	gpumem_stream_cancel_all(client);
+	xa_for_each(&client->objects, id, obj) {
+		xa_erase(&client->objects, id);
+		atomic64_dec(&client->count.objects);
+		gpumem_object_handle_gone(obj);
+		cond_resched();
+	}
+	atomic_dec(&client->devices[0]->clients);
+}
+
+static void gpumem_client_mm_release(struct mmu_notifier *notifier,
+				     struct mm_struct *mm)
+{
+	gpumem_client_shutdown(container_of(notifier, struct gpumem_client,
+					    notifier));
+}
+
+/* The owner's memory may change as it likes; only its end matters. */
+static const struct mmu_notifier_ops gpumem_client_mn_ops = {
+	.release = gpumem_client_mm_release,
+};
+
+/**
+ * gpumem_client_create - start a client of the current address space
+ * @dev: device that was opened
+ *
+ * Return: the client, or an ERR_PTR.
+ */
+struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
+{
+	struct gpumem_client *client;
+	int ret;
+
+	if (!current->mm)
+		return ERR_PTR(-EPERM);
+	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
+	if (!client)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&client->ref);
+	mutex_init(&client->lock);
+	spin_lock_init(&client->stream_lock);
+	INIT_LIST_HEAD(&client->streams);
+	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	client->devices[0] = dev;
+	client->ndevices = 1;
+	client->mm = current->mm;
+	client->notifier.ops = &gpumem_client_mn_ops;
+	ret = mmu_notifier_register(&client->notifier, client->mm);
+	if (ret) {
+		kfree(client);
+		return ERR_PTR(ret);
+	}
+	mmgrab(client->mm);
+	atomic_inc(&dev->clients);
+	return client;
+}
+
+/**
+ * gpumem_client_close - the last descriptor is gone
+ * @client: client; the file's reference is dropped
+ */
+void gpumem_client_close(struct gpumem_client *client)
+{
+	/* Waits for a shutdown that the end of the mm started. */
+	mmu_notifier_unregister(&client->notifier, client->mm);
+	gpumem_client_shutdown(client);
+	mmdrop(client->mm);
+	client->mm = NULL;
+	gpumem_client_put(client);
+}
+
+static void gpumem_client_free(struct kref *ref)
+{
+	struct gpumem_client *client = container_of(ref, struct gpumem_client,
+						    ref);
+
+	xa_destroy(&client->objects);
+	mutex_destroy(&client->lock);
+	kfree(client);
+}
+
+/**
+ * gpumem_client_put - drop a reference
+ * @client: client
+ */
+void gpumem_client_put(struct gpumem_client *client)
+{
+	kref_put(&client->ref, gpumem_client_free);
+}

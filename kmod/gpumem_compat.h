@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Differences between the kernels that gpumem supports, 6.12 and newer.  No
+ * other file asks for the kernel's version.
+ */
+#ifndef GPUMEM_COMPAT_H
+#define GPUMEM_COMPAT_H
+
+#include <linux/dma-buf.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/shmem_fs.h>
+#include <linux/version.h>
+
+/* 6.13 made the argument a string. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
+#else
+#define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
+#endif
+
+/**
+ * gpumem_compat_shmem_file - make an unlinked tmpfs file without reservation
+ * @mnt: mount to make it on
+ * @name: shown in /proc/PID/maps
+ * @size: bytes
+ *
+ * Return: the file, or an ERR_PTR.
+ */
+static inline struct file *gpumem_compat_shmem_file(struct vfsmount *mnt,
+						    const char *name,
+						    loff_t size)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	return shmem_file_setup_with_mnt(mnt, name, size,
+					 mk_vma_flags(VMA_NORESERVE_BIT));
+#else
+	return shmem_file_setup_with_mnt(mnt, name, size, VM_NORESERVE);
+#endif
+}
+
+/**
+ * gpumem_compat_mmap_file - let another file set up a VMA
+ * @file: file whose mapping the VMA becomes
+ * @vma: the VMA
+ *
+ * Context: mmap_lock held for writing, in an mmap handler.
+ * Return: 0 or an errno.
+ */
+static inline int gpumem_compat_mmap_file(struct file *file,
+					  struct vm_area_struct *vma)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+	return vfs_mmap(file, vma);
+#else
+	return call_mmap(file, vma);
+#endif
+}
+
+#endif /* GPUMEM_COMPAT_H */

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_dmabuf: sharing memory with other drivers.
+ *
+ * A DMA-buf is a page aligned range of a root (gpumem_bo.c).  It holds a
+ * reference on the root and is an export of the range for as long as it lives,
+ * whatever becomes of the client that made it.
+ *
+ * The memory never moves, so pinning is a formality and mappings stay valid; the
+ * scatter list has one segment for each run of physically contiguous folios, cut
+ * to what the importing device takes and to less than 4 GiB.
+ *
+ * Importing a DMA-buf of our own gives a view of the root behind it: no scatter
+ * list, no copy, and the export counts of the owner see it.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+#include <linux/iosys-map.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "gpumem_compat.h"
+#include "gpumem_private.h"
+
+/* sg_dma_len() is 32 bits wide. */
+#define GPUMEM_SEG_MAX	round_down(U32_MAX, SZ_2M)
+
+/**
+ * struct gpumem_dmabuf - what a DMA-buf of ours is
+ */
+struct gpumem_dmabuf {
+	/** @root: referenced; constant */
+	struct gpumem_bo *root;
+	/** @export: in @root */
+	struct gpumem_export *export;
+	/** @client: that made it, for its counters; referenced; constant */
+	struct gpumem_client *client;
+	/** @base: first byte in the root's file; constant */
+	u64 base;
+	/** @length: bytes; constant */
+	u64 length;
+	/** @lock: protects @attachments */
+	struct mutex lock;
+	/** @attachments: struct gpumem_attachment that are mapped */
+	struct list_head attachments;
+};
+
+/**
+ * struct gpumem_attachment - a scatter list that is mapped for a device
+ */
+struct gpumem_attachment {
+	/** @link: in gpumem_dmabuf.attachments; its lock */
+	struct list_head link;
+	/** @dev: mapped for; constant */
+	struct device *dev;
+	/** @sgt: first member that others see; constant */
+	struct sg_table sgt;
+};
+
+static int gpumem_dmabuf_pin(struct dma_buf_attachment *attach)
+{
+	return 0;
+}
+
+static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
+{
+}
+
+/*
+ * Call @fn for each physically contiguous run, at most @max bytes long.
+ * Return the number of runs, or a negative errno.
+ */
+static int gpumem_dmabuf_runs(struct gpumem_dmabuf *buf, size_t max,
+			      struct scatterlist *sg)
+{
+	struct page *run_page = NULL;
+	u64 done = 0, run = 0;
+	struct folio *folio;
+	int n = 0;
+
+	while (done < buf->length) {
+		size_t part = buf->length - done;
+		void *addr = gpumem_shmem_map(buf->root->file, buf->base + done,
+					      &part, &folio);
+		struct page *page;
+
+		if (IS_ERR(addr))
+			return PTR_ERR(addr);
+		/* The root's reference keeps the folio. */
+		folio_put(folio);
+		page = virt_to_page(addr);
+		done += part;
+		while (part) {
+			size_t take;
+
+			if (!run || run == max ||
+			    page_to_pfn(page) !=
+			    page_to_pfn(run_page) + (run >> PAGE_SHIFT)) {
+				if (sg && run) {
+					sg_set_page(sg, run_page, run, 0);
+					sg = sg_next(sg);
+				}
+				run_page = page;
+				run = 0;
+				n++;
+			}
+			take = min_t(u64, part, max - run);
+			run += take;
+			part -= take;
+			page = pfn_to_page(page_to_pfn(page) +
+					   (take >> PAGE_SHIFT));
+		}
+	}
+	if (sg && run)
+		sg_set_page(sg, run_page, run, 0);
+	return n;
+}
+
+static struct sg_table *gpumem_dmabuf_map(struct dma_buf_attachment *attach,
+					  enum dma_data_direction dir)
+{
+	struct gpumem_dmabuf *buf = attach->dmabuf->priv;
+	struct gpumem_attachment *at;
+	size_t max;
+	int ret;
+
+	max = min_t(u64, dma_get_max_seg_size(attach->dev), GPUMEM_SEG_MAX);
+	max = max_t(size_t, round_down(max, PAGE_SIZE), PAGE_SIZE);
+	at = kzalloc(sizeof(*at), GFP_KERNEL);
+	if (!at)
+		return ERR_PTR(-ENOMEM);
+	ret = gpumem_dmabuf_runs(buf, max, NULL);
+	if (ret < 0)
+		goto err_free;
+	ret = sg_alloc_table(&at->sgt, ret, GFP_KERNEL);
+	if (ret)
+		goto err_free;
+	ret = gpumem_dmabuf_runs(buf, max, at->sgt.sgl);
+	if (ret < 0)
+		goto err_table;
+	ret = dma_map_sgtable(attach->dev, &at->sgt, dir, 0);
+	if (ret)
+		goto err_table;
+	at->dev = attach->dev;
+	scoped_guard(mutex, &buf->lock)
+		list_add(&at->link, &buf->attachments);
+	return &at->sgt;
+
+err_table:
+	sg_free_table(&at->sgt);
+err_free:
+	kfree(at);
+	return ERR_PTR(ret);
+}
+
+static void gpumem_dmabuf_unmap(struct dma_buf_attachment *attach,
+				struct sg_table *sgt,
+				enum dma_data_direction dir)
+{
+	struct gpumem_attachment *at = container_of(sgt,
+						    struct gpumem_attachment,
+						    sgt);
+	struct gpumem_dmabuf *buf = attach->dmabuf->priv;
+
+	scoped_guard(mutex, &buf->lock)
+		list_del(&at->link);
+	dma_unmap_sgtable(attach->dev, sgt, dir, 0);
+	sg_free_table(sgt);
+	kfree(at);
+}
+
+static int gpumem_dmabuf_begin_cpu(struct dma_buf *dmabuf,
+				   enum dma_data_direction dir)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+	struct gpumem_attachment *at;
+
+	guard(mutex)(&buf->lock);
+	list_for_each_entry(at, &buf->attachments, link)
+		dma_sync_sgtable_for_cpu(at->dev, &at->sgt, dir);
+	return 0;
+}
+
+static int gpumem_dmabuf_end_cpu(struct dma_buf *dmabuf,
+				 enum dma_data_direction dir)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+	struct gpumem_attachment *at;
+
+	guard(mutex)(&buf->lock);
+	list_for_each_entry(at, &buf->attachments, link)
+		dma_sync_sgtable_for_device(at->dev, &at->sgt, dir);
+	return 0;
+}
+
+static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
+			      struct vm_area_struct *vma)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+	int ret;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (vma->vm_pgoff > buf->length >> PAGE_SHIFT ||
+	    vma_pages(vma) > (buf->length >> PAGE_SHIFT) - vma->vm_pgoff)
+		return -EINVAL;
+	vma->vm_pgoff += buf->base >> PAGE_SHIFT;
+	ret = gpumem_shmem_mmap(buf->root->file, vma);
+	if (!ret)
+		vm_flags_set(vma, VM_DONTEXPAND);
+	return ret;
+}
+
+static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+	unsigned long i, n = buf->length >> PAGE_SHIFT;
+	struct page **pages;
+	struct folio *folio;
+	int ret = 0;
+	void *addr;
+
+	if (n > INT_MAX)
+		return -ENOMEM;
+	pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < n;) {
+		size_t part = buf->length - (i << PAGE_SHIFT);
+
+		addr = gpumem_shmem_map(buf->root->file,
+					buf->base + (i << PAGE_SHIFT), &part,
+					&folio);
+		if (IS_ERR(addr)) {
+			ret = PTR_ERR(addr);
+			goto out;
+		}
+		folio_put(folio);
+		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE)
+			pages[i++] = virt_to_page(addr);
+	}
+	addr = vmap(pages, n, VM_MAP, PAGE_KERNEL);
+	if (addr)
+		iosys_map_set_vaddr(map, addr);
+	else
+		ret = -ENOMEM;
+out:
+	kvfree(pages);
+	return ret;
+}
+
+static void gpumem_dmabuf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
+{
+	vunmap(map->vaddr);
+	iosys_map_clear(map);
+}
+
+static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
+{
+	struct gpumem_counters *count = &buf->client->count;
+
+	gpumem_export_del(buf->root, buf->export);
+	atomic64_dec(&count->exports);
+	atomic64_sub(buf->length, &count->export_bytes);
+	atomic_dec(&buf->root->dev->exports);
+	gpumem_object_put(&buf->root->obj);
+	gpumem_client_put(buf->client);
+	mutex_destroy(&buf->lock);
+	kfree(buf);
+}
+
+static void gpumem_dmabuf_release(struct dma_buf *dmabuf)
+{
+	gpumem_dmabuf_free(dmabuf->priv);
+}
+
+static const struct dma_buf_ops gpumem_dmabuf_ops = {
+	.pin = gpumem_dmabuf_pin,
+	.unpin = gpumem_dmabuf_unpin,
+	.map_dma_buf = gpumem_dmabuf_map,
+	.unmap_dma_buf = gpumem_dmabuf_unmap,
+	.begin_cpu_access = gpumem_dmabuf_begin_cpu,
+	.end_cpu_access = gpumem_dmabuf_end_cpu,
+	.mmap = gpumem_dmabuf_mmap,
+	.vmap = gpumem_dmabuf_vmap,
+	.vunmap = gpumem_dmabuf_vunmap,
+	.release = gpumem_dmabuf_release,
+};
+
+/* @base and @length are in @root's file.  The result owns all it needs. */
+static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
+					       struct gpumem_bo *root, u64 base,
+					       u64 length)
+{
+	struct gpumem_dmabuf *buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
+
+	if (!buf)
+		return NULL;
+	buf->export = gpumem_export_alloc(base, length);
+	if (!buf->export) {
+		kfree(buf);
+		return NULL;
+	}
+	kref_get(&root->obj.ref);
+	kref_get(&client->ref);
+	buf->root = root;
+	buf->client = client;
+	buf->base = base;
+	buf->length = length;
+	mutex_init(&buf->lock);
+	INIT_LIST_HEAD(&buf->attachments);
+	gpumem_export_add(root, buf->export);
+	atomic64_inc(&client->count.exports);
+	atomic64_add(length, &client->count.export_bytes);
+	atomic_inc(&root->dev->exports);
+	return buf;
+}
+
+static struct dma_buf *gpumem_dmabuf_create(struct gpumem_client *client,
+					    struct gpumem_bo *bo, u64 offset,
+					    u64 length, bool readonly)
+{
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
+	struct gpumem_dmabuf *buf;
+	struct dma_buf *dmabuf;
+
+	buf = gpumem_dmabuf_new(client, gpumem_bo_root(bo), bo->base + offset,
+				length);
+	if (!buf)
+		return ERR_PTR(-ENOMEM);
+	info.ops = &gpumem_dmabuf_ops;
+	info.size = length;
+	info.flags = readonly ? O_RDONLY : O_RDWR;
+	info.priv = buf;
+	dmabuf = dma_buf_export(&info);
+	if (IS_ERR(dmabuf))
+		gpumem_dmabuf_free(buf);
+	return dmabuf;
+}
+
+/**
+ * gpumem_ioctl_bo_export - GPUMEM_BO_EXPORT
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_export *cmd = ucmd->cmd;
+	struct dma_buf *dmabuf;
+	struct gpumem_bo *bo;
+	int ret;
+
+	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY))
+		return -EOPNOTSUPP;
+	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
+	    !PAGE_ALIGNED(cmd->offset))
+		return -EINVAL;
+	bo = gpumem_bo_get(ucmd->client, cmd->id);
+	if (!bo)
+		return -ENOENT;
+	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset) {
+		ret = -EOVERFLOW;
+		goto out_put;
+	}
+	dmabuf = gpumem_dmabuf_create(ucmd->client, bo, cmd->offset, cmd->length,
+				      cmd->flags & GPUMEM_BO_EXPORT_RDONLY);
+	if (IS_ERR(dmabuf)) {
+		ret = PTR_ERR(dmabuf);
+		goto out_put;
+	}
+	ret = get_unused_fd_flags(cmd->flags & GPUMEM_BO_EXPORT_CLOEXEC ?
+				  O_CLOEXEC : 0);
+	if (ret < 0) {
+		dma_buf_put(dmabuf);
+		goto out_put;
+	}
+	cmd->fd = ret;
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	if (ret) {
+		put_unused_fd(cmd->fd);
+		dma_buf_put(dmabuf);
+		goto out_put;
+	}
+	fd_install(cmd->fd, dmabuf->file);
+out_put:
+	gpumem_object_put(&bo->obj);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_bo_import - GPUMEM_BO_IMPORT
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_import *cmd = ucmd->cmd;
+	struct gpumem_export *window;
+	struct gpumem_dmabuf *buf;
+	struct dma_buf *dmabuf;
+	struct gpumem_bo *view;
+	int ret;
+
+	if (cmd->flags || cmd->reserved)
+		return -EOPNOTSUPP;
+	dmabuf = dma_buf_get(cmd->fd);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	if (dmabuf->ops != &gpumem_dmabuf_ops) {
+		ret = -EOPNOTSUPP;
+		goto out_put;
+	}
+	/* A view can be written. */
+	if (!(dmabuf->file->f_mode & FMODE_WRITE)) {
+		ret = -EACCES;
+		goto out_put;
+	}
+	buf = dmabuf->priv;
+	ret = gpumem_client_device_index(ucmd->client, buf->root->dev);
+	if (ret < 0)
+		goto out_put;
+	cmd->device = ret;
+	view = gpumem_bo_view(ucmd->client, buf->root, buf->base, buf->length);
+	if (!view) {
+		ret = -ENOMEM;
+		goto out_put;
+	}
+	window = gpumem_export_alloc(buf->base, buf->length);
+	if (!window) {
+		ret = -ENOMEM;
+		goto out_view;
+	}
+	gpumem_export_add(buf->root, window);
+	view->window = window;
+	ret = gpumem_object_reserve(ucmd, &view->obj);
+	if (ret)
+		goto out_view;
+	cmd->id = view->obj.id;
+	cmd->length = view->length;
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	goto out_put;
+
+out_view:
+	gpumem_object_put(&view->obj);
+out_put:
+	dma_buf_put(dmabuf);
+	return ret;
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_drv: module, device nodes and the table of ioctls.
+ *
+ * Every ioctl is one line of gpumem_ioctl_ops.  The dispatcher copies the
+ * caller's structure, whose length the caller states in its first member,
+ * into a zeroed kernel copy as long as the kernel's own structure, calls the
+ * handler, and decides what becomes of the objects that the handler reserved:
+ * they get visible only when the whole call, the copy back to the caller
+ * included, has succeeded.
+ *
+ * A client answers only to the address space that opened it.  A child after
+ * fork(), and whoever was passed the descriptor, get EPERM from every ioctl
+ * and from mmap(); they can close it.
+ *
+ * A node exists from module init to module exit.  What keeps the module from
+ * being unloaded: open files and DMA-bufs (their file operations name the
+ * module) and memory files (see gpumem_shmem.c).
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/dmi.h>
+#include <linux/init.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/nodemask.h>
+#include <linux/parser.h>
+#include <linux/sched/mm.h>
+#include <linux/siphash.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/uaccess.h>
+
+#include "gpumem_compat.h"
+#include "gpumem_private.h"
+
+static unsigned int devices = 1;
+module_param(devices, uint, 0444);
+MODULE_PARM_DESC(devices, "Number of devices, 1 to 16 (default 1)");
+
+static char *vram;
+module_param(vram, charp, 0444);
+MODULE_PARM_DESC(vram,
+		 "Bytes of memory per device, with K, M or G (default: half of RAM divided by the devices)");
+
+static int node[GPUMEM_MAX_DEVICES] = {
+	[0 ... GPUMEM_MAX_DEVICES - 1] = NUMA_NO_NODE,
+};
+
+static int nnode;
+module_param_array(node, int, &nnode, 0444);
+MODULE_PARM_DESC(node, "NUMA node of each device's memory (default: any)");
+
+static struct gpumem_device *gpumem_devices[GPUMEM_MAX_DEVICES];
+static dev_t gpumem_devt;
+
+union gpumem_ucmd_buffer {
+	struct gpumem_info info;
+	struct gpumem_device_attach attach;
+	struct gpumem_destroy destroy;
+	struct gpumem_bo_alloc bo_alloc;
+	struct gpumem_bo_info bo_info;
+	struct gpumem_bo_retire bo_retire;
+	struct gpumem_bo_export bo_export;
+	struct gpumem_bo_import bo_import;
+	struct gpumem_token_create token_create;
+	struct gpumem_token_open token_open;
+	struct gpumem_vm_create vm_create;
+	struct gpumem_vm_map vm_map;
+	struct gpumem_vm_unmap vm_unmap;
+	struct gpumem_vm_access vm_access;
+	struct gpumem_stream_create stream_create;
+	struct gpumem_stream_doorbell doorbell;
+	struct gpumem_timeline_create timeline_create;
+	struct gpumem_timeline_signal timeline_signal;
+	struct gpumem_timeline_wait timeline_wait;
+	struct gpumem_stats stats;
+};
+
+/**
+ * struct gpumem_ioctl_op - one ioctl
+ * @size: of the kernel's structure
+ * @min_size: of the first version of the structure
+ * @cmd: ioctl number
+ * @execute: does it; 0 or a negative errno
+ */
+struct gpumem_ioctl_op {
+	unsigned int size;
+	unsigned int min_size;
+	unsigned int cmd;
+	int (*execute)(struct gpumem_ucmd *ucmd);
+};
+
+#define GPUMEM_IOCTL(_cmd, _fn, _struct, _last)				\
+	[_IOC_NR(_cmd) - GPUMEM_CMD_BASE] = {				\
+		.size = sizeof(_struct) +				\
+			BUILD_BUG_ON_ZERO(sizeof(union gpumem_ucmd_buffer) < \
+					  sizeof(_struct)),		\
+		.min_size = offsetofend(_struct, _last),		\
+		.cmd = _cmd,						\
+		.execute = _fn,						\
+	}
+
+static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
+	GPUMEM_IOCTL(GPUMEM_INFO, gpumem_ioctl_info,
+		     struct gpumem_info, uuid),
+	GPUMEM_IOCTL(GPUMEM_DEVICE_ATTACH, gpumem_ioctl_device_attach,
+		     struct gpumem_device_attach, device),
+	GPUMEM_IOCTL(GPUMEM_DESTROY, gpumem_ioctl_destroy,
+		     struct gpumem_destroy, id),
+	GPUMEM_IOCTL(GPUMEM_BO_ALLOC, gpumem_ioctl_bo_alloc,
+		     struct gpumem_bo_alloc, name),
+	GPUMEM_IOCTL(GPUMEM_BO_INFO, gpumem_ioctl_bo_info,
+		     struct gpumem_bo_info, reserved),
+	GPUMEM_IOCTL(GPUMEM_BO_RETIRE, gpumem_ioctl_bo_retire,
+		     struct gpumem_bo_retire, live),
+	GPUMEM_IOCTL(GPUMEM_BO_EXPORT, gpumem_ioctl_bo_export,
+		     struct gpumem_bo_export, fd),
+	GPUMEM_IOCTL(GPUMEM_BO_IMPORT, gpumem_ioctl_bo_import,
+		     struct gpumem_bo_import, length),
+	GPUMEM_IOCTL(GPUMEM_TOKEN_CREATE, gpumem_ioctl_token_create,
+		     struct gpumem_token_create, token),
+	GPUMEM_IOCTL(GPUMEM_TOKEN_OPEN, gpumem_ioctl_token_open,
+		     struct gpumem_token_open, reserved),
+	GPUMEM_IOCTL(GPUMEM_VM_CREATE, gpumem_ioctl_vm_create,
+		     struct gpumem_vm_create, reserved),
+	GPUMEM_IOCTL(GPUMEM_VM_MAP, gpumem_ioctl_vm_map,
+		     struct gpumem_vm_map, writers),
+	GPUMEM_IOCTL(GPUMEM_VM_UNMAP, gpumem_ioctl_vm_unmap,
+		     struct gpumem_vm_unmap, unmapped),
+	GPUMEM_IOCTL(GPUMEM_VM_ACCESS, gpumem_ioctl_vm_access,
+		     struct gpumem_vm_access, access),
+	GPUMEM_IOCTL(GPUMEM_STREAM_CREATE, gpumem_ioctl_stream_create,
+		     struct gpumem_stream_create, timeline),
+	GPUMEM_IOCTL(GPUMEM_STREAM_DOORBELL, gpumem_ioctl_stream_doorbell,
+		     struct gpumem_stream_doorbell, id),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_CREATE, gpumem_ioctl_timeline_create,
+		     struct gpumem_timeline_create, reserved),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_SIGNAL, gpumem_ioctl_timeline_signal,
+		     struct gpumem_timeline_signal, value),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_WAIT, gpumem_ioctl_timeline_wait,
+		     struct gpumem_timeline_wait, reached),
+	GPUMEM_IOCTL(GPUMEM_STATS, gpumem_ioctl_stats,
+		     struct gpumem_stats, doorbells),
+};
+
+/**
+ * gpumem_ucmd_respond - copy a handler's structure back to the caller
+ * @ucmd: ioctl under way
+ * @cmd_len: bytes of the kernel's structure
+ *
+ * Return: 0 or -EFAULT.
+ */
+int gpumem_ucmd_respond(struct gpumem_ucmd *ucmd, size_t cmd_len)
+{
+	if (copy_to_user(ucmd->ubuffer, ucmd->cmd,
+			 min_t(size_t, ucmd->user_size, cmd_len)))
+		return -EFAULT;
+	return 0;
+}
+
+static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct gpumem_client *client = file->private_data;
+	const struct gpumem_ioctl_op *op;
+	struct gpumem_ucmd ucmd = {
+		.client = client,
+		.ubuffer = (void __user *)arg,
+	};
+	union gpumem_ucmd_buffer buf;
+	unsigned int i, nr = _IOC_NR(cmd);
+	int ret;
+
+	if (current->mm != client->mm)
+		return -EPERM;
+	if (test_bit(0, &client->dead))
+		return -ENODEV;
+	if (nr < GPUMEM_CMD_BASE ||
+	    nr - GPUMEM_CMD_BASE >= ARRAY_SIZE(gpumem_ioctl_ops))
+		return -ENOTTY;
+	op = &gpumem_ioctl_ops[nr - GPUMEM_CMD_BASE];
+	if (op->cmd != cmd)
+		return -ENOTTY;
+	if (get_user(ucmd.user_size, (u32 __user *)ucmd.ubuffer))
+		return -EFAULT;
+	if (ucmd.user_size < op->min_size)
+		return -EINVAL;
+	if (ucmd.user_size > PAGE_SIZE)
+		return -E2BIG;
+	memset(&buf, 0, sizeof(buf));
+	ret = copy_struct_from_user(&buf, op->size, ucmd.ubuffer,
+				    ucmd.user_size);
+	if (ret)
+		return ret;
+	/* Another thread may have changed it between the two reads. */
+	*(u32 *)&buf = ucmd.user_size;
+	ucmd.cmd = &buf;
+	ret = op->execute(&ucmd);
+	for (i = 0; i < ARRAY_SIZE(ucmd.new); i++) {
+		if (!ucmd.new[i])
+			continue;
+		if (ret)
+			gpumem_object_abort(ucmd.new[i]);
+		else
+			gpumem_object_finalize(ucmd.new[i]);
+	}
+	return ret;
+}
+
+static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	const unsigned int shift = GPUMEM_MMAP_SHIFT - PAGE_SHIFT;
+	struct gpumem_client *client = file->private_data;
+	struct gpumem_object *obj;
+	int ret;
+
+	if (current->mm != client->mm)
+		return -EPERM;
+	if (test_bit(0, &client->dead))
+		return -ENODEV;
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (vma->vm_pgoff >> shift >= GPUMEM_MAX_OBJECTS)
+		return -ENOENT;
+	obj = gpumem_object_get_any(client, vma->vm_pgoff >> shift);
+	if (!obj)
+		return -ENOENT;
+	vma->vm_pgoff &= (1UL << shift) - 1;
+	switch (obj->type) {
+	case GPUMEM_OBJ_BO:
+		ret = gpumem_bo_mmap(container_of(obj, struct gpumem_bo, obj),
+				     vma);
+		break;
+	case GPUMEM_OBJ_STREAM:
+		ret = gpumem_stream_mmap(container_of(obj,
+						      struct gpumem_stream,
+						      obj), vma);
+		break;
+	case GPUMEM_OBJ_TIMELINE:
+		ret = gpumem_timeline_mmap(container_of(obj,
+							struct gpumem_timeline,
+							obj), vma);
+		break;
+	default:
+		ret = -EINVAL;
+	}
+	gpumem_object_put(obj);
+	return ret;
+}
+
+static unsigned long gpumem_get_unmapped_area(struct file *file,
+					      unsigned long addr,
+					      unsigned long len,
+					      unsigned long pgoff,
+					      unsigned long flags)
+{
+	struct gpumem_client *client = file->private_data;
+
+	return gpumem_shmem_get_unmapped_area(client->devices[0], addr, len,
+					      pgoff, flags);
+}
+
+static int gpumem_open(struct inode *inode, struct file *file)
+{
+	struct gpumem_device *dev = container_of(inode->i_cdev,
+						 struct gpumem_device, cdev);
+	struct gpumem_client *client = gpumem_client_create(dev);
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	file->private_data = client;
+	return nonseekable_open(inode, file);
+}
+
+static int gpumem_release(struct inode *inode, struct file *file)
+{
+	gpumem_client_close(file->private_data);
+	return 0;
+}
+
+const struct file_operations gpumem_fops = {
+	.owner = THIS_MODULE,
+	.open = gpumem_open,
+	.release = gpumem_release,
+	.unlocked_ioctl = gpumem_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = gpumem_mmap,
+	.get_unmapped_area = gpumem_get_unmapped_area,
+	.show_fdinfo = gpumem_show_fdinfo,
+	.llseek = noop_llseek,
+};
+
+static char *gpumem_devnode(const struct device *dev, umode_t *mode)
+{
+	if (mode)
+		*mode = 0660;
+	return NULL;
+}
+
+static const struct class gpumem_class = {
+	.name = "gpumem",
+	.dev_groups = gpumem_device_groups,
+	.devnode = gpumem_devnode,
+};
+
+static void gpumem_device_release(struct device *dev)
+{
+	kfree(container_of(dev, struct gpumem_device, dev));
+}
+
+/*
+ * The same machine gives the same device the same name at each load: the key is
+ * what the firmware says of the machine, where it says anything.
+ */
+static void gpumem_device_uuid(struct gpumem_device *dev)
+{
+	const char *machine = dmi_get_system_info(DMI_PRODUCT_UUID);
+	siphash_key_t key = { { 0x6770756d656d2d75ULL, 0x7569642d76310000ULL } };
+	u64 half[2];
+	unsigned int i;
+
+	if (!machine)
+		machine = "";
+	for (i = 0; i < ARRAY_SIZE(half); i++) {
+		key.key[1] += dev->ordinal * 2 + i;
+		half[i] = siphash(machine, strlen(machine), &key);
+	}
+	memcpy(dev->uuid, half, sizeof(dev->uuid));
+	dev->uuid[6] = (dev->uuid[6] & 0x0f) | 0x80;	/* version 8 */
+	dev->uuid[8] = (dev->uuid[8] & 0x3f) | 0x80;	/* RFC 9562 */
+}
+
+static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
+						  u64 size)
+{
+	struct gpumem_device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	int ret;
+
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+	dev->ordinal = ordinal;
+	dev->node = node[ordinal];
+	dev->size = size;
+	gpumem_device_uuid(dev);
+	device_initialize(&dev->dev);
+	dev->dev.class = &gpumem_class;
+	dev->dev.devt = MKDEV(MAJOR(gpumem_devt), ordinal);
+	dev->dev.release = gpumem_device_release;
+	cdev_init(&dev->cdev, &gpumem_fops);
+	dev->cdev.owner = THIS_MODULE;
+	ret = dev_set_name(&dev->dev, "gpumem%u", ordinal);
+	if (ret)
+		goto err_put;
+	ret = gpumem_shmem_mount(dev);
+	if (ret)
+		goto err_put;
+	dev->engine = gpumem_engine_create(dev);
+	if (IS_ERR(dev->engine)) {
+		ret = PTR_ERR(dev->engine);
+		goto err_unmount;
+	}
+	ret = cdev_device_add(&dev->cdev, &dev->dev);
+	if (ret)
+		goto err_engine;
+	dev_info(&dev->dev, "%llu MiB, engine %s\n", size >> 20,
+		 dev->engine->ops->name);
+	return dev;
+
+err_engine:
+	gpumem_engine_destroy(dev->engine);
+err_unmount:
+	gpumem_shmem_unmount(dev);
+err_put:
+	put_device(&dev->dev);
+	return ERR_PTR(ret);
+}
+
+static void gpumem_device_remove(struct gpumem_device *dev)
+{
+	cdev_device_del(&dev->cdev, &dev->dev);
+	gpumem_engine_destroy(dev->engine);
+	gpumem_shmem_unmount(dev);
+	put_device(&dev->dev);
+}
+
+static int gpumem_params(u64 *size)
+{
+	unsigned int i;
+	char *end;
+
+	if (!devices || devices > GPUMEM_MAX_DEVICES) {
+		pr_err("devices=%u: must be 1 to %u\n", devices,
+		       GPUMEM_MAX_DEVICES);
+		return -EINVAL;
+	}
+	for (i = 0; i < nnode; i++) {
+		if (node[i] == NUMA_NO_NODE)
+			continue;
+		if (node[i] < 0 || node[i] >= MAX_NUMNODES ||
+		    !node_state(node[i], N_MEMORY)) {
+			pr_err("node=%d: no such node with memory\n", node[i]);
+			return -EINVAL;
+		}
+	}
+	*size = ((u64)totalram_pages() << PAGE_SHIFT) / 2 / devices;
+	if (vram) {
+		*size = memparse(vram, &end);
+		if (end == vram || *end || *size < SZ_2M ||
+		    *size > LLONG_MAX / GPUMEM_MAX_DEVICES) {
+			pr_err("vram=%s: must be a number of at least 2M, with K, M or G\n",
+			       vram);
+			return -EINVAL;
+		}
+	}
+	*size = round_down(*size, SZ_2M);
+	return 0;
+}
+
+static int __init gpumem_init(void)
+{
+	unsigned int i;
+	u64 size;
+	int ret;
+
+	BUILD_BUG_ON(!IS_ENABLED(CONFIG_64BIT));
+	ret = gpumem_params(&size);
+	if (ret)
+		return ret;
+	ret = gpumem_shmem_init();
+	if (ret)
+		return ret;
+	ret = gpumem_ipc_init();
+	if (ret)
+		goto err_shmem;
+	ret = class_register(&gpumem_class);
+	if (ret)
+		goto err_ipc;
+	ret = alloc_chrdev_region(&gpumem_devt, 0, GPUMEM_MAX_DEVICES,
+				  "gpumem");
+	if (ret)
+		goto err_class;
+	for (i = 0; i < devices; i++) {
+		struct gpumem_device *dev = gpumem_device_create(i, size);
+
+		if (IS_ERR(dev)) {
+			ret = PTR_ERR(dev);
+			goto err_devices;
+		}
+		gpumem_devices[i] = dev;
+	}
+	return 0;
+
+err_devices:
+	while (i--)
+		gpumem_device_remove(gpumem_devices[i]);
+	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
+err_class:
+	class_unregister(&gpumem_class);
+err_ipc:
+	gpumem_ipc_exit();
+err_shmem:
+	gpumem_shmem_exit();
+	return ret;
+}
+module_init(gpumem_init);
+
+static void __exit gpumem_exit(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < devices; i++)
+		gpumem_device_remove(gpumem_devices[i]);
+	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
+	class_unregister(&gpumem_class);
+	gpumem_ipc_exit();
+	gpumem_shmem_exit();
+}
+module_exit(gpumem_exit);
+
+MODULE_DESCRIPTION("CUDA memory management on system memory");
+MODULE_AUTHOR("The gpumem authors");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(GPUMEM_VERSION);
+GPUMEM_IMPORT_NS(DMA_BUF);

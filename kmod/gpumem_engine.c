@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_engine: what ring entries mean.
+ *
+ * gpumem_sqe_check() says whether an entry is well formed; it looks at nothing
+ * but the kernel's copy of the entry.  gpumem_engine_step() executes one slice
+ * of a checked entry: it resolves device addresses in the stream's address
+ * space, checks the device's access, and has the engine move the bytes.  A
+ * *slice* is GPUMEM_SLICE bytes or the rows that weigh as much; between slices
+ * the address space is unlocked, so unmapping and death wait for no more.
+ *
+ * The engine itself (struct gpumem_engine_ops) sees buffer objects and offsets
+ * only.  A DMA engine takes the place of the CPU behind the same operations.
+ */
+#include <linux/overflow.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "gpumem_private.h"
+
+/* What a row costs at least, in bytes of a slice. */
+#define GPUMEM_ROW_WEIGHT	256
+
+/**
+ * gpumem_engine_create - start the engine of a device
+ * @dev: device with its name set
+ *
+ * Return: the engine, or an ERR_PTR.
+ */
+struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev)
+{
+	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
+	struct gpumem_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL);
+
+	if (!engine)
+		return ERR_PTR(-ENOMEM);
+	engine->ops = &gpumem_engine_cpu_ops;
+	engine->workers = num_online_cpus();
+	engine->wq = alloc_workqueue("%s", flags, 0, dev_name(&dev->dev));
+	engine->wq_high = alloc_workqueue("%s-high", flags | WQ_HIGHPRI, 0,
+					  dev_name(&dev->dev));
+	if (!engine->wq || !engine->wq_high) {
+		gpumem_engine_destroy(engine);
+		return ERR_PTR(-ENOMEM);
+	}
+	return engine;
+}
+
+/**
+ * gpumem_engine_destroy - stop an engine
+ * @engine: engine without streams
+ */
+void gpumem_engine_destroy(struct gpumem_engine *engine)
+{
+	if (engine->wq)
+		destroy_workqueue(engine->wq);
+	if (engine->wq_high)
+		destroy_workqueue(engine->wq_high);
+	kfree(engine);
+}
+
+/* Do @height rows of @bytes at @pitch fit behind @addr? */
+static int gpumem_check_rows(u64 addr, u64 bytes, u64 height, u64 pitch)
+{
+	u64 span = 0, end;
+
+	if (height > 1) {
+		if (pitch < bytes)
+			return -EINVAL;
+		if (check_mul_overflow(height - 1, pitch, &span))
+			return -EOVERFLOW;
+	} else if (pitch) {
+		return -EINVAL;
+	}
+	if (check_add_overflow(span, bytes, &span) ||
+	    check_add_overflow(addr, span, &end))
+		return -EOVERFLOW;
+	return 0;
+}
+
+static int gpumem_check_fill(const struct gpumem_sqe *sqe)
+{
+	u64 bytes;
+
+	if (sqe->elem != 1 && sqe->elem != 2 && sqe->elem != 4 &&
+	    sqe->elem != 8)
+		return -EINVAL;
+	if (sqe->handle || sqe->src_pitch ||
+	    sqe->dst % sqe->elem || sqe->dst_pitch % sqe->elem)
+		return -EINVAL;
+	if (check_mul_overflow(sqe->width, (u64)sqe->elem, &bytes))
+		return -EOVERFLOW;
+	return gpumem_check_rows(sqe->dst, bytes, sqe->height, sqe->dst_pitch);
+}
+
+static int gpumem_check_copy(const struct gpumem_sqe *sqe)
+{
+	int ret;
+
+	if (sqe->handle || sqe->elem)
+		return -EINVAL;
+	ret = gpumem_check_rows(sqe->dst, sqe->width, sqe->height,
+				sqe->dst_pitch);
+	if (ret)
+		return ret;
+	return gpumem_check_rows(sqe->src, sqe->width, sqe->height,
+				 sqe->src_pitch);
+}
+
+static bool gpumem_sqe_has_geometry(const struct gpumem_sqe *sqe)
+{
+	return sqe->width || sqe->height || sqe->dst_pitch || sqe->src_pitch;
+}
+
+/**
+ * gpumem_sqe_check - is an entry well formed?
+ * @sqe: the kernel's copy
+ *
+ * Return: 0, -EINVAL, -EOVERFLOW or -EOPNOTSUPP.
+ */
+int gpumem_sqe_check(const struct gpumem_sqe *sqe)
+{
+	if (sqe->op > GPUMEM_OP_TIMESTAMP || sqe->reserved || sqe->reserved2)
+		return -EOPNOTSUPP;
+	switch (sqe->op) {
+	case GPUMEM_OP_COPY:
+		return gpumem_check_copy(sqe);
+	case GPUMEM_OP_FILL:
+		return gpumem_check_fill(sqe);
+	case GPUMEM_OP_WAIT:
+	case GPUMEM_OP_SIGNAL:
+		if (!sqe->handle || sqe->dst)
+			return -EINVAL;
+		break;
+	case GPUMEM_OP_TIMESTAMP:
+		if (sqe->handle || sqe->value || sqe->dst % sizeof(u64))
+			return -EINVAL;
+		break;
+	default:
+		if (sqe->handle || sqe->value || sqe->dst)
+			return -EINVAL;
+	}
+	return sqe->elem || gpumem_sqe_has_geometry(sqe) ? -EINVAL : 0;
+}
+
+/*
+ * The mapping that holds @addr, with @len cut to what lies in it.  @hint is the
+ * mapping that the last piece was in.
+ */
+static struct gpumem_mapping *gpumem_resolve(struct gpumem_stream *stream,
+					     struct gpumem_mapping *hint,
+					     u64 addr, bool write, u64 *len)
+{
+	struct gpumem_mapping *m = hint;
+
+	if (!m || addr < m->addr || addr > m->last) {
+		m = gpumem_vm_find(stream->vm, addr);
+		if (!m)
+			return ERR_PTR(-EFAULT);
+		if (!((write ? m->writers : m->readers) & stream->devbit))
+			return ERR_PTR(-EACCES);
+	}
+	*len = min(*len, m->last - addr + 1);
+	return m;
+}
+
+static int gpumem_step_rows(struct gpumem_stream *stream)
+{
+	struct gpumem_counters *count = &stream->obj.client->count;
+	struct gpumem_engine *engine = stream->dev->engine;
+	struct gpumem_mapping *dm = NULL, *sm = NULL;
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	bool fill = sqe->op == GPUMEM_OP_FILL;
+	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
+	u64 rows = bytes ? max(sqe->height, 1) : 0;
+	s64 budget = GPUMEM_SLICE;
+	u64 dst, src, len;
+	int ret;
+
+	guard(rwsem_read)(&stream->vm->lock);
+	while (stream->row < rows) {
+		if (budget < 8)
+			return -EAGAIN;
+		len = min_t(u64, bytes - stream->col, budget);
+		/* Cutting keeps to elements: pages and slices are multiples. */
+		len = len >= 8 ? round_down(len, 8) : len;
+		dst = sqe->dst + stream->row * sqe->dst_pitch + stream->col;
+		dm = gpumem_resolve(stream, dm, dst, true, &len);
+		if (IS_ERR(dm))
+			return PTR_ERR(dm);
+		if (fill) {
+			ret = engine->ops->fill(engine, dm->bo,
+						dm->offset + dst - dm->addr,
+						sqe->value, sqe->elem, len);
+			atomic64_add(ret ? 0 : len, &count->fill_bytes);
+		} else {
+			src = sqe->src + stream->row * sqe->src_pitch +
+			      stream->col;
+			sm = gpumem_resolve(stream, sm, src, false, &len);
+			if (IS_ERR(sm))
+				return PTR_ERR(sm);
+			ret = engine->ops->copy(engine, dm->bo,
+						dm->offset + dst - dm->addr,
+						sm->bo,
+						sm->offset + src - sm->addr,
+						len);
+			atomic64_add(ret ? 0 : len, &count->copy_bytes);
+		}
+		if (ret)
+			return ret;
+		budget -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
+		stream->col += len;
+		if (stream->col == bytes) {
+			stream->col = 0;
+			stream->row++;
+		}
+	}
+	return 0;
+}
+
+static int gpumem_step_timestamp(struct gpumem_stream *stream)
+{
+	struct gpumem_engine *engine = stream->dev->engine;
+	struct gpumem_mapping *m;
+	u64 len = sizeof(u64);
+
+	guard(rwsem_read)(&stream->vm->lock);
+	m = gpumem_resolve(stream, NULL, stream->sqe.dst, true, &len);
+	if (IS_ERR(m))
+		return PTR_ERR(m);
+	return engine->ops->fill(engine, m->bo,
+				 m->offset + stream->sqe.dst - m->addr,
+				 ktime_get_raw_ns(), sizeof(u64), sizeof(u64));
+}
+
+static int gpumem_step_signal(struct gpumem_stream *stream)
+{
+	struct gpumem_timeline *timeline =
+		gpumem_timeline_get(stream->obj.client, stream->sqe.handle);
+	int ret = 0;
+
+	if (!timeline)
+		return -ENOENT;
+	if (timeline->of_stream)
+		ret = -EINVAL;
+	else
+		gpumem_timeline_raise(timeline, stream->sqe.value);
+	gpumem_object_put(&timeline->obj);
+	return ret;
+}
+
+/* Called again after the waiter was, or because of a doorbell meanwhile. */
+static int gpumem_step_wait(struct gpumem_stream *stream)
+{
+	struct gpumem_timeline *timeline = stream->waiting;
+	int ret;
+
+	if (!timeline) {
+		timeline = gpumem_timeline_get(stream->obj.client,
+					       stream->sqe.handle);
+		if (!timeline)
+			return -ENOENT;
+		stream->waiting = timeline;
+		stream->waiter.value = stream->sqe.value;
+		if (gpumem_timeline_add_waiter(timeline, &stream->waiter))
+			return -EINPROGRESS;
+	}
+	scoped_guard(spinlock_irqsave, &timeline->lock) {
+		if (timeline->value >= stream->sqe.value)
+			ret = 0;
+		else if (timeline->lost)
+			ret = -ECANCELED;
+		else
+			ret = -EINPROGRESS;
+	}
+	if (ret != -EINPROGRESS) {
+		stream->waiting = NULL;
+		gpumem_object_put(&timeline->obj);
+	}
+	return ret;
+}
+
+/**
+ * gpumem_engine_step - execute one slice of the entry under way
+ * @stream: stream whose entry passed gpumem_sqe_check()
+ *
+ * Context: the stream's worker.
+ * Return: 0 when the entry is complete, -EAGAIN when more is to be done,
+ * -EINPROGRESS when its waiter will queue the worker, another negative errno
+ * when it failed: -EFAULT for an unmapped address, -EACCES without access,
+ * -ENOENT for an unknown timeline, -ECANCELED for a lost one.
+ */
+int gpumem_engine_step(struct gpumem_stream *stream)
+{
+	switch (stream->sqe.op) {
+	case GPUMEM_OP_COPY:
+	case GPUMEM_OP_FILL:
+		return gpumem_step_rows(stream);
+	case GPUMEM_OP_WAIT:
+		return gpumem_step_wait(stream);
+	case GPUMEM_OP_SIGNAL:
+		return gpumem_step_signal(stream);
+	case GPUMEM_OP_TIMESTAMP:
+		return gpumem_step_timestamp(stream);
+	default:
+		return 0;
+	}
+}

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Types and functions shared by the files of gpumem.ko.
+ *
+ * Lock order, outer to inner:
+ *
+ *	mmap_lock			.mmap only: a lookup and nothing more
+ *	client->lock			mutex: attached devices
+ *	vm->lock			rwsem: the mappings of an address space
+ *	gpumem_token_lock		mutex: token table, tokens of a bo
+ *	  bo->lock			mutex: live exports of a bo
+ *	    dma_resv -> fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
+ *	      folio lock
+ *		client->stream_lock	spin: list of streams
+ *		timeline->lock		spin, irqsafe: value, error, waiters
+ *
+ * The line with dma_resv is the kernel's own order.  User copies are done with
+ * no lock held.
+ */
+#ifndef GPUMEM_PRIVATE_H
+#define GPUMEM_PRIVATE_H
+
+#include <linux/atomic.h>
+#include <linux/cdev.h>
+#include <linux/cred.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/interval_tree.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/maple_tree.h>
+#include <linux/mm_types.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/rhashtable-types.h>
+#include <linux/rwsem.h>
+#include <linux/seq_file.h>
+#include <linux/sizes.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <linux/gpumem.h>
+
+#ifndef GPUMEM_VERSION
+#error "GPUMEM_VERSION comes from Kbuild"
+#endif
+
+/* Bytes an engine moves before it looks up, yields and checks for death again. */
+#define GPUMEM_SLICE		SZ_1M
+
+struct gpumem_client;
+struct gpumem_engine;
+
+/**
+ * enum gpumem_objtype - types of objects with an id
+ * @GPUMEM_OBJ_BO: struct gpumem_bo
+ * @GPUMEM_OBJ_TOKEN: struct gpumem_token
+ * @GPUMEM_OBJ_VM: struct gpumem_vm
+ * @GPUMEM_OBJ_STREAM: struct gpumem_stream
+ * @GPUMEM_OBJ_TIMELINE: struct gpumem_timeline
+ * @GPUMEM_OBJ_TYPES: number of types
+ */
+enum gpumem_objtype {
+	GPUMEM_OBJ_BO,
+	GPUMEM_OBJ_TOKEN,
+	GPUMEM_OBJ_VM,
+	GPUMEM_OBJ_STREAM,
+	GPUMEM_OBJ_TIMELINE,
+	GPUMEM_OBJ_TYPES,
+};
+
+/**
+ * struct gpumem_object - head of everything that has an id
+ */
+struct gpumem_object {
+	/** @ref: the id holds one, so does everything that uses the object */
+	struct kref ref;
+	/** @type: constant */
+	enum gpumem_objtype type;
+	/** @id: 0 before reserve and for objects without a handle; constant then */
+	u32 id;
+	/** @client: whose counters it is in; referenced; constant */
+	struct gpumem_client *client;
+};
+
+/**
+ * struct gpumem_object_ops - what differs between types
+ */
+struct gpumem_object_ops {
+	/** @handle_gone: the id was destroyed; the object may live on; optional */
+	void (*handle_gone)(struct gpumem_object *obj);
+	/** @release: the last reference is gone; frees the object */
+	void (*release)(struct gpumem_object *obj);
+};
+
+/**
+ * struct gpumem_device - one /dev/gpumemN
+ *
+ * Lives from module init to module exit; everything that uses it pins the
+ * module.
+ */
+struct gpumem_device {
+	/** @dev: in class gpumem; its release frees this structure */
+	struct device dev;
+	/** @cdev: the node */
+	struct cdev cdev;
+	/** @ordinal: N */
+	unsigned int ordinal;
+	/** @node: NUMA node of the memory or NUMA_NO_NODE */
+	int node;
+	/** @size: bytes of memory */
+	u64 size;
+	/** @uuid: identity, the same after a reload on the same machine */
+	u8 uuid[16];
+	/** @mnt: tmpfs mount that holds the memory and is its budget */
+	struct vfsmount *mnt;
+	/** @layout: empty file of @mnt, asked for placement in address spaces */
+	struct file *layout;
+	/** @engine: executes the streams of this device */
+	struct gpumem_engine *engine;
+	/** @clients: open files */
+	atomic_t clients;
+	/** @bos: buffer objects that own memory */
+	atomic_t bos;
+	/** @exports: DMA-bufs */
+	atomic_t exports;
+	/** @views: buffer objects that are windows of others */
+	atomic_t views;
+};
+
+/**
+ * struct gpumem_counters - what a client has and did; see struct gpumem_stats
+ */
+struct gpumem_counters {
+	/** @objects: ids in use */
+	atomic64_t objects;
+	/** @bos: buffer objects that own memory */
+	atomic64_t bos;
+	/** @bo_bytes: bytes in them */
+	atomic64_t bo_bytes;
+	/** @views: windows */
+	atomic64_t views;
+	/** @view_bytes: bytes in them */
+	atomic64_t view_bytes;
+	/** @vm_bytes: bytes mapped in address spaces */
+	atomic64_t vm_bytes;
+	/** @exports: DMA-bufs */
+	atomic64_t exports;
+	/** @export_bytes: bytes in them */
+	atomic64_t export_bytes;
+	/** @tokens: tokens that open */
+	atomic64_t tokens;
+	/** @streams: streams */
+	atomic64_t streams;
+	/** @jobs: ring entries completed without error */
+	atomic64_t jobs;
+	/** @copy_bytes: bytes written by copies */
+	atomic64_t copy_bytes;
+	/** @fill_bytes: bytes written by fills */
+	atomic64_t fill_bytes;
+	/** @doorbells: doorbell calls */
+	atomic64_t doorbells;
+};
+
+/**
+ * struct gpumem_client - one open file
+ */
+struct gpumem_client {
+	/** @ref: the file holds one, so does each object */
+	struct kref ref;
+	/** @mm: address space that opened the file; grabbed; constant */
+	struct mm_struct *mm;
+	/** @notifier: tells when @mm goes away */
+	struct mmu_notifier notifier;
+	/** @lock: protects growth of @devices */
+	struct mutex lock;
+	/** @devices: attached devices; entries below @ndevices are constant */
+	struct gpumem_device *devices[GPUMEM_MAX_DEVICES];
+	/** @ndevices: written with release under @lock */
+	unsigned int ndevices;
+	/** @objects: id -> object; its own lock */
+	struct xarray objects;
+	/** @stream_lock: protects @streams */
+	spinlock_t stream_lock;
+	/** @streams: all streams, those without a handle included */
+	struct list_head streams;
+	/** @dead: bit 0: shut down; nothing may be made any more */
+	unsigned long dead;
+	/** @count: counters */
+	struct gpumem_counters count;
+};
+
+/**
+ * struct gpumem_bo - a buffer object: a tmpfs file, or a window of one
+ */
+struct gpumem_bo {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @dev: whose memory it is; constant */
+	struct gpumem_device *dev;
+	/** @file: the memory; a window shares its root's and holds no reference */
+	struct file *file;
+	/** @root: bo whose window this is, referenced, or NULL; constant */
+	struct gpumem_bo *root;
+	/** @base: first byte in @file; constant */
+	u64 base;
+	/** @length: bytes; constant */
+	u64 length;
+	/** @huge: bytes in folios of PMD size; constant */
+	u64 huge;
+	/** @lock: protects @exports */
+	struct mutex lock;
+	/** @exports: roots only: struct gpumem_export by page index in @file */
+	struct rb_root_cached exports;
+	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
+	struct list_head tokens;
+	/** @window: windows only: their entry in @root's @exports */
+	struct gpumem_export *window;
+};
+
+/**
+ * struct gpumem_export - a party that reaches some pages of a bo
+ */
+struct gpumem_export {
+	/** @it: first and last page index in the bo's file */
+	struct interval_tree_node it;
+};
+
+/**
+ * struct gpumem_vm - an address space
+ */
+struct gpumem_vm {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @lock: protects @mappings; read by workers for one slice */
+	struct rw_semaphore lock;
+	/** @mappings: device address -> struct gpumem_mapping */
+	struct maple_tree mappings;
+};
+
+/**
+ * struct gpumem_mapping - a bo at a device address; all under vm->lock
+ */
+struct gpumem_mapping {
+	/** @addr: first byte */
+	u64 addr;
+	/** @last: last byte */
+	u64 last;
+	/** @bo: referenced */
+	struct gpumem_bo *bo;
+	/** @offset: of @addr in @bo */
+	u64 offset;
+	/** @readers: devices that may read */
+	u32 readers;
+	/** @writers: devices that may write */
+	u32 writers;
+	/** @link: list of mappings that are being taken away */
+	struct list_head link;
+};
+
+/**
+ * struct gpumem_waiter - a call when a timeline gets somewhere
+ */
+struct gpumem_waiter {
+	/** @link: in timeline->waiters; timeline->lock */
+	struct list_head link;
+	/** @value: where */
+	u64 value;
+	/** @wake: called under timeline->lock, once, after removal */
+	void (*wake)(struct gpumem_waiter *waiter);
+};
+
+/**
+ * struct gpumem_timeline - a clock that users read from a page
+ */
+struct gpumem_timeline {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @lock: protects @value, @error and @waiters and orders @page's stores */
+	spinlock_t lock;
+	/** @page: shown to the client, read-only; nothing is read back from it */
+	struct gpumem_timeline_page *page;
+	/** @value: what has happened */
+	u64 value;
+	/** @error: positive errno of the first failure, or 0 */
+	u32 error;
+	/** @lost: nobody will raise it any more */
+	bool lost;
+	/** @of_stream: raised by its stream alone; constant */
+	bool of_stream;
+	/** @waiters: struct gpumem_waiter */
+	struct list_head waiters;
+	/** @wq: sleepers of GPUMEM_TIMELINE_WAIT */
+	wait_queue_head_t wq;
+};
+
+/**
+ * struct gpumem_stream - a ring, its timeline and the worker that empties it
+ */
+struct gpumem_stream {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @link: in client->streams; client->stream_lock */
+	struct list_head link;
+	/** @vm: address space, referenced; constant */
+	struct gpumem_vm *vm;
+	/** @dev: executes; constant */
+	struct gpumem_device *dev;
+	/** @devbit: bit of @dev in access masks; constant */
+	u32 devbit;
+	/** @timeline: entries completed, referenced; constant */
+	struct gpumem_timeline *timeline;
+	/** @wq: where @work runs; constant */
+	struct workqueue_struct *wq;
+	/** @work: takes entries from the ring and executes them, one at a time */
+	struct work_struct work;
+	/** @pages: of the ring; constant */
+	struct page **pages;
+	/** @npages: number of @pages */
+	unsigned int npages;
+	/** @ring: @pages seen by the kernel; hostile content */
+	void *ring;
+	/** @entries: length of the ring; constant */
+	u32 entries;
+	/** @state: GPUMEM_STREAM_* bits */
+	unsigned long state;
+	/** @final: last tail, once GPUMEM_STREAM_CLOSING is set; constant then */
+	u64 final;
+	/** @head: entries taken; @work only */
+	u64 head;
+	/** @busy: @sqe is under way; @work only */
+	bool busy;
+	/** @sqe: the kernel's copy of the entry; @work only */
+	struct gpumem_sqe sqe;
+	/** @row: rows of @sqe done; @work only */
+	u64 row;
+	/** @col: bytes of row @row done; @work only */
+	u64 col;
+	/** @waiter: pending wait of @sqe; its timeline's lock */
+	struct gpumem_waiter waiter;
+	/** @waiting: timeline of @waiter, referenced; @work, or after it ended */
+	struct gpumem_timeline *waiting;
+};
+
+/* Bits of gpumem_stream.state. */
+#define GPUMEM_STREAM_CLOSING	0	/* no id any more, runs up to final */
+#define GPUMEM_STREAM_CANCELLED	1	/* the client is dead */
+#define GPUMEM_STREAM_DRAINED	2	/* the reference of CLOSING was dropped */
+#define GPUMEM_STREAM_STOPPED	3	/* the cancelling side has taken it up */
+#define GPUMEM_STREAM_BROKEN	4	/* the client wrote a wrong tail */
+
+/**
+ * struct gpumem_token - a random name for a range; all under gpumem_token_lock
+ */
+struct gpumem_token {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @node: in the table of live tokens, while @bo is set */
+	struct rhash_head node;
+	/** @key: the name; constant */
+	u8 key[GPUMEM_TOKEN_SIZE];
+	/** @bo: weak: NULL when revoked, which bo's end does too */
+	struct gpumem_bo *bo;
+	/** @link: in bo->tokens */
+	struct list_head link;
+	/** @offset: start in @bo; constant */
+	u64 offset;
+	/** @length: bytes; constant */
+	u64 length;
+	/** @flags: enum gpumem_token_flags; constant */
+	u32 flags;
+	/** @cred: of the maker, referenced; constant */
+	const struct cred *cred;
+	/** @rcu: frees the token */
+	struct rcu_head rcu;
+};
+
+/**
+ * struct gpumem_engine_ops - how a kind of engine moves bytes
+ *
+ * Called from a stream's worker with the address space locked for reading, so
+ * both buffer objects stay; offsets and lengths are inside them.  May sleep, may
+ * not allocate, touch user memory or wait for userspace.  Return 0 or an errno.
+ */
+struct gpumem_engine_ops {
+	/** @name: at most 15 bytes */
+	const char *name;
+	/** @copy: copy @len bytes between byte offsets */
+	int (*copy)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, struct gpumem_bo *src, u64 src_offset,
+		    size_t len);
+	/** @fill: repeat the low @elem bytes of @value over @len bytes */
+	int (*fill)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, u64 value, unsigned int elem, size_t len);
+};
+
+/**
+ * struct gpumem_engine - executes the streams of a device
+ */
+struct gpumem_engine {
+	/** @ops: kind; constant */
+	const struct gpumem_engine_ops *ops;
+	/** @wq: runs streams of the lowest priority */
+	struct workqueue_struct *wq;
+	/** @wq_high: runs the others */
+	struct workqueue_struct *wq_high;
+	/** @workers: streams that execute at the same time; constant */
+	unsigned int workers;
+};
+
+/**
+ * struct gpumem_ucmd - an ioctl under way
+ */
+struct gpumem_ucmd {
+	/** @client: caller */
+	struct gpumem_client *client;
+	/** @ubuffer: the caller's structure */
+	void __user *ubuffer;
+	/** @user_size: its length as the caller says */
+	u32 user_size;
+	/** @cmd: the kernel's copy */
+	void *cmd;
+	/** @new: reserved objects; finalized on success, aborted otherwise */
+	struct gpumem_object *new[2];
+};
+
+/* gpumem_drv.c */
+extern const struct file_operations gpumem_fops;
+int gpumem_ucmd_respond(struct gpumem_ucmd *ucmd, size_t cmd_len);
+
+/* gpumem_client.c */
+struct gpumem_client *gpumem_client_create(struct gpumem_device *dev);
+void gpumem_client_shutdown(struct gpumem_client *client);
+void gpumem_client_close(struct gpumem_client *client);
+void gpumem_client_put(struct gpumem_client *client);
+struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
+					   u32 index);
+int gpumem_client_device_index(struct gpumem_client *client,
+			       struct gpumem_device *dev);
+void gpumem_object_init(struct gpumem_object *obj, struct gpumem_client *client,
+			enum gpumem_objtype type);
+int gpumem_object_reserve(struct gpumem_ucmd *ucmd, struct gpumem_object *obj);
+void gpumem_object_finalize(struct gpumem_object *obj);
+void gpumem_object_abort(struct gpumem_object *obj);
+struct gpumem_object *gpumem_object_get(struct gpumem_client *client, u32 id,
+					enum gpumem_objtype type);
+struct gpumem_object *gpumem_object_get_any(struct gpumem_client *client,
+					    u32 id);
+void gpumem_object_put(struct gpumem_object *obj);
+void gpumem_object_handle_gone(struct gpumem_object *obj);
+int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd);
+
+/* gpumem_bo.c */
+struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
+				 struct gpumem_bo *root, u64 base, u64 length);
+struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo);
+struct gpumem_export *gpumem_export_alloc(u64 base, u64 length);
+void gpumem_export_add(struct gpumem_bo *root, struct gpumem_export *export);
+void gpumem_export_del(struct gpumem_bo *root, struct gpumem_export *export);
+u32 gpumem_export_count(struct gpumem_bo *bo, u64 offset, u64 length);
+int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
+void gpumem_bo_handle_gone(struct gpumem_object *obj);
+void gpumem_bo_release(struct gpumem_object *obj);
+int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd);
+
+/* gpumem_shmem.c */
+int gpumem_shmem_init(void);
+void gpumem_shmem_exit(void);
+int gpumem_shmem_mount(struct gpumem_device *dev);
+void gpumem_shmem_unmount(struct gpumem_device *dev);
+u64 gpumem_shmem_used(struct gpumem_device *dev);
+struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
+				 u64 length, u64 *huge);
+void gpumem_shmem_destroy(struct file *file, u64 length);
+int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
+unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_device *dev,
+					     unsigned long addr,
+					     unsigned long len,
+					     unsigned long pgoff,
+					     unsigned long flags);
+void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
+		       struct folio **folio);
+
+/* gpumem_vm.c */
+struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr);
+void gpumem_vm_release(struct gpumem_object *obj);
+int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd);
+
+/* gpumem_timeline.c */
+struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
+					      u64 value, bool of_stream);
+void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value);
+void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error);
+void gpumem_timeline_lose(struct gpumem_timeline *timeline);
+bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter);
+void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter);
+int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
+			 struct vm_area_struct *vma);
+void gpumem_timeline_handle_gone(struct gpumem_object *obj);
+void gpumem_timeline_release(struct gpumem_object *obj);
+int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
+
+/* gpumem_stream.c */
+void gpumem_stream_cancel_all(struct gpumem_client *client);
+int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
+void gpumem_stream_handle_gone(struct gpumem_object *obj);
+void gpumem_stream_release(struct gpumem_object *obj);
+int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
+
+/* gpumem_engine.c */
+struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
+void gpumem_engine_destroy(struct gpumem_engine *engine);
+int gpumem_sqe_check(const struct gpumem_sqe *sqe);
+int gpumem_engine_step(struct gpumem_stream *stream);
+
+/* gpumem_engine_cpu.c */
+extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
+
+/* gpumem_dmabuf.c */
+int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd);
+
+/* gpumem_ipc.c */
+int gpumem_ipc_init(void);
+void gpumem_ipc_exit(void);
+void gpumem_token_revoke_bo(struct gpumem_bo *bo, u64 offset, u64 length);
+void gpumem_token_handle_gone(struct gpumem_object *obj);
+void gpumem_token_release(struct gpumem_object *obj);
+int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd);
+
+/* gpumem_acct.c */
+extern const struct attribute_group *gpumem_device_groups[];
+void gpumem_show_fdinfo(struct seq_file *m, struct file *file);
+int gpumem_ioctl_info(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd);
+
+static inline struct gpumem_bo *gpumem_bo_get(struct gpumem_client *client,
+					      u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get(client, id,
+						      GPUMEM_OBJ_BO);
+
+	return obj ? container_of(obj, struct gpumem_bo, obj) : NULL;
+}
+
+static inline struct gpumem_vm *gpumem_vm_get(struct gpumem_client *client,
+					      u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get(client, id,
+						      GPUMEM_OBJ_VM);
+
+	return obj ? container_of(obj, struct gpumem_vm, obj) : NULL;
+}
+
+static inline struct gpumem_timeline *
+gpumem_timeline_get(struct gpumem_client *client, u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get(client, id,
+						      GPUMEM_OBJ_TIMELINE);
+
+	return obj ? container_of(obj, struct gpumem_timeline, obj) : NULL;
+}
+
+static inline struct gpumem_stream *
+gpumem_stream_get(struct gpumem_client *client, u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get(client, id,
+						      GPUMEM_OBJ_STREAM);
+
+	return obj ? container_of(obj, struct gpumem_stream, obj) : NULL;
+}
+
+#endif /* GPUMEM_PRIVATE_H */

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_shmem: the memory behind buffer objects.
+ *
+ * Each device has a private tmpfs mount whose size is the device's memory, and
+ * each buffer object that owns memory has one unlinked file on it.  A file is
+ * populated when it is made, so running out of memory is an error of the
+ * allocation and never a SIGBUS later.  Invariants of a populated file:
+ *
+ *  - Every page is in the page cache, and for the life of the buffer object one
+ *    reference is held on each folio, so nothing collapses or moves them under
+ *    DMA.  The folios are found through the page cache: it is our page table.
+ *  - The mapping is unevictable and its pages are not movable; a long-term pin
+ *    has nothing to migrate.
+ *  - The inode is immutable: nobody can punch holes, truncate or write it.
+ *
+ * Processes map the file itself: mmap() of a device node hands the VMA to it.
+ * From then on the VMA is an ordinary shared tmpfs mapping that
+ * pin_user_pages() accepts, and it keeps the file, and with it the memory and
+ * its charge, alive without our knowing.  So the budget is not a counter of ours:
+ * it is what the mount has in use (statfs).
+ *
+ * Three things follow.  First, a file may outlive everything else that pins the
+ * module, so its file operations are a copy of tmpfs's with the module as
+ * owner.  Second, a page may be pinned by another subsystem (an RDMA region, an
+ * io_uring buffer) after the last mapping is gone; freeing the file then would
+ * give back budget for memory that is still in use.  The release of such a file
+ * parks it as a *lingering* file and looks again until the pins are gone.
+ * Third, a VMA over a window of a file could be asked for other pages of it
+ * (remap_file_pages()); the copy's mmap answers only a hand-over, where the VMA
+ * still belongs to another file, and what bounds a window is not to be expanded.
+ */
+#include <linux/fs.h>
+#include <linux/fs_context.h>
+#include <linux/mm.h>
+#include <linux/mount.h>
+#include <linux/pagemap.h>
+#include <linux/pagevec.h>
+#include <linux/path.h>
+#include <linux/sched/signal.h>
+#include <linux/shmem_fs.h>
+#include <linux/slab.h>
+#include <linux/statfs.h>
+
+#include "gpumem_compat.h"
+#include "gpumem_private.h"
+
+#define GPUMEM_LINGER_MIN	msecs_to_jiffies(20)
+#define GPUMEM_LINGER_MAX	msecs_to_jiffies(1000)
+
+/*
+ * No __GFP_MOVABLE: see above.  RETRY_MAYFAIL makes a full memory cgroup answer
+ * -ENOMEM instead of calling its OOM killer.
+ */
+#define GPUMEM_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/**
+ * struct gpumem_linger - a file whose last user left pinned pages behind
+ * @path: keeps the inode
+ * @work: looks for pins
+ * @delay: until the next look, jiffies
+ */
+struct gpumem_linger {
+	struct path path;
+	struct delayed_work work;
+	unsigned long delay;
+};
+
+static struct workqueue_struct *gpumem_linger_wq;
+
+/* tmpfs's own, with our owner, release and placement; set once before use. */
+static struct file_operations gpumem_shmem_fops;
+static int (*gpumem_shmem_mmap_op)(struct file *file,
+				   struct vm_area_struct *vma);
+static DEFINE_MUTEX(gpumem_shmem_fops_lock);
+
+static bool gpumem_mapping_pinned(struct address_space *mapping)
+{
+	struct folio_batch fbatch;
+	bool pinned = false;
+	pgoff_t index = 0;
+	unsigned int i;
+
+	folio_batch_init(&fbatch);
+	while (!pinned &&
+	       filemap_get_folios(mapping, &index, ULONG_MAX, &fbatch)) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++)
+			if (folio_maybe_dma_pinned(fbatch.folios[i]))
+				pinned = true;
+		folio_batch_release(&fbatch);
+		cond_resched();
+	}
+	return pinned;
+}
+
+static void gpumem_linger_work(struct work_struct *work)
+{
+	struct gpumem_linger *linger = container_of(to_delayed_work(work),
+						    struct gpumem_linger, work);
+
+	if (gpumem_mapping_pinned(d_inode(linger->path.dentry)->i_mapping)) {
+		linger->delay = min(linger->delay * 2, GPUMEM_LINGER_MAX);
+		queue_delayed_work(gpumem_linger_wq, &linger->work,
+				   linger->delay);
+		return;
+	}
+	path_put(&linger->path);
+	kfree(linger);
+	/* Unloading waits for this function in destroy_workqueue(). */
+	module_put(THIS_MODULE);
+}
+
+static int gpumem_shmem_release(struct inode *inode, struct file *file)
+{
+	struct gpumem_linger *linger;
+
+	if (!gpumem_mapping_pinned(inode->i_mapping))
+		return 0;
+	linger = kzalloc(sizeof(*linger), GFP_KERNEL | __GFP_NOFAIL);
+	linger->path = file->f_path;
+	path_get(&linger->path);
+	linger->delay = GPUMEM_LINGER_MIN;
+	INIT_DELAYED_WORK(&linger->work, gpumem_linger_work);
+	__module_get(THIS_MODULE);
+	queue_delayed_work(gpumem_linger_wq, &linger->work, linger->delay);
+	return 0;
+}
+
+static int gpumem_shmem_file_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	if (vma->vm_file == file)
+		return -EPERM;
+	return gpumem_shmem_mmap_op(file, vma);
+}
+
+static void gpumem_shmem_adopt(struct file *file)
+{
+	scoped_guard(mutex, &gpumem_shmem_fops_lock) {
+		if (!gpumem_shmem_fops.owner) {
+			gpumem_shmem_fops = *file->f_op;
+			gpumem_shmem_mmap_op = file->f_op->mmap;
+			gpumem_shmem_fops.mmap = gpumem_shmem_file_mmap;
+			gpumem_shmem_fops.release = gpumem_shmem_release;
+			gpumem_shmem_fops.owner = THIS_MODULE;
+		}
+	}
+	__module_get(THIS_MODULE);
+	replace_fops(file, &gpumem_shmem_fops);
+}
+
+/**
+ * gpumem_shmem_init - prepare what all devices share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_shmem_init(void)
+{
+	gpumem_linger_wq = alloc_workqueue("gpumem_linger", WQ_UNBOUND, 0);
+	return gpumem_linger_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_shmem_exit - undo gpumem_shmem_init()
+ */
+void gpumem_shmem_exit(void)
+{
+	destroy_workqueue(gpumem_linger_wq);
+}
+
+/**
+ * gpumem_shmem_mount - make a device's memory
+ * @dev: device with its size and node set
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_shmem_mount(struct gpumem_device *dev)
+{
+	struct file_system_type *type = get_fs_type("tmpfs");
+	char opts[96], mpol[32] = "";
+	struct vfsmount *mnt;
+	struct file *layout;
+
+	if (!type)
+		return -ENODEV;
+	if (dev->node != NUMA_NO_NODE)
+		snprintf(mpol, sizeof(mpol), ",mpol=bind:%d", dev->node);
+	snprintf(opts, sizeof(opts), "size=%llu,huge=within_size%s", dev->size,
+		 mpol);
+	mnt = vfs_kern_mount(type, SB_KERNMOUNT, "gpumem", opts);
+	if (IS_ERR(mnt)) {
+		/* Kernels and processors without huge pages refuse huge=. */
+		snprintf(opts, sizeof(opts), "size=%llu%s", dev->size, mpol);
+		mnt = vfs_kern_mount(type, SB_KERNMOUNT, "gpumem", opts);
+	}
+	module_put(type->owner);
+	if (IS_ERR(mnt))
+		return PTR_ERR(mnt);
+	layout = gpumem_compat_shmem_file(mnt, "gpumem", 0);
+	if (IS_ERR(layout)) {
+		kern_unmount(mnt);
+		return PTR_ERR(layout);
+	}
+	dev->mnt = mnt;
+	dev->layout = layout;
+	return 0;
+}
+
+/**
+ * gpumem_shmem_unmount - give a device's memory up
+ * @dev: device without clients or files
+ */
+void gpumem_shmem_unmount(struct gpumem_device *dev)
+{
+	fput(dev->layout);
+	kern_unmount(dev->mnt);
+}
+
+/**
+ * gpumem_shmem_used - memory in use
+ * @dev: device
+ *
+ * Return: bytes, mapped, exported and lingering memory included.
+ */
+u64 gpumem_shmem_used(struct gpumem_device *dev)
+{
+	struct path path = { .mnt = dev->mnt, .dentry = dev->mnt->mnt_root };
+	struct kstatfs st;
+
+	if (vfs_statfs(&path, &st))
+		return 0;
+	return (st.f_blocks - st.f_bfree) * st.f_bsize;
+}
+
+/* Drop the populate references on the folios below @end. */
+static void gpumem_shmem_unhold(struct address_space *mapping, pgoff_t end)
+{
+	struct folio_batch fbatch;
+	pgoff_t index = 0;
+	unsigned int i;
+
+	if (!end)
+		return;
+	folio_batch_init(&fbatch);
+	while (filemap_get_folios(mapping, &index, end - 1, &fbatch)) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++)
+			folio_put(fbatch.folios[i]);
+		folio_batch_release(&fbatch);
+		cond_resched();
+	}
+}
+
+static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
+				 u64 *huge)
+{
+	pgoff_t index = 0, end = length >> PAGE_SHIFT;
+	struct folio *folio;
+	int ret = 0;
+
+	while (index < end) {
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		folio = shmem_read_folio_gfp(mapping, index, GPUMEM_GFP);
+		if (IS_ERR(folio)) {
+			ret = PTR_ERR(folio);
+			break;
+		}
+		if (folio_order(folio) >= HPAGE_PMD_ORDER)
+			*huge += folio_size(folio);
+		index = folio_next_index(folio);
+		cond_resched();
+	}
+	if (ret)
+		gpumem_shmem_unhold(mapping, index);
+	return ret;
+}
+
+/**
+ * gpumem_shmem_create - make a populated, zeroed file
+ * @dev: whose memory it is
+ * @name: shown in /proc/PID/maps
+ * @length: bytes, page aligned
+ * @huge: bytes in folios of PMD size, out
+ *
+ * The pages are charged to the caller's memory cgroup.
+ *
+ * Return: the file, or an ERR_PTR: -ENOSPC from the device's budget, -ENOMEM
+ * from the system or the cgroup, -EINTR when killed.
+ */
+struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
+				 u64 length, u64 *huge)
+{
+	struct file *file;
+	int ret;
+
+	/* Saves the work only; the mount enforces the limit. */
+	if (length > dev->size || gpumem_shmem_used(dev) > dev->size - length)
+		return ERR_PTR(-ENOSPC);
+	file = gpumem_compat_shmem_file(dev->mnt, name, length);
+	if (IS_ERR(file))
+		return file;
+	gpumem_shmem_adopt(file);
+	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
+	mapping_set_unevictable(file->f_mapping);
+	*huge = 0;
+	ret = gpumem_shmem_populate(file->f_mapping, length, huge);
+	if (ret) {
+		fput(file);
+		return ERR_PTR(ret);
+	}
+	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
+	return file;
+}
+
+/**
+ * gpumem_shmem_destroy - the buffer object is gone
+ * @file: its file; lives on while it is mapped or pinned
+ * @length: bytes
+ */
+void gpumem_shmem_destroy(struct file *file, u64 length)
+{
+	gpumem_shmem_unhold(file->f_mapping, length >> PAGE_SHIFT);
+	fput(file);
+}
+
+/**
+ * gpumem_shmem_mmap - hand a VMA to a file
+ * @file: memory
+ * @vma: shared mapping, vm_pgoff counted in @file and inside it
+ *
+ * Context: mmap_lock held for writing, in an mmap handler.
+ * Return: 0 or a negative errno.
+ */
+int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	int ret = gpumem_compat_mmap_file(file, vma);
+
+	if (ret)
+		return ret;
+	vma_set_file(vma, file);
+	vm_flags_set(vma, VM_DONTDUMP);
+	return 0;
+}
+
+/**
+ * gpumem_shmem_get_unmapped_area - place a mapping so that huge pages fit
+ * @dev: device
+ * @addr: hint
+ * @len: bytes
+ * @pgoff: page offset in the file
+ * @flags: MAP_*
+ *
+ * Return: an address or a negative errno.
+ */
+unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_device *dev,
+					     unsigned long addr,
+					     unsigned long len,
+					     unsigned long pgoff,
+					     unsigned long flags)
+{
+	struct file *layout = dev->layout;
+
+	/* tmpfs insists on a file with its own operations. */
+	return layout->f_op->get_unmapped_area(layout, addr, len, pgoff, flags);
+}
+
+/**
+ * gpumem_shmem_map - the kernel's view of a piece of a file
+ * @file: populated file
+ * @offset: byte offset in it
+ * @len: bytes wanted in, bytes up to the end of the folio out
+ * @folio: referenced, out; the caller puts it
+ *
+ * Return: the address, or an ERR_PTR: -EIO if the memory failed.
+ */
+void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
+		       struct folio **folio)
+{
+	struct folio *f = filemap_get_folio(file->f_mapping,
+					    offset >> PAGE_SHIFT);
+	size_t in;
+
+	if (IS_ERR(f))
+		return ERR_PTR(-EIO);
+	if (folio_contain_hwpoisoned_page(f)) {
+		folio_put(f);
+		return ERR_PTR(-EIO);
+	}
+	in = offset - folio_pos(f);
+	*len = min_t(size_t, *len, folio_size(f) - in);
+	*folio = f;
+	return folio_address(f) + in;
+}

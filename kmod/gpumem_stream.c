@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_stream: rings and the workers that empty them.
+ *
+ * A stream is a ring that the client writes, a work item that takes entries from
+ * it in order and executes one after the other, and a timeline that counts the
+ * entries completed.  The ring is hostile: its tail is read once per look, each
+ * entry is copied before it is checked, and nothing that the kernel needs is
+ * kept where the client can write.  What the kernel tells the client (head, the
+ * need for a doorbell) stands in the timeline's read-only page.
+ *
+ * The states of the worker:
+ *
+ *   idle	NEED_WAKEUP is set, the work is not queued.  A doorbell queues it.
+ *   running	takes entries; executes a bounded number of slices, then queues
+ *		itself again so that streams share the workers.
+ *   blocked	the entry is a wait whose value has not been reached.  A waiter
+ *		is left with the timeline, the work is not queued, and
+ *		NEED_WAKEUP is clear: whoever wakes it makes it look at the tail.
+ *
+ * A tail outside the ring ends the stream: it is *broken*, its timeline lost
+ * with EPROTO.  An entry that fails sets the timeline's error; later entries are
+ * then completed without being executed, so waits end.
+ *
+ * When the id is destroyed the stream is *closing*: it keeps one reference for
+ * itself, executes what was in the ring at that moment, and drops it.  When the
+ * client dies the stream is *cancelled*: the slice under way ends, nothing more
+ * starts, and the timeline is lost.
+ */
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "gpumem_private.h"
+
+/* Slices of work in one run of the worker. */
+#define GPUMEM_STREAM_BURST	16
+
+#define GPUMEM_PRIORITY_HIGHEST	(-5)
+
+static_assert(sizeof(struct gpumem_sqe) == 64);
+static_assert(GPUMEM_RING_SQES >= sizeof(struct gpumem_ring));
+
+static u64 gpumem_stream_tail(struct gpumem_stream *stream)
+{
+	struct gpumem_ring *ring = stream->ring;
+
+	/* Pairs with the release in destroy and with the client's store. */
+	if (test_bit_acquire(GPUMEM_STREAM_CLOSING, &stream->state))
+		return stream->final;
+	return smp_load_acquire(&ring->tail);
+}
+
+static bool gpumem_stream_broken(struct gpumem_stream *stream)
+{
+	return test_bit(GPUMEM_STREAM_BROKEN, &stream->state);
+}
+
+/* Take the next entry.  Return false if there is none. */
+static bool gpumem_stream_fetch(struct gpumem_stream *stream)
+{
+	struct gpumem_sqe *sqes = stream->ring + GPUMEM_RING_SQES;
+	u64 tail = gpumem_stream_tail(stream);
+
+	if (gpumem_stream_broken(stream) || tail == stream->head)
+		return false;
+	if (tail - stream->head > stream->entries) {
+		set_bit(GPUMEM_STREAM_BROKEN, &stream->state);
+		gpumem_timeline_fail(stream->timeline, EPROTO);
+		gpumem_timeline_lose(stream->timeline);
+		return false;
+	}
+	memcpy(&stream->sqe, &sqes[stream->head & (stream->entries - 1)],
+	       sizeof(stream->sqe));
+	stream->head++;
+	stream->row = 0;
+	stream->col = 0;
+	stream->busy = true;
+	/* The slot is the client's again. */
+	smp_store_release(&stream->timeline->page->head, stream->head);
+	return true;
+}
+
+static void gpumem_stream_complete(struct gpumem_stream *stream, int error)
+{
+	stream->busy = false;
+	if (error)
+		gpumem_timeline_fail(stream->timeline, -error);
+	else
+		atomic64_inc(&stream->obj.client->count.jobs);
+	gpumem_timeline_raise(stream->timeline, stream->head);
+}
+
+/*
+ * There is nothing to do.  Return true if the worker may stop; the stream may be
+ * gone then.
+ */
+static bool gpumem_stream_sleep(struct gpumem_stream *stream)
+{
+	struct gpumem_timeline_page *page = stream->timeline->page;
+
+	if (test_bit_acquire(GPUMEM_STREAM_CLOSING, &stream->state)) {
+		if (!gpumem_stream_broken(stream) &&
+		    stream->final != stream->head)
+			return false;
+		if (!test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
+			gpumem_object_put(&stream->obj);
+		return true;
+	}
+	WRITE_ONCE(page->flags, GPUMEM_TIMELINE_NEED_WAKEUP);
+	/* Pairs with the barrier between the client's store and its look. */
+	smp_mb();
+	if (gpumem_stream_broken(stream) ||
+	    gpumem_stream_tail(stream) == stream->head)
+		return true;
+	WRITE_ONCE(page->flags, 0);
+	return false;
+}
+
+static void gpumem_stream_work(struct work_struct *work)
+{
+	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
+						    work);
+	unsigned int slices = 0;
+	int ret;
+
+	WRITE_ONCE(stream->timeline->page->flags, 0);
+	while (slices < GPUMEM_STREAM_BURST) {
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+			return;
+		if (!stream->busy && !gpumem_stream_fetch(stream)) {
+			if (gpumem_stream_sleep(stream))
+				return;
+			continue;
+		}
+		/* Only this worker sets the error of an unbroken stream. */
+		if (READ_ONCE(stream->timeline->error)) {
+			gpumem_stream_complete(stream,
+					       -(int)stream->timeline->error);
+		} else {
+			if (!stream->row && !stream->col &&
+			    !stream->waiting) {
+				ret = gpumem_sqe_check(&stream->sqe);
+				if (ret) {
+					gpumem_stream_complete(stream, ret);
+					continue;
+				}
+			}
+			ret = gpumem_engine_step(stream);
+			if (ret == -EINPROGRESS)
+				return;
+			if (ret != -EAGAIN)
+				gpumem_stream_complete(stream, ret);
+		}
+		slices++;
+		cond_resched();
+	}
+	queue_work(stream->wq, &stream->work);
+}
+
+static void gpumem_stream_wake(struct gpumem_waiter *waiter)
+{
+	struct gpumem_stream *stream = container_of(waiter,
+						    struct gpumem_stream,
+						    waiter);
+
+	queue_work(stream->wq, &stream->work);
+}
+
+/**
+ * gpumem_stream_handle_gone - the id of a stream was destroyed
+ * @obj: head of the stream
+ */
+void gpumem_stream_handle_gone(struct gpumem_object *obj)
+{
+	struct gpumem_stream *stream = container_of(obj, struct gpumem_stream,
+						    obj);
+	struct gpumem_ring *ring = stream->ring;
+
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+		return;
+	kref_get(&obj->ref);
+	stream->final = smp_load_acquire(&ring->tail);
+	/* Pairs with test_bit_acquire(): who sees the bit sees final. */
+	smp_mb__before_atomic();
+	set_bit(GPUMEM_STREAM_CLOSING, &stream->state);
+	queue_work(stream->wq, &stream->work);
+}
+
+/* The client is dead: stop the worker for good.  The caller has a reference. */
+static void gpumem_stream_cancel(struct gpumem_stream *stream)
+{
+	/*
+	 * A worker that runs may still leave a waiter, one that is called may
+	 * still queue the work; after the first cancel neither starts anew.
+	 */
+	cancel_work_sync(&stream->work);
+	if (stream->waiting) {
+		gpumem_timeline_del_waiter(stream->waiting, &stream->waiter);
+		cancel_work_sync(&stream->work);
+		gpumem_object_put(&stream->waiting->obj);
+		stream->waiting = NULL;
+	}
+	gpumem_timeline_lose(stream->timeline);
+	if (test_bit(GPUMEM_STREAM_CLOSING, &stream->state) &&
+	    !test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
+		gpumem_object_put(&stream->obj);
+}
+
+static struct gpumem_stream *gpumem_stream_first(struct gpumem_client *client)
+{
+	struct gpumem_stream *stream;
+
+	guard(spinlock)(&client->stream_lock);
+	list_for_each_entry(stream, &client->streams, link)
+		if (!test_and_set_bit(GPUMEM_STREAM_STOPPED, &stream->state) &&
+		    kref_get_unless_zero(&stream->obj.ref))
+			return stream;
+	return NULL;
+}
+
+/**
+ * gpumem_stream_cancel_all - stop all streams of a dead client
+ * @client: client, from which no ioctl can come any more
+ *
+ * Context: may sleep; waits for the slice under way of each stream.
+ */
+void gpumem_stream_cancel_all(struct gpumem_client *client)
+{
+	struct gpumem_stream *stream;
+
+	scoped_guard(spinlock, &client->stream_lock)
+		list_for_each_entry(stream, &client->streams, link)
+			set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
+	while ((stream = gpumem_stream_first(client))) {
+		gpumem_stream_cancel(stream);
+		gpumem_object_put(&stream->obj);
+	}
+}
+
+static void gpumem_stream_free_ring(struct gpumem_stream *stream)
+{
+	unsigned int i;
+
+	if (stream->ring)
+		vunmap(stream->ring);
+	for (i = 0; i < stream->npages && stream->pages[i]; i++)
+		__free_page(stream->pages[i]);
+	kfree(stream->pages);
+}
+
+static int gpumem_stream_alloc_ring(struct gpumem_stream *stream)
+{
+	size_t bytes = GPUMEM_RING_SQES +
+		       stream->entries * sizeof(struct gpumem_sqe);
+	unsigned int i;
+
+	stream->npages = PFN_UP(bytes);
+	stream->pages = kcalloc(stream->npages, sizeof(*stream->pages),
+				GFP_KERNEL_ACCOUNT);
+	if (!stream->pages) {
+		stream->npages = 0;
+		return -ENOMEM;
+	}
+	for (i = 0; i < stream->npages; i++) {
+		stream->pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!stream->pages[i])
+			return -ENOMEM;
+	}
+	stream->ring = vmap(stream->pages, stream->npages, VM_MAP, PAGE_KERNEL);
+	return stream->ring ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_stream_release - free a stream
+ * @obj: head of the stream, without references; its work is not queued
+ *
+ * May run in the stream's own worker, as its last action.
+ */
+void gpumem_stream_release(struct gpumem_object *obj)
+{
+	struct gpumem_stream *stream = container_of(obj, struct gpumem_stream,
+						    obj);
+	struct gpumem_client *client = obj->client;
+
+	scoped_guard(spinlock, &client->stream_lock)
+		list_del(&stream->link);
+	atomic64_dec(&client->count.streams);
+	gpumem_stream_free_ring(stream);
+	if (stream->timeline) {
+		gpumem_timeline_lose(stream->timeline);
+		gpumem_object_put(&stream->timeline->obj);
+	}
+	if (stream->vm)
+		gpumem_object_put(&stream->vm->obj);
+	kfree(stream);
+}
+
+/**
+ * gpumem_stream_mmap - show a stream's ring
+ * @stream: stream
+ * @vma: the whole ring, offset 0
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma)
+{
+	if (vma->vm_pgoff || vma_pages(vma) != stream->npages)
+		return -EINVAL;
+	if (vma->vm_flags & VM_EXEC)
+		return -EACCES;
+	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYEXEC);
+	return vm_map_pages(vma, stream->pages, stream->npages);
+}
+
+/**
+ * gpumem_ioctl_stream_create - GPUMEM_STREAM_CREATE
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_stream_create *cmd = ucmd->cmd;
+	struct gpumem_client *client = ucmd->client;
+	struct gpumem_timeline *timeline;
+	struct gpumem_stream *stream;
+	struct gpumem_device *dev;
+	int ret;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (cmd->entries < 16 || cmd->entries > 4096 ||
+	    !is_power_of_2(cmd->entries) ||
+	    cmd->priority > 0 || cmd->priority < GPUMEM_PRIORITY_HIGHEST)
+		return -EINVAL;
+	dev = gpumem_client_device(client, cmd->device);
+	if (!dev)
+		return -EACCES;
+	stream = kzalloc(sizeof(*stream), GFP_KERNEL_ACCOUNT);
+	if (!stream)
+		return -ENOMEM;
+	gpumem_object_init(&stream->obj, client, GPUMEM_OBJ_STREAM);
+	stream->dev = dev;
+	stream->devbit = BIT(cmd->device);
+	stream->entries = cmd->entries;
+	stream->wq = cmd->priority < 0 ? dev->engine->wq_high : dev->engine->wq;
+	INIT_WORK(&stream->work, gpumem_stream_work);
+	INIT_LIST_HEAD(&stream->waiter.link);
+	stream->waiter.wake = gpumem_stream_wake;
+	atomic64_inc(&client->count.streams);
+	scoped_guard(spinlock, &client->stream_lock)
+		list_add_tail(&stream->link, &client->streams);
+
+	stream->vm = gpumem_vm_get(client, cmd->vm);
+	if (!stream->vm) {
+		ret = -ENOENT;
+		goto err_put;
+	}
+	ret = gpumem_stream_alloc_ring(stream);
+	if (ret)
+		goto err_put;
+	timeline = gpumem_timeline_alloc(client, 0, true);
+	if (!timeline) {
+		ret = -ENOMEM;
+		goto err_put;
+	}
+	timeline->page->flags = GPUMEM_TIMELINE_NEED_WAKEUP;
+	/* One reference for the stream, one for the id. */
+	kref_get(&timeline->obj.ref);
+	stream->timeline = timeline;
+	ret = gpumem_object_reserve(ucmd, &timeline->obj);
+	if (ret) {
+		gpumem_object_put(&timeline->obj);
+		goto err_put;
+	}
+	ret = gpumem_object_reserve(ucmd, &stream->obj);
+	if (ret)
+		goto err_put;
+	cmd->id = stream->obj.id;
+	cmd->timeline = timeline->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+
+err_put:
+	gpumem_object_put(&stream->obj);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_stream_doorbell - GPUMEM_STREAM_DOORBELL
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or -ENOENT.
+ */
+int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_stream_doorbell *cmd = ucmd->cmd;
+	struct gpumem_stream *stream = gpumem_stream_get(ucmd->client, cmd->id);
+
+	if (!stream)
+		return -ENOENT;
+	atomic64_inc(&ucmd->client->count.doorbells);
+	queue_work(stream->wq, &stream->work);
+	gpumem_object_put(&stream->obj);
+	return 0;
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_timeline: clocks.
+ *
+ * A timeline is a number that only rises, kept in a page that its client maps
+ * read-only: seeing whether something has happened is one load.  Users sleep on
+ * it (GPUMEM_TIMELINE_WAIT), workers leave a waiter and are called.
+ *
+ * A timeline belongs either to a stream, which raises it by one with each entry,
+ * or to the client, which raises it by ioctl or by a signal entry.  When nobody
+ * is left to raise it (its stream was cancelled with the client), it is *lost*:
+ * its error is ECANCELED unless there is one already, and all who wait are woken.
+ *
+ * The kernel never reads the page: a copy of everything is in the structure.  The
+ * error is stored before the value, so whoever sees the value sees the error.
+ */
+#include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/sched/signal.h>
+
+#include "gpumem_private.h"
+
+static_assert(sizeof(struct gpumem_timeline_page) == 128);
+
+/**
+ * gpumem_timeline_alloc - make a timeline
+ * @client: whose counters it is in
+ * @value: where it starts
+ * @of_stream: raised by a stream
+ *
+ * Return: the timeline, or NULL without memory.
+ */
+struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
+					      u64 value, bool of_stream)
+{
+	struct gpumem_timeline *timeline = kzalloc(sizeof(*timeline),
+						   GFP_KERNEL_ACCOUNT);
+
+	if (!timeline)
+		return NULL;
+	timeline->page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!timeline->page) {
+		kfree(timeline);
+		return NULL;
+	}
+	gpumem_object_init(&timeline->obj, client, GPUMEM_OBJ_TIMELINE);
+	spin_lock_init(&timeline->lock);
+	init_waitqueue_head(&timeline->wq);
+	INIT_LIST_HEAD(&timeline->waiters);
+	timeline->of_stream = of_stream;
+	timeline->value = value;
+	timeline->page->value = value;
+	return timeline;
+}
+
+/**
+ * gpumem_timeline_release - free a timeline
+ * @obj: head of the timeline, without references
+ *
+ * Processes that map the page keep it, not us.
+ */
+void gpumem_timeline_release(struct gpumem_object *obj)
+{
+	struct gpumem_timeline *timeline =
+		container_of(obj, struct gpumem_timeline, obj);
+
+	WARN_ON(!list_empty(&timeline->waiters));
+	free_page((unsigned long)timeline->page);
+	kfree(timeline);
+}
+
+/* Call everybody whose time has come, or everybody if it never will. */
+static void gpumem_timeline_wake_locked(struct gpumem_timeline *timeline)
+{
+	struct gpumem_waiter *waiter, *next;
+
+	lockdep_assert_held(&timeline->lock);
+	list_for_each_entry_safe(waiter, next, &timeline->waiters, link) {
+		if (!timeline->lost && waiter->value > timeline->value)
+			continue;
+		list_del_init(&waiter->link);
+		waiter->wake(waiter);
+	}
+	wake_up_all(&timeline->wq);
+}
+
+/**
+ * gpumem_timeline_raise - set a new value
+ * @timeline: timeline
+ * @value: a value that is not higher changes nothing
+ *
+ * Context: any.
+ */
+void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
+{
+	guard(spinlock_irqsave)(&timeline->lock);
+	if (value <= timeline->value)
+		return;
+	timeline->value = value;
+	/* Everything done before is visible to who sees the value. */
+	smp_store_release(&timeline->page->value, value);
+	gpumem_timeline_wake_locked(timeline);
+}
+
+/**
+ * gpumem_timeline_fail - remember an error
+ * @timeline: timeline
+ * @error: positive errno; the first one stays
+ *
+ * Context: any.
+ */
+void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
+{
+	guard(spinlock_irqsave)(&timeline->lock);
+	if (timeline->error)
+		return;
+	timeline->error = error;
+	WRITE_ONCE(timeline->page->error, error);
+}
+
+/**
+ * gpumem_timeline_lose - nobody will raise this timeline any more
+ * @timeline: timeline
+ *
+ * Context: any.
+ */
+void gpumem_timeline_lose(struct gpumem_timeline *timeline)
+{
+	gpumem_timeline_fail(timeline, ECANCELED);
+	guard(spinlock_irqsave)(&timeline->lock);
+	timeline->lost = true;
+	gpumem_timeline_wake_locked(timeline);
+}
+
+/**
+ * gpumem_timeline_handle_gone - the id of a timeline was destroyed
+ * @obj: head of the timeline
+ *
+ * Signal entries name timelines by id, so without one only its own stream can
+ * still raise it.
+ */
+void gpumem_timeline_handle_gone(struct gpumem_object *obj)
+{
+	struct gpumem_timeline *timeline =
+		container_of(obj, struct gpumem_timeline, obj);
+
+	if (!timeline->of_stream)
+		gpumem_timeline_lose(timeline);
+}
+
+/**
+ * gpumem_timeline_add_waiter - be called when a value is reached
+ * @timeline: timeline
+ * @waiter: with @value and @wake set; not in use
+ *
+ * Return: true if @waiter was left, false if there is nothing to wait for.
+ */
+bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter)
+{
+	guard(spinlock_irqsave)(&timeline->lock);
+	if (timeline->lost || waiter->value <= timeline->value)
+		return false;
+	list_add_tail(&waiter->link, &timeline->waiters);
+	return true;
+}
+
+/**
+ * gpumem_timeline_del_waiter - do not be called any more
+ * @timeline: timeline
+ * @waiter: may have been called already
+ *
+ * After this @waiter is not called.
+ */
+void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter)
+{
+	guard(spinlock_irqsave)(&timeline->lock);
+	list_del_init(&waiter->link);
+}
+
+/**
+ * gpumem_timeline_mmap - show a timeline's page
+ * @timeline: timeline
+ * @vma: one page, read-only, offset 0
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
+			 struct vm_area_struct *vma)
+{
+	if (vma->vm_pgoff || vma_pages(vma) != 1)
+		return -EINVAL;
+	if (vma->vm_flags & (VM_WRITE | VM_EXEC))
+		return -EACCES;
+	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYWRITE | VM_MAYEXEC);
+	return vm_insert_page(vma, vma->vm_start,
+			      virt_to_page(timeline->page));
+}
+
+/**
+ * gpumem_ioctl_timeline_create - GPUMEM_TIMELINE_CREATE
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_timeline_create *cmd = ucmd->cmd;
+	struct gpumem_timeline *timeline;
+	int ret;
+
+	if (cmd->flags || cmd->reserved)
+		return -EOPNOTSUPP;
+	timeline = gpumem_timeline_alloc(ucmd->client, cmd->value, false);
+	if (!timeline)
+		return -ENOMEM;
+	ret = gpumem_object_reserve(ucmd, &timeline->obj);
+	if (ret) {
+		gpumem_object_put(&timeline->obj);
+		return ret;
+	}
+	cmd->id = timeline->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_ioctl_timeline_signal - GPUMEM_TIMELINE_SIGNAL
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_timeline_signal *cmd = ucmd->cmd;
+	struct gpumem_timeline *timeline = gpumem_timeline_get(ucmd->client,
+							       cmd->id);
+	int ret = 0;
+
+	if (!timeline)
+		return -ENOENT;
+	if (timeline->of_stream)
+		ret = -EINVAL;
+	else
+		gpumem_timeline_raise(timeline, cmd->value);
+	gpumem_object_put(&timeline->obj);
+	return ret;
+}
+
+static bool gpumem_timeline_done(struct gpumem_timeline *timeline, u64 value)
+{
+	guard(spinlock_irqsave)(&timeline->lock);
+	return timeline->value >= value || timeline->lost;
+}
+
+static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
+				 u64 deadline)
+{
+	ktime_t expires = min_t(u64, deadline, KTIME_MAX);
+	ktime_t *timeout = deadline == U64_MAX ? NULL : &expires;
+	DEFINE_WAIT_FUNC(wait, autoremove_wake_function);
+	int ret = 0;
+
+	if (gpumem_timeline_done(timeline, value))
+		return 0;
+	if (timeout && ktime_get() >= expires)
+		return -ETIMEDOUT;
+	for (;;) {
+		prepare_to_wait(&timeline->wq, &wait, TASK_INTERRUPTIBLE);
+		if (gpumem_timeline_done(timeline, value))
+			break;
+		if (signal_pending(current)) {
+			ret = -ERESTARTSYS;
+			break;
+		}
+		/* 0 means that the time is over. */
+		if (!schedule_hrtimeout(timeout, HRTIMER_MODE_ABS)) {
+			if (!gpumem_timeline_done(timeline, value))
+				ret = -ETIMEDOUT;
+			break;
+		}
+	}
+	finish_wait(&timeline->wq, &wait);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_timeline_wait - GPUMEM_TIMELINE_WAIT
+ * @ucmd: ioctl under way
+ *
+ * The deadline is absolute, so a wait that a signal handler interrupted is
+ * restarted with the same arguments.
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_timeline_wait *cmd = ucmd->cmd;
+	struct gpumem_timeline *timeline;
+	int ret;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	timeline = gpumem_timeline_get(ucmd->client, cmd->id);
+	if (!timeline)
+		return -ENOENT;
+	ret = gpumem_timeline_sleep(timeline, cmd->value, cmd->deadline);
+	if (!ret || ret == -ETIMEDOUT) {
+		scoped_guard(spinlock_irqsave, &timeline->lock) {
+			cmd->error = timeline->error;
+			cmd->reached = timeline->value;
+		}
+		if (!ret && cmd->error)
+			ret = -EIO;
+		if (gpumem_ucmd_respond(ucmd, sizeof(*cmd)))
+			ret = -EFAULT;
+	}
+	gpumem_object_put(&timeline->obj);
+	return ret;
+}

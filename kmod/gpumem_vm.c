@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_vm: address spaces.
+ *
+ * An address space maps ranges of device addresses to ranges of buffer objects,
+ * with the devices that may read and write there.  Device addresses are numbers:
+ * nothing requires, and nothing here uses, that the process has the same memory
+ * at the same address.  Mappings never overlap; each holds a reference on its
+ * buffer object.
+ *
+ * Unmapping and changing access are all or nothing: first the range is checked to
+ * consist of whole mappings, then one store changes the tree.
+ *
+ * Workers look mappings up under vm->lock for reading and keep it for one slice
+ * of work, so whoever unmaps waits for at most that slice, and a buffer object
+ * cannot go away under a copy.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "gpumem_private.h"
+
+/**
+ * gpumem_vm_find - the mapping at an address
+ * @vm: address space
+ * @addr: device address
+ *
+ * Context: vm->lock held.
+ * Return: the mapping or NULL.
+ */
+struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr)
+{
+	MA_STATE(mas, &vm->mappings, addr, addr);
+
+	lockdep_assert_held(&vm->lock);
+	return mas_walk(&mas);
+}
+
+/* A page aligned, non-empty range that does not wrap; 0 is no address. */
+static int gpumem_vm_check_range(u64 addr, u64 length)
+{
+	u64 end;
+
+	if (!addr || !length || !PAGE_ALIGNED(addr) || !PAGE_ALIGNED(length))
+		return -EINVAL;
+	if (check_add_overflow(addr, length, &end))
+		return -EOVERFLOW;
+	return 0;
+}
+
+static int gpumem_vm_check_devices(struct gpumem_client *client, u32 mask)
+{
+	if (mask && !gpumem_client_device(client, __fls(mask)))
+		return -EACCES;
+	return 0;
+}
+
+static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
+{
+	atomic64_sub(m->last - m->addr + 1, &vm->obj.client->count.vm_bytes);
+	gpumem_object_put(&m->bo->obj);
+	kfree(m);
+}
+
+/**
+ * gpumem_vm_release - free an address space
+ * @obj: head of the address space, without references
+ */
+void gpumem_vm_release(struct gpumem_object *obj)
+{
+	struct gpumem_vm *vm = container_of(obj, struct gpumem_vm, obj);
+	struct gpumem_mapping *m;
+
+	down_write(&vm->lock);
+	{
+		MA_STATE(mas, &vm->mappings, 0, 0);
+
+		mas_for_each(&mas, m, ULONG_MAX)
+			gpumem_mapping_free(vm, m);
+		__mt_destroy(&vm->mappings);
+	}
+	up_write(&vm->lock);
+	kfree(vm);
+}
+
+/**
+ * gpumem_ioctl_vm_create - GPUMEM_VM_CREATE
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_vm_create *cmd = ucmd->cmd;
+	struct gpumem_vm *vm;
+	int ret;
+
+	if (cmd->flags || cmd->reserved)
+		return -EOPNOTSUPP;
+	vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+	if (!vm)
+		return -ENOMEM;
+	gpumem_object_init(&vm->obj, ucmd->client, GPUMEM_OBJ_VM);
+	init_rwsem(&vm->lock);
+	mt_init_flags(&vm->mappings, MT_FLAGS_LOCK_EXTERN);
+	mt_set_external_lock(&vm->mappings, &vm->lock);
+	ret = gpumem_object_reserve(ucmd, &vm->obj);
+	if (ret) {
+		gpumem_object_put(&vm->obj);
+		return ret;
+	}
+	cmd->id = vm->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+static int gpumem_vm_insert(struct gpumem_vm *vm, struct gpumem_mapping *m)
+{
+	MA_STATE(mas, &vm->mappings, m->addr, m->last);
+
+	guard(rwsem_write)(&vm->lock);
+	if (mas_find(&mas, m->last))
+		return -EEXIST;
+	mas_set_range(&mas, m->addr, m->last);
+	return mas_store_gfp(&mas, m, GFP_KERNEL);
+}
+
+/**
+ * gpumem_ioctl_vm_map - GPUMEM_VM_MAP
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_vm_map *cmd = ucmd->cmd;
+	struct gpumem_mapping *m;
+	struct gpumem_vm *vm;
+	struct gpumem_bo *bo;
+	int ret;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
+	if (ret)
+		return ret;
+	if (!PAGE_ALIGNED(cmd->offset) || (cmd->writers & ~cmd->readers))
+		return -EINVAL;
+	ret = gpumem_vm_check_devices(ucmd->client, cmd->readers);
+	if (ret)
+		return ret;
+	vm = gpumem_vm_get(ucmd->client, cmd->vm);
+	if (!vm)
+		return -ENOENT;
+	bo = gpumem_bo_get(ucmd->client, cmd->bo);
+	if (!bo) {
+		ret = -ENOENT;
+		goto out_vm;
+	}
+	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset) {
+		ret = -EOVERFLOW;
+		goto out_bo;
+	}
+	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	if (!m) {
+		ret = -ENOMEM;
+		goto out_bo;
+	}
+	m->addr = cmd->addr;
+	m->last = cmd->addr + cmd->length - 1;
+	m->bo = bo;
+	m->offset = cmd->offset;
+	m->readers = cmd->readers;
+	m->writers = cmd->writers;
+	atomic64_add(cmd->length, &ucmd->client->count.vm_bytes);
+	ret = gpumem_vm_insert(vm, m);
+	if (!ret) {
+		/* The mapping keeps the reference on bo. */
+		gpumem_object_put(&vm->obj);
+		return 0;
+	}
+	atomic64_sub(cmd->length, &ucmd->client->count.vm_bytes);
+	kfree(m);
+out_bo:
+	gpumem_object_put(&bo->obj);
+out_vm:
+	gpumem_object_put(&vm->obj);
+	return ret;
+}
+
+/* Take all mappings of a range out of the tree and put them on a list. */
+static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
+				   struct list_head *list)
+{
+	MA_STATE(mas, &vm->mappings, addr, last);
+	struct gpumem_mapping *m;
+	int ret;
+
+	lockdep_assert_held_write(&vm->lock);
+	mas_for_each(&mas, m, last) {
+		if (m->addr < addr || m->last > last)
+			return -EINVAL;
+		list_add_tail(&m->link, list);
+	}
+	if (list_empty(list))
+		return 0;
+	mas_set_range(&mas, addr, last);
+	ret = mas_store_gfp(&mas, NULL, GFP_KERNEL);
+	if (ret)
+		INIT_LIST_HEAD(list);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_vm_unmap - GPUMEM_VM_UNMAP
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_vm_unmap *cmd = ucmd->cmd;
+	struct gpumem_mapping *m, *next;
+	struct gpumem_vm *vm;
+	LIST_HEAD(list);
+	int ret;
+
+	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
+	if (ret)
+		return ret;
+	vm = gpumem_vm_get(ucmd->client, cmd->vm);
+	if (!vm)
+		return -ENOENT;
+	scoped_guard(rwsem_write, &vm->lock)
+		ret = gpumem_vm_detach_locked(vm, cmd->addr,
+					      cmd->addr + cmd->length - 1,
+					      &list);
+	if (!ret) {
+		cmd->unmapped = 0;
+		list_for_each_entry_safe(m, next, &list, link) {
+			cmd->unmapped += m->last - m->addr + 1;
+			gpumem_mapping_free(vm, m);
+		}
+		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	}
+	gpumem_object_put(&vm->obj);
+	return ret;
+}
+
+static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
+				       u32 devbit, u32 access)
+{
+	MA_STATE(mas, &vm->mappings, addr, last);
+	struct gpumem_mapping *m;
+	u64 next = addr;
+
+	lockdep_assert_held_write(&vm->lock);
+	mas_for_each(&mas, m, last) {
+		if (m->addr != next || m->last > last)
+			return -EINVAL;
+		next = m->last + 1;
+	}
+	if (next != last + 1)
+		return -EINVAL;
+	mas_set(&mas, addr);
+	mas_for_each(&mas, m, last) {
+		m->readers &= ~devbit;
+		m->writers &= ~devbit;
+		if (access & GPUMEM_ACCESS_READ)
+			m->readers |= devbit;
+		if (access & GPUMEM_ACCESS_WRITE)
+			m->writers |= devbit;
+	}
+	return 0;
+}
+
+/**
+ * gpumem_ioctl_vm_access - GPUMEM_VM_ACCESS
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_vm_access *cmd = ucmd->cmd;
+	struct gpumem_vm *vm;
+	int ret;
+
+	if (cmd->access & ~(GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE))
+		return -EOPNOTSUPP;
+	if (cmd->access == GPUMEM_ACCESS_WRITE)
+		return -EINVAL;
+	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
+	if (ret)
+		return ret;
+	if (!gpumem_client_device(ucmd->client, cmd->device))
+		return -EACCES;
+	vm = gpumem_vm_get(ucmd->client, cmd->vm);
+	if (!vm)
+		return -ENOENT;
+	scoped_guard(rwsem_write, &vm->lock)
+		ret = gpumem_vm_set_access_locked(vm, cmd->addr,
+						  cmd->addr + cmd->length - 1,
+						  BIT(cmd->device),
+						  cmd->access);
+	gpumem_object_put(&vm->obj);
+	return ret;
+}

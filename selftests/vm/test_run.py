@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Self-test of the runner: it must notice what it promises to notice, and nothing else.
+
+  test_run.py [--kernel NAME] [TEST...]
+
+Prints TAP, then "N passed, N failed, N skipped".
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from vmlib import Problem, initrd, kernels, splat  # noqa: E402
+
+RUN = os.path.join(HERE, "run")
+
+# mode of splats.c: (what must be shown, exit status, only on debug kernels)
+SPLATS = {
+    "warn": (r"WARNING: CPU: .* at .*warn\+|WARNING: .*splats\.c", 127, False),
+    "oops": (r"NULL pointer dereference|null-ptr-deref", 127, False),
+    "refcount": (r"refcount_t: addition on 0", 127, False),
+    "sleep-in-atomic": (r"scheduling while atomic|sleeping function called", 127, False),
+    "panic": (r"Kernel panic - not syncing: splats: asked to", 126, False),
+    "use-after-free": (r"KASAN: slab-use-after-free", 127, True),
+    "out-of-bounds": (r"KASAN: slab-out-of-bounds", 127, True),
+    "lock-order": (r"possible circular locking dependency", 127, True),
+    "lock-kept": (r"lock held when returning", 127, True),
+    "shift": (r"UBSAN: shift-out-of-bounds", 127, True),
+    "leak": (r"kmemleak: .* new suspected", 127, True),
+    "dma": (r"DMA-API: .*device driver", 127, True),
+}
+
+MIX = """[    1.0] fine
+[    2.0] ------------[ cut here ]------------
+[    2.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1/0x2
+[    2.0] Call Trace:
+[    2.0]  <TASK>
+[    2.0]  f+0x1/0x2
+[    2.0]  </TASK>
+[    2.0] ---[ end trace 0000000000000000 ]---
+[    3.0] fine
+[    4.0] BUG: Bad rss-counter state mm:00 type:MM_FILEPAGES val:1
+[    5.0] fine
+[    6.0] BUG: sleeping function called from invalid context at b.c:2
+[    6.0] Call Trace:
+[    6.0]  g+0x1/0x2
+"""
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+def want(condition, text, *output):
+    if not condition:
+        raise Failure("\n".join((text,) + output))
+
+
+class Tests:
+    def __init__(self, kernel, work):
+        self.kernel, self.work, self.built = kernel, work, None
+
+    def vm(self, *args, cwd=None):
+        """(exit status, standard output, standard error) of one run."""
+        r = subprocess.run([RUN, "--kernel", self.kernel] + list(args), cwd=cwd or self.work,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                           stdin=subprocess.DEVNULL)
+        return r.returncode, r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+
+    def splats(self):
+        """splats.ko for the kernel, built once, in a directory of its own."""
+        if not self.built:
+            where = os.path.join(self.work, "splats")
+            os.mkdir(where)
+            shutil.copy(os.path.join(HERE, "splats.c"), where)
+            with open(os.path.join(where, "Kbuild"), "w", encoding="ascii") as f:
+                f.write("obj-m := splats.o\n")
+            r = subprocess.run(["make", "-s", "-C", kernels.get(self.kernel).kdir, "M=" + where,
+                                "modules"], check=False, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+            want(r.returncode == 0, "splats.ko does not build", r.stdout.decode())
+            self.built = os.path.join(where, "splats.ko")
+        return self.built
+
+    def splat(self, mode):
+        pattern, status, debug = SPLATS[mode]
+        if debug and "debug" not in self.kernel:
+            raise Skip("only a debug kernel notices")
+        rc, out, err = self.vm("--leak-scan" if mode == "leak" else "--no-leak-scan", "--",
+                               "sh", "-c", "insmod %s mode=%s; echo after"
+                               % (self.splats(), mode))
+        want(rc == status, "exit status %d, not %d" % (rc, status), out, err)
+        want(re.search(pattern, err), "the complaint is not shown", err)
+
+    def test_status_and_output(self):
+        script = "echo one; echo two >&2; printf 'a\\r\\n\\0\\377z'; pwd; id -u; exit 7"
+        rc, out, err = self.vm("--", "sh", "-c", script)
+        want(rc == 7, "exit status %d, not 7" % rc, err)
+        want(out == "one\ntwo\na\r\n\0\ufffdz%s\n0\n" % self.work, "output: %r" % out)
+        want("complained" not in err, "a false alarm", err)
+
+    def test_killed_by_signal(self):
+        rc, _, err = self.vm("--", "sh", "-c", "kill -SEGV $$")
+        want(rc == 128 + 11, "exit status %d, not 139" % rc, err)
+
+    def test_no_such_command(self):
+        rc, out, err = self.vm("--", "/no/such/command")
+        want(rc == 127 and "not found" in out, "exit status %d" % rc, out, err)
+
+    def test_output_streams(self):
+        with subprocess.Popen([RUN, "--kernel", self.kernel, "--", "sh", "-c",
+                               "echo early; sleep 4; echo late"], cwd=self.work,
+                              stdout=subprocess.PIPE) as p:
+            p.stdout.readline()
+            early = time.monotonic()
+            want(p.stdout.readline() == b"late\n", "no second line")
+            gap = time.monotonic() - early
+        want(gap > 1, "both lines came within %.1f s" % gap)
+
+    def test_guest(self):
+        script = """set -e
+cd /
+for d in /proc /sys /dev/shm /dev/pts /run /tmp /sys/kernel/debug /sys/kernel/tracing \
+	/sys/fs/cgroup; do
+	mountpoint -q $d || { echo "not mounted: $d"; exit 1; }
+done
+[ -e /sys/fs/cgroup/cgroup.controllers ]
+[ -e /sys/class/net/lo/flags ] && [ $(($(cat /sys/class/net/lo/flags) & 1)) = 1 ]
+modprobe loop; grep -q '^loop ' /proc/modules
+touch /etc/scratch "$1/scratch"; setpriv --reuid nobody --clear-groups id -un
+! setpriv --reuid nobody --clear-groups touch /etc/scratch 2>/dev/null"""
+        rc, out, err = self.vm("--load", "configfs", "--", "sh", "-c", script, "sh", self.work)
+        want(rc == 0 and out == "nobody\n", "exit status %d" % rc, out, err)
+        want(not os.path.exists(os.path.join(self.work, "scratch")), "a scratch file came out")
+
+    def test_files_come_back(self):
+        out = os.path.join(self.work, "out dir")
+        rc, _, err = self.vm("--out", out, "--", "sh", "-c", 'head -c 3000000 /dev/zero >"$1/f"',
+                             "sh", out)
+        want(rc == 0, "exit status %d" % rc, err)
+        want(os.path.getsize(os.path.join(out, "f")) == 3000000, "the file is not whole")
+
+    def test_timeout(self):
+        start = time.monotonic()
+        rc, out, err = self.vm("--timeout", "3", "--", "sh", "-c", "echo begun; sleep 1000")
+        want(rc == 124 and out == "begun\n", "exit status %d" % rc, out, err)
+        want("time-out after 3 s" in err and "] " in err, "no kernel lines shown", err)
+        want(time.monotonic() - start < 60, "too late")
+
+    def test_killed_runner(self):
+        """A guest does not outlive its runner, even one that was killed."""
+        with subprocess.Popen([RUN, "--kernel", self.kernel, "--", "sh", "-c",
+                               "echo up; sleep 1000"], cwd=self.work, stdout=subprocess.PIPE) as p:
+            want(p.stdout.readline() == b"up\n", "no guest")
+            with open("/proc/%d/task/%d/children" % (p.pid, p.pid), encoding="ascii") as f:
+                guests = f.read().split()
+            p.kill()
+        want(guests, "the runner has no child")
+        time.sleep(1)
+        want(not any(os.path.exists("/proc/%s/exe" % g) for g in guests), "the guest lives on")
+
+    def test_hard_hang(self):
+        rc, _, err = self.vm("--timeout", "5", "--cpus", "1", "--", "insmod", self.splats(),
+                             "mode=hang")
+        want(rc == 124 and "time-out after 5 s" in err, "exit status %d" % rc, err)
+
+    def test_clean_module(self):
+        rc, _, err = self.vm("--", "insmod", self.splats())
+        want(rc == 0 and "complained" not in err, "exit status %d" % rc, err)
+
+    def test_expect(self):
+        rc, _, err = self.vm("--expect", "at .*splats|warn\\+", "--", "insmod", self.splats(),
+                             "mode=warn")
+        want(rc == 0, "exit status %d" % rc, err)
+
+    def test_console_file(self):
+        log = os.path.join(self.work, "log")
+        rc, out, err = self.vm("--console", log, "--", "sh", "-c", "echo secret-word >/dev/kmsg")
+        want(rc == 0 and not out, "exit status %d" % rc, out, err)
+        with open(log, "rb") as f:
+            want(b"secret-word" in f.read(), "the kernel's log is not in the file")
+
+    def test_bad_use(self):
+        rc, _, err = self.vm("--load", "no_such_module", "--", "true")
+        want(rc == 125 and "no_such_module" in err, "exit status %d" % rc, err)
+        r = subprocess.run([RUN, "--kernel", "no-such", "--", "true"], check=False,
+                           stderr=subprocess.PIPE)
+        want(r.returncode == 125 and b"no kernel is called" in r.stderr, "unknown kernel")
+
+    def test_missing_programs(self):
+        env = dict(os.environ, PATH="/nonexistent")
+        r = subprocess.run([sys.executable, RUN, "--", "true"], env=env, check=False,
+                           stderr=subprocess.PIPE)
+        want(r.returncode == 125 and r.stderr.count(b"\n") == 1 and b"apt-get install" in r.stderr,
+             "exit status %d" % r.returncode, r.stderr.decode())
+
+    def test_icount_repeats(self):
+        source = os.path.join(self.work, "count.c")
+        with open(source, "w", encoding="ascii") as f:
+            f.write("""#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+	for (int i = 0; i < 20; i++) {
+		struct timespec a, b;
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		for (int n = 0; n < 1000; n++)
+			getppid();
+		free(malloc(1 << 20));
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		printf("%lld\\n", (b.tv_sec - a.tv_sec) * 1000000000LL + b.tv_nsec - a.tv_nsec);
+	}
+	return 0;
+}
+""")
+        subprocess.run(["gcc", "-O2", "-o", "count", source], cwd=self.work, check=True)
+        first = self.vm("--icount", "--", "./count")
+        second = self.vm("--icount", "--", "./count")
+        want(first[0] == 0 and first[1].count("\n") == 20, "exit status %d" % first[0], *first[1:])
+        want(first[1] == second[1], "two runs differ:", first[1], second[1])
+
+    def test_splat_blocks(self):
+        lines = splat.text_lines(MIX.encode())
+        want(splat.find(lines) == [(1, 7), (9, 9), (11, 12)], "blocks: %s" % splat.find(lines))
+        want(splat.find(lines, ["a.c:1"]) == [(9, 9), (11, 12)], "forgiving one forgives others")
+        want(not splat.find(lines, ["a.c:1", "rss-counter", "b.c:2"]), "not forgiven")
+
+    def test_cpio_is_stable(self):
+        def make():
+            c = initrd.Cpio()
+            c.host_file(RUN)
+            c.file("a/b", b"x")
+            return c.finish()
+        want(make() == make(), "two archives differ")
+
+    def every(self):
+        tests = [(n[5:].replace("_", "-"), getattr(self, n)) for n in dir(self)
+                 if n.startswith("test_")]
+        return tests + [("splat-" + m, lambda m=m: self.splat(m)) for m in SPLATS]
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--kernel", default=kernels.DEFAULT)
+    ap.add_argument("tests", nargs="*", metavar="TEST")
+    o = ap.parse_args()
+    work = tempfile.mkdtemp(prefix="gpumem-test-vm.", dir=os.environ.get("TMPDIR", "/var/tmp"))
+    passed = failed = skipped = 0
+    try:
+        tests = [t for t in Tests(o.kernel, work).every() if not o.tests or t[0] in o.tests]
+        print("TAP version 13\n1..%d" % len(tests), flush=True)
+        for number, (name, run) in enumerate(tests, 1):
+            try:
+                run()
+            except Skip as e:
+                skipped += 1
+                print("ok %d %s # SKIP %s" % (number, name, e), flush=True)
+            except (Failure, Problem, OSError, subprocess.CalledProcessError) as e:
+                failed += 1
+                print("not ok %d %s" % (number, name))
+                for line in str(e).rstrip().split("\n"):
+                    print("# " + line)
+                sys.stdout.flush()
+            else:
+                passed += 1
+                print("ok %d %s" % (number, name), flush=True)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed or not passed else 0
+
+
+sys.exit(main())

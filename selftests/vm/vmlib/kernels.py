@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table of test kernels, and the cache they live in.
+
+A kernel is a directory that never changes once it has its final name:
+
+  vmlinuz    the image to boot
+  modules    lib/modules/RELEASE of that kernel, with modules.dep
+  build      the tree that external modules are built against (KDIR)
+  version    one line: the kernel's release, as uname -r tells it
+
+The cache is $GPUMEM_CACHE, else /var/cache/gpumem for root, else ~/.cache/gpumem.  A directory's
+name holds the package version, so a new package makes a new directory and an old one stays
+valid for whoever is using it.  Directories are made under another name and renamed, below an
+exclusive lock: a half-made kernel is never seen.  Nothing is ever installed on the host.
+"""
+import argparse
+import contextlib
+import fcntl
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from . import Problem
+
+
+def cache_dir():
+    """The cache, created when absent."""
+    path = os.environ.get("GPUMEM_CACHE")
+    if not path:
+        path = "/var/cache/gpumem" if os.geteuid() == 0 else os.path.expanduser("~/.cache/gpumem")
+    path = os.path.abspath(path)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+@contextlib.contextmanager
+def lock(path):
+    """Hold an exclusive lock on the file @path for the block."""
+    with open(path, "w", encoding="ascii") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def note(text):
+    sys.stderr.write("vm: %s\n" % text)
+    sys.stderr.flush()
+
+
+def apt_field(package, field):
+    """One field of the newest version of @package that apt knows, or None."""
+    try:
+        out = subprocess.run(["apt-cache", "show", "--no-all-versions", package], check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
+    except FileNotFoundError:
+        return None
+    m = re.search(r"^%s: (.*)$" % field, out, re.M)
+    return m.group(1) if m else None
+
+
+def apt_download(packages, where):
+    """Download @packages into the directory @where, without installing them."""
+    cmd = ["apt-get", "-qq", "download"]
+    if os.geteuid() == 0:
+        cmd[1:1] = ["-o", "APT::Sandbox::User=root"]
+    r = subprocess.run(cmd + packages, cwd=where, check=False, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT)
+    if r.returncode:
+        raise Problem("apt-get download failed: %s (is the package list fresh? apt-get update)"
+                      % r.stdout.decode(errors="replace").strip().replace("\n", "; "))
+
+
+def unpack_debs(where, dest):
+    for deb in sorted(glob.glob(os.path.join(where, "*.deb"))):
+        subprocess.run(["dpkg-deb", "-x", deb, dest], check=True)
+
+
+def safe(text):
+    return re.sub(r"[^\w.+-]", "_", text)
+
+
+def make_entry(kind, key, build):
+    """The directory CACHE/@kind/@key; made by @build(temporary, final) when absent."""
+    base = os.path.join(cache_dir(), kind)
+    os.makedirs(base, exist_ok=True)
+    final = os.path.join(base, key)
+    if os.path.isdir(final):
+        return final
+    with lock(os.path.join(base, "." + key + ".lock")):
+        if os.path.isdir(final):
+            return final
+        tmp = tempfile.mkdtemp(prefix=".new-", dir=base)
+        try:
+            build(tmp, final)
+            os.chmod(tmp, 0o755)
+            os.rename(tmp, final)
+        except (OSError, subprocess.CalledProcessError) as e:
+            raise Problem("making %s failed: %s" % (final, e)) from e
+        finally:
+            shutil.rmtree(tmp, ignore_errors=True)
+    return final
+
+
+class Packaged:
+    """A distribution's binary kernel, unpacked.
+
+    @metas: packages that depend on the newest linux-headers-RELEASE, tried in order.
+    @series: what that release must begin with.
+    """
+
+    def __init__(self, what, series, *metas):
+        self.what, self.series, self.metas = what, series, metas
+
+    def newest(self):
+        """(release, package version) of the newest kernel that apt offers, or None."""
+        for meta in self.metas:
+            m = re.search(r"linux-headers-(\d[^ ,]*) \(= ([^)]+)\)",
+                          apt_field(meta, "Depends") or "")
+            if m and m.group(1).startswith(self.series):
+                return m.groups()
+        return None
+
+    def find(self, name):
+        new = self.newest()
+        if new is None:
+            # Without package lists what is cached is still good.
+            old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
+            if old:
+                return max(old, key=os.path.getmtime)
+            raise Problem("no package for kernel %s (%s): apt-get update, or see --list"
+                          % (name, " or ".join(self.metas)))
+        return make_entry("kernels", "%s_%s" % (name, safe(new[1])),
+                          lambda tmp, final: self.build(new[0], tmp, final))
+
+    @staticmethod
+    def build(release, tmp, final):
+        base, flavour = re.match(r"(.*?)((?:-cloud)?-\w+)$", release).groups()
+        packages = ["linux-headers-" + release, "linux-headers-%s-common" % base,
+                    "linux-kbuild-" + base]
+        if apt_field("linux-modules-" + release, "Version"):
+            # Since 6.17 or so the image package is split in three.
+            packages += ["linux-binary-" + release, "linux-modules-" + release,
+                         "linux-base-" + release]
+        else:
+            packages += ["linux-image-" + release]
+        note("fetching kernel %s%s ..." % (base, flavour))
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(final)) as debs:
+            apt_download(packages, debs)
+            unpack_debs(debs, tmp)
+        headers = os.path.join("usr/src", "linux-headers-" + release)
+        makefile = os.path.join(tmp, headers, "Makefile")
+        with open(makefile, encoding="utf-8") as f:
+            text = f.read()
+        with open(makefile, "w", encoding="utf-8") as f:
+            f.write(re.sub(r"^(include |KBUILD_OUTPUT=)/usr/src/", r"\1%s/usr/src/" % final, text,
+                           flags=re.M))
+        # kbuild makes BTF for modules where this file exists and fails where pahole does not.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(tmp, headers, "vmlinux"))
+        for sub in ("lib/modules", "usr/lib/modules"):
+            if os.path.isdir(os.path.join(tmp, sub, release, "kernel")):
+                modules = os.path.join(sub, release)
+                break
+        else:
+            raise Problem("the packages of %s hold no modules" % release)
+        for image in ("boot/vmlinuz-" + release, os.path.join(modules, "vmlinuz")):
+            if os.path.exists(os.path.join(tmp, image)):
+                break
+        else:
+            raise Problem("the packages of %s hold no image" % release)
+        finish(tmp, release, image, modules, headers)
+
+
+# Packages of the kernel's sources; the first that apt knows is taken.
+SOURCES = ("linux-source-6.12", "linux-source")
+
+
+def find_source():
+    """(package, version) of the newest kernel sources that apt offers, or None."""
+    for package in SOURCES:
+        m = re.search(r"(linux-source-\d[\d.]*) \(= ([^)]+)\)", apt_field(package, "Depends") or "")
+        if m:
+            return m.groups()
+        version = apt_field(package, "Version")
+        if version:
+            return package, version
+    return None
+
+
+def extract_source(package, where, tmp, *members):
+    """Unpack the sources of @package into the directory @where, or only @members of them."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(tmp)) as debs:
+        apt_download([package], debs)
+        unpack_debs(debs, debs)
+        archive = glob.glob(os.path.join(debs, "usr/src/linux-source-*.tar.xz"))
+        if not archive:
+            raise Problem("%s holds no sources" % package)
+        subprocess.run(["tar", "-C", where, "--strip-components=1", "--wildcards", "-xJf",
+                        archive[0]] + ["*/" + m for m in members], check=True)
+
+
+class Built:
+    """A kernel built from the distribution's sources, with configuration fragments of our own.
+
+    @fragments: files of the directory config/, later ones prevail.  @needs: packages.
+    """
+
+    NEEDS = {"flex": "flex", "bison": "bison", "bc": "bc", "make": "make", "gcc": "gcc"}
+    HEADERS = {"/usr/include/gelf.h": "libelf-dev", "/usr/include/openssl/bio.h": "libssl-dev"}
+
+    def __init__(self, what, *fragments):
+        self.what = what
+        base = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
+        self.fragments = [os.path.join(base, f) for f in fragments]
+
+    def find(self, name):
+        source = find_source()
+        if source is None:
+            old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
+            if old:
+                return max(old, key=os.path.getmtime)
+            raise Problem("no package with the kernel's sources: apt-get update")
+        digest = hashlib.sha256()
+        for f in self.fragments:
+            with open(f, "rb") as data:
+                digest.update(data.read())
+        key = "%s_%s_%s" % (name, safe(source[1]), digest.hexdigest()[:12])
+        return make_entry("kernels", key, lambda tmp, final: self.build(source, tmp, final))
+
+    def build(self, source, tmp, final):
+        missing = [p for t, p in self.NEEDS.items() if not shutil.which(t)]
+        missing += [p for h, p in self.HEADERS.items() if not os.path.exists(h)]
+        if missing:
+            raise Problem("missing packages: apt-get install " + " ".join(missing))
+        note("building %s from %s: ten minutes or more on two processors ..."
+             % (os.path.basename(final), " ".join(source)))
+        tree = os.path.join(tmp, "source")
+        os.mkdir(tree)
+        extract_source(source[0], tree, tmp)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+        env.update(KBUILD_BUILD_TIMESTAMP="1970-01-01", KBUILD_BUILD_USER="gpumem",
+                   KBUILD_BUILD_HOST="gpumem", LC_ALL="C")
+
+        def make(*words):
+            r = subprocess.run(["nice", "make", "-s", "-C", tree, "-j%d" % len(
+                os.sched_getaffinity(0))] + list(words), env=env, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            text = r.stdout.decode(errors="replace")
+            if r.returncode:
+                sys.stderr.write(text[-4000:])
+                raise Problem("make %s failed" % " ".join(words))
+            return text
+
+        with open(os.path.join(tree, ".config"), "wb") as out:
+            for f in self.fragments:
+                with open(f, "rb") as data:
+                    out.write(data.read() + b"\n")
+        # A later line of the file prevails, and what no line names is off.
+        os.rename(os.path.join(tree, ".config"), os.path.join(tree, "all.config"))
+        env["KCONFIG_ALLCONFIG"] = os.path.join(tree, "all.config")
+        make("allnoconfig")
+        del env["KCONFIG_ALLCONFIG"]
+        make("bzImage", "modules")
+        release = make("kernelrelease").strip().split("\n")[-1]
+        make("modules_install", "INSTALL_MOD_PATH=" + tmp, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
+        headers = os.path.join("usr/src", "linux-headers-" + release)
+        make("run-command", "KBUILD_RUN_COMMAND=+$(srctree)/scripts/package/install-extmod-build "
+             + os.path.join(tmp, headers))
+        shutil.copy(os.path.join(tree, "arch/x86/boot/bzImage"), os.path.join(tmp, "bzImage"))
+        shutil.copy(os.path.join(tree, ".config"), os.path.join(tmp, "config"))
+        modules = os.path.join("lib/modules", release)
+        for link in ("build", "source"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(tmp, modules, link))
+        shutil.rmtree(tree)
+        finish(tmp, release, "bzImage", modules, headers)
+
+
+def finish(tmp, release, image, modules, build):
+    """Give a kernel below @tmp its four well-known names."""
+    root = os.path.join(tmp, modules[:-len("lib/modules/" + release)])
+    depmod = shutil.which("depmod", path="/usr/sbin:/sbin:" + os.environ.get("PATH", ""))
+    if not depmod:
+        raise Problem("depmod is missing: apt-get install kmod")
+    subprocess.run([depmod, "-b", root, release], check=True, stderr=subprocess.DEVNULL)
+    for link, to in (("vmlinuz", image), ("modules", modules), ("build", build)):
+        os.symlink(to, os.path.join(tmp, link))
+    with open(os.path.join(tmp, "version"), "w", encoding="ascii") as f:
+        f.write(release + "\n")
+
+
+DEFAULT = "6.12"
+
+KERNELS = {
+    "6.12": Packaged("the distribution's 6.12", "6.12.",
+                     "linux-headers-6.12-amd64", "linux-headers-amd64"),
+    "6.12-cloud": Packaged("the same for cloud machines: no DRM, few drivers", "6.12.",
+                           "linux-headers-6.12-cloud-amd64", "linux-headers-cloud-amd64"),
+    "debug": Built("6.12 with KASAN, lockdep, kmemleak, fault injection ...", "debug.config"),
+    "debug-kcsan": Built("6.12 with KCSAN", "debug.config", "debug-kcsan.config"),
+}
+
+
+class Kernel:
+    """One usable kernel."""
+
+    def __init__(self, name, path):
+        self.name, self.path = name, path
+        self.image = os.path.realpath(os.path.join(path, "vmlinuz"))
+        self.modules = os.path.realpath(os.path.join(path, "modules"))
+        self.kdir = os.path.realpath(os.path.join(path, "build"))
+        with open(os.path.join(path, "version"), encoding="ascii") as f:
+            self.version = f.read().strip()
+
+
+# What is taken from the kernel's sources as it is, flat into one directory.
+FROM_SOURCE = ("tools/testing/selftests/kselftest.h", "tools/testing/selftests/kselftest_harness.h",
+               "scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch",
+               "scripts/kernel-doc")
+
+
+def kselftest():
+    """A directory with kselftest's headers and the kernel's style checkers."""
+    source = find_source()
+    if source is None:
+        old = glob.glob(os.path.join(cache_dir(), "kselftest", "linux-source*"))
+        if old:
+            return max(old, key=os.path.getmtime)
+        raise Problem("no package with the kernel's sources: apt-get update")
+
+    def build(tmp, _):
+        note("fetching kselftest's headers from %s ..." % source[0])
+        tree = os.path.join(tmp, "source")
+        os.mkdir(tree)
+        extract_source(source[0], tree, tmp, *FROM_SOURCE)
+        for path in FROM_SOURCE:
+            os.rename(os.path.join(tree, path), os.path.join(tmp, os.path.basename(path)))
+        shutil.rmtree(tree)
+
+    return make_entry("kselftest", "%s_%s" % (source[0], safe(source[1])), build)
+
+
+def get(name):
+    """The kernel called @name: one of the table, or a directory of the form told above."""
+    if "/" in name:
+        if not os.path.exists(os.path.join(name, "version")):
+            raise Problem("%s is no kernel directory (no file 'version')" % name)
+        return Kernel(name, os.path.abspath(name))
+    if name not in KERNELS:
+        raise Problem("no kernel is called %s; there are: %s" % (name, " ".join(KERNELS)))
+    return Kernel(name, KERNELS[name].find(name))
+
+
+def main(argv):
+    ap = argparse.ArgumentParser(prog="kernel", description="Resolve the name of a test kernel, "
+                                 "fetching it into the cache when absent.")
+    what = ap.add_mutually_exclusive_group()
+    for opt, text in (("path", "its directory (default)"), ("kdir", "KDIR for module builds"),
+                      ("version", "its release"), ("list", "the names there are"),
+                      ("kselftest", "no kernel: a directory with kselftest.h, checkpatch.pl")):
+        what.add_argument("--" + opt, action="store_const", const=opt, dest="what", help=text)
+    ap.add_argument("name", nargs="?", default=DEFAULT, help="default: %(default)s")
+    o = ap.parse_args(argv)
+    if o.what == "list":
+        for name, k in KERNELS.items():
+            print("%-12s %s" % (name, k.what))
+        return 0
+    try:
+        if o.what == "kselftest":
+            print(kselftest())
+            return 0
+        print(getattr(get(o.name), o.what or "path"))
+    except Problem as e:
+        note(str(e))
+        return 125
+    return 0

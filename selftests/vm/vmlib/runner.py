@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: GPL-2.0
+"""run: boot a guest, run a command in it, and report as if the command had run here."""
+import argparse
+import contextlib
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import Problem, guest, initrd, kernels, qemu, splat
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__)))))
+BOOT_LIMIT = 120        # seconds until the guest says that it is ready
+GRACE = 15              # seconds after the guest's own time-out
+
+USAGE = """run [OPTION...] [--insmod [PARAM=VALUE...]] [--] COMMAND [ARG...]
+
+Boots a throw-away virtual machine whose root is this machine's, read-only below a scratch layer,
+and runs COMMAND in the current directory.  Its output streams to standard output.
+
+Exit status: COMMAND's own;
+  124  time-out (the last kernel lines are shown)
+  125  the runner could not do its work
+  126  the guest died
+  127  the kernel complained (WARN, BUG, Oops, KASAN, lockdep, ...) or gpumem.ko stayed in use
+
+Environment: GPUMEM_BUILD, directory of the library and programs; GPUMEM_MODULES, directory of
+the modules (both default to build/ of the checkout); GPUMEM_CACHE, directory for kernels.
+COMMAND sees variables named GPUMEM_*, PYTHON* and *SAN_OPTIONS.
+"""
+
+# Loaded from the initial root, where the kernel has them as modules.
+EARLY = ["virtio_pci", "virtio_rng", "9pnet_virtio", "9p", "virtiofs", "overlay"]
+PASS_ENV = re.compile(r"(GPUMEM_|PYTHON|[ATU]BSAN_OPTIONS|(A|T|L|UB)SAN_OPTIONS)")
+
+
+def say(text):
+    sys.stdout.flush()
+    sys.stderr.write("vm: %s\n" % text.rstrip("\n"))
+    sys.stderr.flush()
+
+
+def parse(argv):
+    """Options, and the command in .command; --insmod eats the NAME=VALUE words after it."""
+    ap = argparse.ArgumentParser(usage=USAGE, formatter_class=argparse.RawTextHelpFormatter)
+    a = ap.add_argument
+    a("--kernel", default=kernels.DEFAULT, metavar="NAME", help="see kernel --list (%(default)s)")
+    a("--cpus", type=int, default=2, metavar="N", help="default: %(default)s")
+    a("--mem", default="2G", metavar="M", help="default: %(default)s")
+    a("--timeout", type=float, default=300, metavar="S", help="for COMMAND; default: %(default)s")
+    a("--insmod", action="store_true", help="insert gpumem.ko first, remove it afterwards")
+    a("--icount", action="store_true", help="deterministic: one guest instruction is one ns;\n"
+      "1 CPU, a root made of COMMAND's files only")
+    a("--copy", action="append", default=[], metavar="FILE", help="with --icount: one more file")
+    a("--out", metavar="DIR", help="writable in the guest, at the same place")
+    a("--load", action="append", default=[], metavar="MODULE", help="modprobe before COMMAND")
+    a("--expect", action="append", default=[], metavar="REGEX",
+      help="forgive a complaint of the kernel that has a matching line")
+    a("--accel", choices=["auto", "tcg", "kvm"], default="auto", help=argparse.SUPPRESS)
+    a("--append", default="", metavar="WORDS", help="more words for the kernel's command line")
+    a("--qemu-arg", action="append", default=[], metavar="WORDS", help="more options for QEMU")
+    a("--leak-scan", action=argparse.BooleanOptionalAction, default=None,
+      help="kmemleak after COMMAND, on kernels that have it; default: with --insmod")
+    a("--console", metavar="FILE", help="write the kernel's log there")
+    a("-v", action="store_true", dest="verbose", help="show the kernel's log as it comes")
+    a("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    params, words, i = [], [], 0
+    while i < len(argv) and argv[i] != "--" and not (words and words[-1] == "--"):
+        words.append(argv[i])
+        if argv[i] == "--insmod":
+            while i + 1 < len(argv) and re.match(r"[A-Za-z_]\w*=", argv[i + 1]):
+                i += 1
+                params.append(argv[i])
+        i += 1
+    o = ap.parse_args(words + argv[i:])
+    o.params = params
+    if o.leak_scan is None:
+        o.leak_scan = o.insmod
+    if o.command[:1] == ["--"]:
+        del o.command[0]
+    if not o.command:
+        ap.error("no COMMAND")
+    for e in o.expect:
+        try:
+            re.compile(e)
+        except re.error as err:
+            ap.error("--expect %s: %s" % (e, err))
+    if o.icount and o.out:
+        ap.error("--out needs a shared directory, which --icount does not have: use the output")
+    if o.out:
+        o.out = os.path.realpath(o.out)
+        os.makedirs(o.out, exist_ok=True)
+    return o
+
+
+def sources():
+    """The files that gpumem.ko is made of."""
+    for name in ("Kbuild", "Makefile"):
+        yield os.path.join(CHECKOUT, name)
+    for sub in ("kmod", "uapi"):
+        for where, _, names in os.walk(os.path.join(CHECKOUT, sub)):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    yield os.path.join(where, name)
+
+
+def module_for(kernel):
+    """The gpumem.ko built for @kernel; builds it when absent or older than its sources."""
+    out = os.environ.get("GPUMEM_MODULES") or os.path.join(CHECKOUT, "build")
+    ko = os.path.join(out, kernel.version, "gpumem.ko")
+    built = os.path.join(os.path.dirname(ko), ".built")
+    newest = max((os.stat(s).st_mtime for s in sources() if os.path.exists(s)), default=0)
+    if not (os.path.exists(ko) and os.path.exists(built) and os.stat(built).st_mtime >= newest):
+        say("building gpumem.ko for %s" % kernel.version)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+        r = subprocess.run(["make", "-s", "-C", CHECKOUT, "modules", "KDIR=" + kernel.kdir,
+                            "O=" + out],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
+        if r.returncode or not os.path.exists(ko):
+            sys.stderr.write(r.stdout.decode(errors="replace"))
+            raise Problem("gpumem.ko does not build for %s" % kernel.version)
+    return ko
+
+
+def build_dir(*parts):
+    """Where the library and programs are: $GPUMEM_BUILD, else build/."""
+    return os.path.join(os.environ.get("GPUMEM_BUILD") or os.path.join(CHECKOUT, "build"), *parts)
+
+
+def library_path():
+    return ":".join(build_dir(d) for d in ("compat", "lib"))
+
+
+def command_script(o):
+    """The shell script that becomes COMMAND."""
+    env = {"HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8", "USER": "root",
+           "PATH": build_dir("bin")
+           + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    env.update((k, v) for k, v in os.environ.items() if PASS_ENV.match(k))
+    if o.insmod:
+        env["LD_LIBRARY_PATH"] = library_path()
+    text = "".join("export %s=%s\n" % (k, shlex.quote(v)) for k, v in sorted(env.items()))
+    words = list(o.command)
+    if o.icount and os.path.exists(words[0]):
+        words[0] = os.path.abspath(words[0])
+    return text + "ulimit -c 0\ncd %s\nexec %s\n" % (
+        shlex.quote(os.getcwd()), " ".join(shlex.quote(w) for w in words))
+
+
+def command_files(o):
+    """With --icount: the host's files that the root is made of."""
+    program = shutil.which(o.command[0])
+    if not program:
+        raise Problem("%s: no such program" % o.command[0])
+    paths = [os.path.abspath(program)]
+    paths += [os.path.abspath(w) for w in o.command[1:] + o.copy if os.path.isfile(w)]
+    if o.insmod:
+        for sub in ("lib", "compat"):
+            where = build_dir(sub)
+            if os.path.isdir(where):
+                paths += [os.path.join(where, n) for n in sorted(os.listdir(where)) if ".so" in n]
+    return initrd.closure(paths, library_path() if o.insmod else "")
+
+
+def module_needs(ko):
+    """The names of the modules that @ko says it depends on."""
+    modinfo = shutil.which("modinfo", path="/usr/sbin:/sbin:" + os.environ.get("PATH", ""))
+    if not modinfo:
+        raise Problem("modinfo is missing: apt-get install kmod")
+    r = subprocess.run([modinfo, "-F", "depends", ko], stdout=subprocess.PIPE, check=True)
+    return [n for n in r.stdout.decode().strip().split(",") if n]
+
+
+def make_initrd(o, kernel, busybox, modules, share):
+    """The initial root's bytes."""
+    c = initrd.Cpio()
+    for d in ("proc", "sys", "dev", "tmp", "run", "mnt", "bin", "sbin", "usr/bin", "root", "vm"):
+        c.directory(d)
+    c.node("dev/console", 5, 1)
+    c.node("dev/null", 1, 3)
+    with open(busybox, "rb") as f:
+        c.file("bin/busybox", f.read())
+    early, needs = ([] if o.icount else EARLY), []
+    conf = {"KVER": kernel.version, "MODULES": kernel.modules, "SHARE": share,
+            "SHAREOPT": guest.SHARES[share], "SETTLE": "5" if o.icount else "0",
+            "LOAD": " ".join(o.load), "OUT": o.out or "",
+            "HOSTROOT": "" if o.icount else "1", "TIMEOUT": "" if o.icount else "%g" % o.timeout,
+            "LEAKSCAN": "1" if o.leak_scan else ""}
+    if o.insmod:
+        ko = module_for(kernel)
+        needs = module_needs(ko)
+        with open(ko, "rb") as f:
+            c.file("vm/gpumem.ko", f.read(), 0o644)
+        conf.update(INSMOD="1", PARAMS=" ".join(o.params), NEEDS=" ".join(needs))
+    if o.icount:
+        # No modprobe there: everything is inserted by name, in order, before the command.
+        early = early + needs + o.load
+        conf.update(NEEDS="", LOAD="")
+        c.directory(os.getcwd())
+        for path in command_files(o):
+            c.host_file(path)
+    mods = []
+    for path in modules.load_order(early, o.load):
+        name, data = initrd.read_module(os.path.join(kernel.modules, path))
+        mods.append(name)
+        c.file("vm/mods/" + name, data, 0o644)
+    conf["MODS"] = " ".join(mods)
+    # A scratch /tmp would hide files that the command names.
+    inside = [os.getcwd(), CHECKOUT] + [os.path.abspath(w) for w in o.command if os.path.exists(w)]
+    conf["KEEPTMP"] = "1" if any((p + "/").startswith("/tmp/") for p in inside) else ""
+    c.file("vm/conf", "".join("%s=%s\n" % (k, shlex.quote(v))
+                              for k, v in sorted(conf.items())).encode())
+    c.file("init", guest.INIT.encode())
+    c.file("vm/stage2", guest.STAGE2.encode())
+    c.file("vm/command", command_script(o).encode())
+    return c.finish()
+
+
+class Machine:
+    """A running guest: its three serial lines and what came from them."""
+
+    def __init__(self, o, kernel, image, work, share):
+        self.virtiofs = qemu.Virtiofs(work) if share == "virtiofs" and not o.icount else None
+        self.proc, self.conns = None, []
+        self.o, self.log, self.words = o, bytearray(), bytearray()
+        self.timed_out = False
+        self.console = open(o.console, "wb") if o.console else None
+        names = [os.path.join(work, "serial%d" % i) for i in range(3)]
+        self.files, servers = [], []
+        if o.icount:
+            # A file never makes the guest wait, so the host's pace stays out of it.
+            for n in names:
+                with open(n, "wb"):
+                    pass
+                self.files.append(open(n, "rb"))
+            specs = ["file,id=ID,path=" + n for n in names]
+        else:
+            for n in names:
+                s = socket.socket(socket.AF_UNIX)
+                s.bind(n)
+                s.listen(1)
+                servers.append(s)
+            specs = ["socket,id=ID,path=" + n for n in names]
+        self.errors = open(os.path.join(work, "qemu.log"), "w+b")
+        try:
+            command = qemu.command_line(o, kernel, image, specs, self.virtiofs)
+            self.proc = qemu.start(command, self.errors)
+            self.started, self.ready = time.monotonic(), None
+            self.connect(servers)
+        except BaseException:
+            self.stop()
+            raise
+
+    def connect(self, servers):
+        """Wait for QEMU to open its ends of the sockets."""
+        for s in servers:
+            while True:
+                s.settimeout(0.2)
+                try:
+                    self.conns.append(s.accept()[0])
+                    break
+                except socket.timeout:
+                    if self.proc.poll() is not None or time.monotonic() > self.started + 30:
+                        raise Problem("qemu did not start: " + self.complaint()) from None
+            s.close()
+
+    def stop(self):
+        if self.proc:
+            if self.proc.poll() is None:
+                self.proc.kill()
+            self.proc.wait()
+        if self.virtiofs:
+            self.virtiofs.stop()
+
+    def complaint(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace").strip()
+
+    def take(self, line, data):
+        """@data came from the serial line number @line."""
+        if line == 0:
+            self.log += data
+            if self.console:
+                self.console.write(data)
+                self.console.flush()
+            if self.o.verbose:
+                sys.stderr.buffer.write(data)
+                sys.stderr.flush()
+        elif line == 1:
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+        else:
+            self.words += data
+
+    def late(self):
+        """Has the guest overrun its time?  It has a clock of its own; this is the last resort."""
+        now = time.monotonic()
+        if b"ready" not in self.words and not self.o.icount:
+            return now > self.started + BOOT_LIMIT
+        if self.ready is None:
+            self.ready = now
+        return now > self.ready + self.o.timeout + GRACE
+
+    def follow(self):
+        """Pass on what the guest says until it ends."""
+        if self.files:
+            while True:
+                ended = self.proc.poll() is not None
+                for i, f in enumerate(self.files):
+                    self.take(i, f.read())
+                if ended:
+                    return
+                if self.late():
+                    self.timed_out = True
+                    self.stop()
+                time.sleep(0.05)
+        sel = selectors.DefaultSelector()
+        for i, conn in enumerate(self.conns):
+            sel.register(conn, selectors.EVENT_READ, i)
+        while sel.get_map():
+            for key, _ in sel.select(0.5):
+                try:
+                    data = key.fileobj.recv(65536)
+                except ConnectionError:
+                    data = b""
+                if data:
+                    self.take(key.data, data)
+                else:
+                    sel.unregister(key.fileobj)
+            if not self.timed_out and self.late():
+                self.timed_out = True
+                self.stop()
+        self.proc.wait()
+
+    def word(self, name):
+        """What the guest told about @name, or None."""
+        m = re.search(rb"^%s ?(.*)$" % name.encode(), bytes(self.words), re.M)
+        return m.group(1).decode(errors="replace").strip() if m else None
+
+
+def tail(lines, most=25):
+    return "".join("  %s\n" % line for line in [x for x in lines if x.strip()][-most:])
+
+
+def verdict(o, m):
+    """The exit status, after telling what went wrong."""
+    lines = splat.text_lines(bytes(m.log))
+    complaint = m.complaint()
+    if complaint:
+        say("qemu: " + complaint)
+    if m.timed_out or m.word("time-out") is not None:
+        cut = next((i for i, line in enumerate(lines) if "vm: time-out" in line), len(lines))
+        blocks = splat.find(lines[:cut], o.expect)
+        if blocks:
+            say("the kernel complained:\n" + splat.show(lines[:cut], blocks))
+        if b"ready" not in m.words:
+            say("the guest was not ready after %d s; its last lines:\n%s"
+                % (BOOT_LIMIT, tail(lines)))
+        else:
+            say("time-out after %g s; the last kernel lines:\n%s%s"
+                % (o.timeout, tail(lines[:cut], 15), tail(lines[cut:], 60)))
+        return 124
+    rc, failure, inuse = m.word("rc"), m.word("fail"), m.word("inuse")
+    blocks = splat.find(lines, o.expect)
+    if blocks:
+        say("the kernel complained:\n" + splat.show(lines, blocks))
+    if m.word("warn"):
+        say(m.word("warn"))
+    if failure is not None:
+        say("%s; the last kernel lines:\n%s" % (failure, tail(lines, 12)))
+        return 127 if blocks else 125
+    if rc is None:
+        say("the guest died without an exit status; its last lines:\n" + tail(lines))
+        return 126
+    if inuse is not None:
+        say(inuse)
+    if blocks:
+        return 127
+    if inuse is not None:
+        return int(rc) or 127
+    return int(rc)
+
+
+def main(argv):
+    o = parse(argv)
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, lambda *_: sys.exit(125))
+    work = tempfile.mkdtemp(prefix="gpumem-vm.")
+    machine = None
+    try:
+        busybox = qemu.tools()
+        kernel = kernels.get(o.kernel)
+        modules = initrd.Modules(kernel.modules)
+        share = "9p" if modules.has("9p") else "virtiofs"
+        image = os.path.join(work, "initrd")
+        with open(image, "wb") as f:
+            f.write(make_initrd(o, kernel, busybox, modules, share))
+        machine = Machine(o, kernel, image, work, share)
+        machine.follow()
+        return verdict(o, machine)
+    except Problem as e:
+        say(str(e))
+        return 125
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 125
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 125
+    finally:
+        if machine:
+            machine.stop()
+        shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Finding the kernel's complaints in its log.
+
+A complaint ("splat") is a block of lines: it opens at a line that SPLAT matches, reaches back to
+the banner above it, and ends at its end marker or where the next complaint opens.  A block is
+forgiven as a whole when one of the caller's expressions matches any of its lines.
+"""
+import re
+
+SPLAT = re.compile(r"""
+    \bBUG:\  | \bWARNING:\  | \bOops:\  | Oops\ -\  | general\ protection\ fault | kernel\ BUG\ at
+  | kernel\ NULL\ pointer | Unable\ to\ handle\ kernel | invalid\ opcode: | stack\ segment:
+  | KASAN: | KCSAN: | KFENCE:.*\ in\  | KMSAN: | UBSAN:\ .*\ in\  | refcount_t:\ 
+  | ODEBUG:\ (?!.*enabled) | DMA-API:\ .*\ device\ driver | kmemleak:.*new\ suspected
+  | possible\ (recursive|circular)\ locking | lock\ held\ when\ returning
+  | inconsistent\ lock\ state | possible\ irq\ lock\ inversion | suspicious\ RCU\ usage
+  | sleeping\ function\ called\ from | INFO:\ task\ .*\ blocked\ for\ more
+  | INFO:\ trying\ to\ register\ non-static\ key | INFO:\ rcu.*(stall|detected)
+  | rcu:\ INFO:.*(stall|detected) | soft\ lockup | hard\ LOCKUP | workqueue\ lockup
+  | Kernel\ panic | unregister_netdevice:\ waiting | (list_add|list_del)\ corruption
+  | Bad\ page\ state | Bad\ page\ map | Bad\ rss-counter | bad:\ scheduling
+  | scheduling\ while\ atomic | held\ lock\ freed | Invalid\ wait\ context | stack-protector:
+  | page_table_check.*BUG | usercopy:\ Kernel\ memory | Slab\ .*:\ Objects\ remaining
+  | Objects\ remaining\ in\ .*on\ __kmem_cache_shutdown | double\ fault
+  | vm:\ module\ .*\ in\ use
+  | ^(\[[^]]*\]\ )?\ ?Call\ Trace:
+""", re.X)
+
+BANNER = re.compile(r"-+\[ cut here \]-+|={20,}|^(\[[^]]*\] )?\**$")
+END = re.compile(r"---\[ end (trace|Kernel panic)|^(\[[^]]*\] )?(=){20,}\s*$")
+TRACE = re.compile(r"^(\[[^]]*\] )?\s*Call Trace:")
+# Lines that match SPLAT and yet go on with the complaint above them.
+MORE = re.compile(r"Call Trace:|Oops: |Oops - |invalid opcode:|Kernel panic - not syncing: Fatal")
+TRACE_END = re.compile(r"</TASK>|</IRQ>")
+LONGEST = 120
+
+
+def text_lines(log):
+    """The lines of the raw console @log (bytes)."""
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line.decode(errors="replace").rstrip("\r"))
+            for line in log.split(b"\n")]
+
+
+def find(lines, forgive=()):
+    """The complaints in @lines that no expression of @forgive excuses: (first, last) pairs."""
+    blocks, i = [], 0
+    while i < len(lines):
+        if not SPLAT.search(lines[i]):
+            i += 1
+            continue
+        first = i
+        floor = blocks[-1][1] + 1 if blocks else 0
+        while first > floor and i - first < 6 and not BANNER.search(lines[first]):
+            first -= 1
+        framed = bool(BANNER.search(lines[first]))
+        if not framed:
+            first = i
+        last, traced, j = i, False, i + 1
+        while j < len(lines) and j - i < LONGEST:
+            if END.search(lines[j]):
+                last = j
+                break
+            if TRACE.search(lines[j]) or TRACE_END.search(lines[j]):
+                last, traced = j, True
+            elif "cut here" in lines[j] or "vm: " in lines[j]:
+                break
+            elif SPLAT.search(lines[j]):
+                if traced or not (framed or MORE.search(lines[j])):
+                    break
+                last = j
+            j += 1
+        blocks.append((first, last))
+        i = last + 1
+    return [b for b in blocks
+            if not any(re.search(e, line) for e in forgive for line in lines[b[0]:b[1] + 1])]
+
+
+def show(lines, blocks, context=3, most=60):
+    """Text for people: each block of @blocks with some lines before and after it."""
+    out = []
+    for first, last in blocks[:5]:
+        rows = list(range(max(0, first - context), min(len(lines), last + 1 + context)))
+        for n in rows[:most]:
+            out.append(("> " if first <= n <= last else "  ") + lines[n])
+        if len(rows) > most:
+            out.append("  ... %d more lines" % (len(rows) - most))
+        out.append("")
+    if len(blocks) > 5:
+        out.append("... and %d more splats" % (len(blocks) - 5))
+    return "\n".join(out).rstrip() + "\n"

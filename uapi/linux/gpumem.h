@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * gpumem: device memory, address spaces, sharing and ordered submission for a
+ * software GPU.
+ *
+ * General rules
+ *
+ * Every ioctl takes a pointer to one structure whose first member is @size, the
+ * size of that structure as the caller knows it.  A kernel that knows a longer
+ * structure reads the missing tail as zero and writes back no more than @size
+ * bytes; a kernel that knows a shorter one answers E2BIG unless the tail is
+ * zero.  Structures only grow at their end, flags are only added, and padding
+ * is explicit and must be zero.  All offsets, lengths and addresses are bytes.
+ *
+ * A file description of /dev/gpumemN is a *client*.  It belongs to the address
+ * space that opened it.  Objects are named by ids in that client; an id is
+ * non-zero and says nothing about another client's ids.  GPUMEM_DESTROY gives an
+ * id back, never fails for a valid id and never waits for userspace.
+ *
+ * Meaning of errno, for every ioctl:
+ *
+ *  - ENOTTY: the ioctl number is not known.
+ *  - EFAULT: a pointer is bad.
+ *  - E2BIG: the structure has a non-zero tail that this kernel does not know.
+ *  - EOPNOTSUPP: a flag, a selector or a reserved member that this kernel does
+ *    not know is set.
+ *  - EINVAL: a known member has a value outside its range, or @size is shorter
+ *    than the structure's first version.
+ *  - EOVERFLOW: offset + length or address + length wraps or leaves the object.
+ *  - ENOENT: no object with this id and of this type, or no such token.
+ *  - EEXIST: the address range is occupied.
+ *  - EPERM: the caller's address space is not the one that opened the client.
+ *  - EACCES: the client may not use this device, or this user this token.
+ *  - ENOSPC: the device's memory budget refuses.
+ *  - ENOMEM: the system or the caller's memory cgroup refuses.
+ *  - EMFILE: the client has too many objects.
+ *  - ENODEV: the client was shut down because its owner exited.
+ *  - EIO: the work waited for failed, or the owner of the timeline is gone.
+ *  - ETIMEDOUT, EINTR: a wait ended without its condition.
+ */
+#ifndef _UAPI_LINUX_GPUMEM_H
+#define _UAPI_LINUX_GPUMEM_H
+
+#include <linux/types.h>
+#include <linux/ioctl.h>
+
+/** GPUMEM_ABI_VERSION - rises when a change cannot be expressed by growth */
+#define GPUMEM_ABI_VERSION	1
+
+/** GPUMEM_MAX_DEVICES - devices a client can attach; indices are below this */
+#define GPUMEM_MAX_DEVICES	16
+
+#define GPUMEM_IOC_TYPE		0xE7
+
+/* Object ids are below this, so that an id fits into an mmap offset. */
+#define GPUMEM_MAX_OBJECTS	(1U << 22)
+
+/**
+ * GPUMEM_MMAP_OFFSET - file offset at which mmap() finds an object
+ *
+ * Buffer objects map at any page aligned offset behind it; a stream maps its
+ * ring (see struct gpumem_ring), a timeline its read-only page.  Buffer objects
+ * need MAP_SHARED.  Rings and timelines are not inherited by fork().
+ */
+#define GPUMEM_MMAP_SHIFT	40
+#define GPUMEM_MMAP_OFFSET(id)	((__u64)(id) << GPUMEM_MMAP_SHIFT)
+
+enum {
+	GPUMEM_CMD_BASE = 0x40,
+	GPUMEM_CMD_INFO = GPUMEM_CMD_BASE,
+	GPUMEM_CMD_DEVICE_ATTACH,
+	GPUMEM_CMD_DESTROY,
+	GPUMEM_CMD_BO_ALLOC,
+	GPUMEM_CMD_BO_INFO,
+	GPUMEM_CMD_BO_RETIRE,
+	GPUMEM_CMD_BO_EXPORT,
+	GPUMEM_CMD_BO_IMPORT,
+	GPUMEM_CMD_TOKEN_CREATE,
+	GPUMEM_CMD_TOKEN_OPEN,
+	GPUMEM_CMD_VM_CREATE,
+	GPUMEM_CMD_VM_MAP,
+	GPUMEM_CMD_VM_UNMAP,
+	GPUMEM_CMD_VM_ACCESS,
+	GPUMEM_CMD_STREAM_CREATE,
+	GPUMEM_CMD_STREAM_DOORBELL,
+	GPUMEM_CMD_TIMELINE_CREATE,
+	GPUMEM_CMD_TIMELINE_SIGNAL,
+	GPUMEM_CMD_TIMELINE_WAIT,
+	GPUMEM_CMD_STATS,
+};
+
+/**
+ * struct gpumem_info - what a device is (GPUMEM_INFO)
+ * @size: sizeof(struct gpumem_info)
+ * @device: index of the device in this client; 0 is the one opened
+ * @abi: GPUMEM_ABI_VERSION of the module, out
+ * @ordinal: N of /dev/gpumemN, out
+ * @total: memory of the device, out
+ * @used: memory in use by all clients, out; what the device's tmpfs mount says
+ * @node: NUMA node of the memory, or -1, out
+ * @engine_workers: workers that execute streams at the same time, out
+ * @engine: name of the engine, NUL terminated, out
+ * @release: version of the module, NUL terminated, out
+ * @uuid: identity of the device, the same after a reload, out
+ *
+ * Errors: EACCES if @device is not attached.
+ */
+struct gpumem_info {
+	__u32 size;
+	__u32 device;
+	__u32 abi;
+	__u32 ordinal;
+	__aligned_u64 total;
+	__aligned_u64 used;
+	__s32 node;
+	__u32 engine_workers;
+	__u8 engine[16];
+	__u8 release[16];
+	__u8 uuid[16];
+};
+#define GPUMEM_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_INFO)
+
+/**
+ * struct gpumem_device_attach - use another device in this client
+ *	(GPUMEM_DEVICE_ATTACH)
+ * @size: sizeof(struct gpumem_device_attach)
+ * @fd: open descriptor of the other device's node
+ * @flags: must be 0
+ * @device: index of the device in this client, out; attaching a device again
+ *	gives the same index
+ *
+ * Errors: EBADF, EINVAL if @fd is not a gpumem node, EMFILE.
+ */
+struct gpumem_device_attach {
+	__u32 size;
+	__s32 fd;
+	__u32 flags;
+	__u32 device;
+};
+#define GPUMEM_DEVICE_ATTACH _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DEVICE_ATTACH)
+
+/**
+ * struct gpumem_destroy - give an id back (GPUMEM_DESTROY)
+ * @size: sizeof(struct gpumem_destroy)
+ * @id: object of any type
+ *
+ * A buffer object's memory lives on while it is mapped, exported or in use by
+ * work; its tokens are revoked.  A stream finishes what is in its ring.
+ */
+struct gpumem_destroy {
+	__u32 size;
+	__u32 id;
+};
+#define GPUMEM_DESTROY _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DESTROY)
+
+/**
+ * struct gpumem_bo_alloc - allocate device memory (GPUMEM_BO_ALLOC)
+ * @size: sizeof(struct gpumem_bo_alloc)
+ * @flags: must be 0
+ * @device: index of the device in this client
+ * @id: buffer object, out
+ * @length: bytes, a multiple of the page size
+ * @name: shown in debug output, NUL terminated, may be empty
+ *
+ * All of the memory is there and zero when the call returns.
+ * Errors: ENOSPC, ENOMEM, EINVAL for @length 0 or unaligned, EINTR when killed.
+ */
+struct gpumem_bo_alloc {
+	__u32 size;
+	__u32 flags;
+	__u32 device;
+	__u32 id;
+	__aligned_u64 length;
+	__u8 name[16];
+};
+#define GPUMEM_BO_ALLOC _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ALLOC)
+
+/**
+ * enum gpumem_bo_kind - where a buffer object's memory comes from
+ * @GPUMEM_BO_DEVICE: allocated by this client
+ * @GPUMEM_BO_VIEW: a window of a buffer object that another client (or this
+ *	one) exported
+ */
+enum gpumem_bo_kind {
+	GPUMEM_BO_DEVICE = 1,
+	GPUMEM_BO_VIEW = 2,
+};
+
+/**
+ * struct gpumem_bo_info - what a buffer object is (GPUMEM_BO_INFO)
+ * @size: sizeof(struct gpumem_bo_info)
+ * @id: buffer object
+ * @kind: enum gpumem_bo_kind, out
+ * @device: index of its device in this client, out
+ * @length: bytes, out
+ * @huge: bytes that lie in folios of PMD size, out
+ * @exports: live DMA-bufs and views over any part of it, out
+ * @reserved: must be 0
+ */
+struct gpumem_bo_info {
+	__u32 size;
+	__u32 id;
+	__u32 kind;
+	__u32 device;
+	__aligned_u64 length;
+	__aligned_u64 huge;
+	__u32 exports;
+	__u32 reserved;
+};
+#define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
+
+/**
+ * enum gpumem_bo_retire_flags - flags of GPUMEM_BO_RETIRE
+ * @GPUMEM_BO_RETIRE_QUERY: only count, revoke nothing
+ */
+enum gpumem_bo_retire_flags {
+	GPUMEM_BO_RETIRE_QUERY = 1 << 0,
+};
+
+/**
+ * struct gpumem_bo_retire - stop sharing a range (GPUMEM_BO_RETIRE)
+ * @size: sizeof(struct gpumem_bo_retire)
+ * @id: buffer object of kind GPUMEM_BO_DEVICE
+ * @offset: start of the range
+ * @length: bytes, not 0
+ * @flags: enum gpumem_bo_retire_flags
+ * @live: DMA-bufs and views that still reach a page of the range, out
+ *
+ * Tokens that overlap the range in any byte open nothing from now on.  While
+ * @live is not 0 the range must not be handed to a new owner: somebody else can
+ * still read and write it.
+ */
+struct gpumem_bo_retire {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__u32 flags;
+	__u32 live;
+};
+#define GPUMEM_BO_RETIRE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_RETIRE)
+
+/**
+ * enum gpumem_bo_export_flags - flags of GPUMEM_BO_EXPORT
+ * @GPUMEM_BO_EXPORT_CLOEXEC: the descriptor is closed by execve()
+ * @GPUMEM_BO_EXPORT_RDONLY: the descriptor cannot be mapped for writing
+ */
+enum gpumem_bo_export_flags {
+	GPUMEM_BO_EXPORT_CLOEXEC = 1 << 0,
+	GPUMEM_BO_EXPORT_RDONLY = 1 << 1,
+};
+
+/**
+ * struct gpumem_bo_export - make a DMA-buf (GPUMEM_BO_EXPORT)
+ * @size: sizeof(struct gpumem_bo_export)
+ * @id: buffer object
+ * @offset: start of the range, page aligned
+ * @length: bytes, page aligned, not 0
+ * @flags: enum gpumem_bo_export_flags
+ * @fd: new descriptor of a new DMA-buf, out
+ */
+struct gpumem_bo_export {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__u32 flags;
+	__s32 fd;
+};
+#define GPUMEM_BO_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_EXPORT)
+
+/**
+ * struct gpumem_bo_import - use a DMA-buf (GPUMEM_BO_IMPORT)
+ * @size: sizeof(struct gpumem_bo_import)
+ * @fd: descriptor of a DMA-buf that gpumem exported
+ * @flags: must be 0
+ * @id: buffer object of kind GPUMEM_BO_VIEW, out
+ * @device: index of its device in this client, out
+ * @reserved: must be 0
+ * @length: bytes, out
+ *
+ * Errors: EBADF, EINVAL if @fd is no DMA-buf, EOPNOTSUPP if another driver made
+ * it, EACCES if its device is not attached to this client or the descriptor
+ * is read-only.
+ */
+struct gpumem_bo_import {
+	__u32 size;
+	__s32 fd;
+	__u32 flags;
+	__u32 id;
+	__u32 device;
+	__u32 reserved;
+	__aligned_u64 length;
+};
+#define GPUMEM_BO_IMPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_IMPORT)
+
+#define GPUMEM_TOKEN_SIZE	16
+
+/**
+ * enum gpumem_token_flags - flags of GPUMEM_TOKEN_CREATE
+ * @GPUMEM_TOKEN_ANY_USER: every user who can open the device may open the token;
+ *	otherwise only the same user in the same user namespace
+ */
+enum gpumem_token_flags {
+	GPUMEM_TOKEN_ANY_USER = 1 << 0,
+};
+
+/**
+ * struct gpumem_token_create - name a range for other processes
+ *	(GPUMEM_TOKEN_CREATE)
+ * @size: sizeof(struct gpumem_token_create)
+ * @bo: buffer object of kind GPUMEM_BO_DEVICE
+ * @offset: start of the range, any alignment
+ * @length: bytes, not 0
+ * @flags: enum gpumem_token_flags
+ * @id: token object, out; destroying it revokes the token
+ * @token: random name of the range, out
+ */
+struct gpumem_token_create {
+	__u32 size;
+	__u32 bo;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__u32 flags;
+	__u32 id;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+};
+#define GPUMEM_TOKEN_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TOKEN_CREATE)
+
+/**
+ * enum gpumem_token_open_result - @result of GPUMEM_TOKEN_OPEN
+ * @GPUMEM_TOKEN_OPEN_OWN: this client made the token
+ */
+enum gpumem_token_open_result {
+	GPUMEM_TOKEN_OPEN_OWN = 1 << 0,
+};
+
+/**
+ * struct gpumem_token_open - reach a range that a token names
+ *	(GPUMEM_TOKEN_OPEN)
+ * @size: sizeof(struct gpumem_token_open)
+ * @flags: must be 0
+ * @token: name of the range
+ * @id: buffer object of kind GPUMEM_BO_VIEW, out
+ * @device: index of its device in this client, out
+ * @length: bytes of the view, whole pages around the range, out
+ * @delta: start of the range in the view, out
+ * @bytes: length of the range, out
+ * @result: enum gpumem_token_open_result, out
+ * @reserved: must be 0
+ *
+ * Errors: ENOENT if no such token lives, EACCES if this user may not open it or
+ * the device is not attached.
+ */
+struct gpumem_token_open {
+	__u32 size;
+	__u32 flags;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+	__u32 id;
+	__u32 device;
+	__aligned_u64 length;
+	__aligned_u64 delta;
+	__aligned_u64 bytes;
+	__u32 result;
+	__u32 reserved;
+};
+#define GPUMEM_TOKEN_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TOKEN_OPEN)
+
+/**
+ * struct gpumem_vm_create - make an address space (GPUMEM_VM_CREATE)
+ * @size: sizeof(struct gpumem_vm_create)
+ * @flags: must be 0
+ * @id: address space, out
+ * @reserved: must be 0
+ */
+struct gpumem_vm_create {
+	__u32 size;
+	__u32 flags;
+	__u32 id;
+	__u32 reserved;
+};
+#define GPUMEM_VM_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_CREATE)
+
+/**
+ * struct gpumem_vm_map - put a buffer object at a device address
+ *	(GPUMEM_VM_MAP)
+ * @size: sizeof(struct gpumem_vm_map)
+ * @vm: address space
+ * @bo: buffer object; the mapping keeps it alive
+ * @flags: must be 0
+ * @offset: in the buffer object, page aligned
+ * @addr: device address, page aligned, not 0
+ * @length: bytes, page aligned, not 0
+ * @readers: devices (bit = index in this client) that may read
+ * @writers: devices that may write; must be a subset of @readers
+ *
+ * Errors: EEXIST if any part of the range is mapped, EACCES for a device that
+ * is not attached.
+ */
+struct gpumem_vm_map {
+	__u32 size;
+	__u32 vm;
+	__u32 bo;
+	__u32 flags;
+	__aligned_u64 offset;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 readers;
+	__u32 writers;
+};
+#define GPUMEM_VM_MAP _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_MAP)
+
+/**
+ * struct gpumem_vm_unmap - take mappings away (GPUMEM_VM_UNMAP)
+ * @size: sizeof(struct gpumem_vm_unmap)
+ * @vm: address space
+ * @addr: device address, page aligned
+ * @length: bytes, page aligned, not 0
+ * @unmapped: bytes that were mapped, out
+ *
+ * The range may hold several mappings and holes but must cover each mapping
+ * that it touches as a whole, else EINVAL and nothing changes.  Work that is
+ * still queued for the range fails when it gets there.
+ */
+struct gpumem_vm_unmap {
+	__u32 size;
+	__u32 vm;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__aligned_u64 unmapped;
+};
+#define GPUMEM_VM_UNMAP _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_UNMAP)
+
+/**
+ * struct gpumem_vm_access - change who may reach mappings (GPUMEM_VM_ACCESS)
+ * @size: sizeof(struct gpumem_vm_access)
+ * @vm: address space
+ * @addr: device address, page aligned
+ * @length: bytes, page aligned, not 0; whole mappings without holes
+ * @device: index of the device in this client
+ * @access: 0 for none, GPUMEM_ACCESS_READ, or both bits
+ */
+struct gpumem_vm_access {
+	__u32 size;
+	__u32 vm;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 device;
+	__u32 access;
+};
+#define GPUMEM_VM_ACCESS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_ACCESS)
+
+/**
+ * enum gpumem_access - bits of struct gpumem_vm_access.access
+ * @GPUMEM_ACCESS_READ: the device may read
+ * @GPUMEM_ACCESS_WRITE: the device may write; only together with READ
+ */
+enum gpumem_access {
+	GPUMEM_ACCESS_READ = 1 << 0,
+	GPUMEM_ACCESS_WRITE = 1 << 1,
+};
+
+/**
+ * enum gpumem_op - what a ring entry does
+ * @GPUMEM_OP_NOP: nothing; completes in order
+ * @GPUMEM_OP_COPY: copy @height rows of @width bytes
+ * @GPUMEM_OP_FILL: fill @height rows of @width elements of 1, 2, 4 or 8 bytes
+ *	with the low bytes of @value; @dst and @dst_pitch are multiples of
+ *	@elem
+ * @GPUMEM_OP_WAIT: go on when timeline object @handle has reached @value
+ * @GPUMEM_OP_SIGNAL: raise timeline object @handle to @value; a lower or equal
+ *	value changes nothing
+ * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, 8-byte
+ *	aligned
+ */
+enum gpumem_op {
+	GPUMEM_OP_NOP = 0,
+	GPUMEM_OP_COPY = 1,
+	GPUMEM_OP_FILL = 2,
+	GPUMEM_OP_WAIT = 3,
+	GPUMEM_OP_SIGNAL = 4,
+	GPUMEM_OP_TIMESTAMP = 5,
+};
+
+/**
+ * struct gpumem_sqe - ring entry, 64 bytes
+ * @op: enum gpumem_op
+ * @elem: element size of a fill; 0 for other operations
+ * @reserved: must be 0
+ * @handle: timeline id of wait and signal; 0 for other operations
+ * @dst: destination device address
+ * @src: source device address of a copy
+ * @value: pattern of a fill, value of wait and signal
+ * @width: bytes (copy) or elements (fill) per row
+ * @height: rows; 0 and 1 both mean one row
+ * @dst_pitch: bytes from one destination row to the next, if @height > 1
+ * @src_pitch: bytes from one source row to the next, if @height > 1
+ *
+ * Members that an operation does not use must be 0.  A copy between overlapping
+ * ranges leaves undefined bytes in the destination.  The entry is copied by the
+ * kernel before it is looked at.  After an entry that failed, the stream skips
+ * all later ones: its value goes on rising, nothing is executed.
+ */
+struct gpumem_sqe {
+	__u8 op;
+	__u8 elem;
+	__u16 reserved;
+	__u32 handle;
+	__aligned_u64 dst;
+	union {
+		__aligned_u64 src;
+		__aligned_u64 value;
+	};
+	__aligned_u64 width;
+	__aligned_u64 height;
+	__aligned_u64 dst_pitch;
+	__aligned_u64 src_pitch;
+	__aligned_u64 reserved2;
+};
+
+/** GPUMEM_RING_SQES - offset of the entries in a stream's mapping */
+#define GPUMEM_RING_SQES	4096
+
+/**
+ * struct gpumem_ring - first page of a stream's mapping, written by the client
+ * @tail: number of entries submitted since the stream was made; entry n lies in
+ *	slot n modulo the number of entries
+ *
+ * A client fills slots, then stores @tail with release semantics, then, after a
+ * full barrier, reads @flags of the stream's timeline page and calls
+ * GPUMEM_STREAM_DOORBELL if GPUMEM_TIMELINE_NEED_WAKEUP is set.  A slot is free
+ * again when @head of the timeline page has passed it.
+ */
+struct gpumem_ring {
+	__aligned_u64 tail;
+};
+
+/**
+ * enum gpumem_timeline_flags - @flags of struct gpumem_timeline_page
+ * @GPUMEM_TIMELINE_NEED_WAKEUP: the stream's worker sleeps; ring the doorbell
+ */
+enum gpumem_timeline_flags {
+	GPUMEM_TIMELINE_NEED_WAKEUP = 1 << 0,
+};
+
+/**
+ * struct gpumem_timeline_page - a timeline's page, written by the kernel alone
+ * @value: what has happened; never falls.  For a stream: entries completed
+ * @error: 0, or the errno of the first entry that failed or of the loss of the
+ *	owner; written before @value
+ * @head: stream: entries taken from the ring
+ * @flags: enum gpumem_timeline_flags
+ * @reserved: 0
+ */
+struct gpumem_timeline_page {
+	__aligned_u64 value;
+	__u32 error;
+	__u32 reserved[13];
+	__aligned_u64 head;
+	__u32 flags;
+	__u32 reserved2[13];
+};
+
+/**
+ * struct gpumem_stream_create - make a queue (GPUMEM_STREAM_CREATE)
+ * @size: sizeof(struct gpumem_stream_create)
+ * @flags: must be 0
+ * @vm: address space its entries are in; kept alive by the stream
+ * @device: index of the device that executes, in this client
+ * @priority: 0 (lowest) to -5 (highest)
+ * @entries: length of the ring, a power of two from 16 to 4096
+ * @id: stream, out
+ * @timeline: timeline object of the stream, out; a handle of its own
+ */
+struct gpumem_stream_create {
+	__u32 size;
+	__u32 flags;
+	__u32 vm;
+	__u32 device;
+	__s32 priority;
+	__u32 entries;
+	__u32 id;
+	__u32 timeline;
+};
+#define GPUMEM_STREAM_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STREAM_CREATE)
+
+/**
+ * struct gpumem_stream_doorbell - wake a stream's worker
+ *	(GPUMEM_STREAM_DOORBELL)
+ * @size: sizeof(struct gpumem_stream_doorbell)
+ * @id: stream
+ */
+struct gpumem_stream_doorbell {
+	__u32 size;
+	__u32 id;
+};
+#define GPUMEM_STREAM_DOORBELL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STREAM_DOORBELL)
+
+/**
+ * struct gpumem_timeline_create - make a timeline without a stream
+ *	(GPUMEM_TIMELINE_CREATE)
+ * @size: sizeof(struct gpumem_timeline_create)
+ * @flags: must be 0
+ * @value: where it starts
+ * @id: timeline, out
+ * @reserved: must be 0
+ */
+struct gpumem_timeline_create {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 value;
+	__u32 id;
+	__u32 reserved;
+};
+#define GPUMEM_TIMELINE_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_CREATE)
+
+/**
+ * struct gpumem_timeline_signal - raise a timeline (GPUMEM_TIMELINE_SIGNAL)
+ * @size: sizeof(struct gpumem_timeline_signal)
+ * @id: timeline; EINVAL for a stream's
+ * @value: new value; a lower or equal one changes nothing
+ */
+struct gpumem_timeline_signal {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 value;
+};
+#define GPUMEM_TIMELINE_SIGNAL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_SIGNAL)
+
+/**
+ * struct gpumem_timeline_wait - wait for a timeline (GPUMEM_TIMELINE_WAIT)
+ * @size: sizeof(struct gpumem_timeline_wait)
+ * @id: timeline
+ * @value: to be reached
+ * @deadline: CLOCK_MONOTONIC ns; 0 polls, ~0 waits forever
+ * @flags: must be 0
+ * @error: the timeline's error, out
+ * @reached: the timeline's value, out
+ *
+ * Errors: ETIMEDOUT, EINTR, EIO if the value is reached or never will be and
+ * @error is not 0.  @error and @reached are written with ETIMEDOUT and EIO too.
+ */
+struct gpumem_timeline_wait {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 value;
+	__aligned_u64 deadline;
+	__u32 flags;
+	__u32 error;
+	__aligned_u64 reached;
+};
+#define GPUMEM_TIMELINE_WAIT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_WAIT)
+
+/**
+ * struct gpumem_stats - counters of this client (GPUMEM_STATS)
+ * @size: sizeof(struct gpumem_stats)
+ * @flags: must be 0
+ * @objects: live ids
+ * @bos: live buffer objects of kind GPUMEM_BO_DEVICE
+ * @bo_bytes: bytes in them
+ * @views: live buffer objects of kind GPUMEM_BO_VIEW
+ * @view_bytes: bytes in them
+ * @vm_bytes: bytes mapped in address spaces
+ * @exports: live DMA-bufs that this client made
+ * @export_bytes: bytes in them
+ * @tokens: tokens that can be opened
+ * @streams: live streams, those that are finishing after their handle included
+ * @jobs: ring entries completed without error
+ * @copy_bytes: bytes that copies wrote
+ * @fill_bytes: bytes that fills wrote
+ * @doorbells: doorbell calls
+ *
+ * The same numbers as in /proc/PID/fdinfo.
+ */
+struct gpumem_stats {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 objects;
+	__aligned_u64 bos;
+	__aligned_u64 bo_bytes;
+	__aligned_u64 views;
+	__aligned_u64 view_bytes;
+	__aligned_u64 vm_bytes;
+	__aligned_u64 exports;
+	__aligned_u64 export_bytes;
+	__aligned_u64 tokens;
+	__aligned_u64 streams;
+	__aligned_u64 jobs;
+	__aligned_u64 copy_bytes;
+	__aligned_u64 fill_bytes;
+	__aligned_u64 doorbells;
+};
+#define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
+
+#endif /* _UAPI_LINUX_GPUMEM_H */
