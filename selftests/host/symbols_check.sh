@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# symbols.txt, what is made from it, the headers and the built libraries name the same functions.
+#
+# usage: symbols_check.sh [BUILD]		BUILD is the output directory, build/ by default
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=${1:-${BUILD:-$top/build}}
+lib=$top/libgpumem
+golden=$top/selftests/golden
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LC_ALL=C
+number=0 passed=0 failed=0 skipped=0
+
+# check WHAT FILE...: passes if the two files are equal and not empty.
+check()
+{
+	number=$((number + 1))
+	if [ -s "$2" ] && diff "$2" "$3" >"$work/diff" 2>&1; then
+		passed=$((passed + 1))
+		echo "ok $number - $1"
+	else
+		failed=$((failed + 1))
+		echo "not ok $number - $1"
+		[ -s "$2" ] || echo "# nothing to compare"
+		sed 's/^/# /' "$work/diff" 2>/dev/null | head -40
+	fi
+}
+
+skip()
+{
+	number=$((number + 1)) skipped=$((skipped + 1))
+	echo "ok $number - $1 # SKIP $2"
+}
+
+# The names with a status, or all of them.
+listed()
+{
+	awk -F '\t' -v status="$1" '!/^#/ && NF && (status == "" || $2 == status) { print $1 }' \
+		"$lib/symbols.txt" | sort
+}
+
+echo "TAP version 13"
+
+listed "" >"$work/listed"
+sort -u "$work/listed" >"$work/unique"
+check "symbols.txt lists each name once" "$work/listed" "$work/unique"
+
+# Made files.
+echo "in step" >"$work/want"
+{ "$lib/mkmap" --check && echo "in step"; } >"$work/have" 2>&1
+check "maps and proc_table.h match symbols.txt" "$work/want" "$work/have"
+
+# What the headers declare, legacy forms included.
+printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n#include <gpumem.h>\n' |
+	${CC:-gcc} -E -P -D__CUDA_API_VERSION_INTERNAL -I"$lib/include" -x c - |
+	tr ';' '\n' | grep -oE '\<(cu[A-Z]|gpumem_)[A-Za-z0-9_]* ?\(' | tr -d '( ' | sort -u >"$work/declared"
+check "symbols.txt lists what the headers declare" "$work/declared" "$work/unique"
+
+# cuGetProcAddress as the real driver answers.
+awk -F '[(), ]+' '/^PROC_/ { gsub(/"/, ""); t = $5 == "0" ? "-" : $5; print $2 "\t" $3 "\t" $4 "\t" t }' \
+	"$lib/proc_table.h" | sort >"$work/table"
+grep -v '^#' "$golden/proc_versions.tsv" | sort >"$work/recorded"
+check "proc_table.h gives the recorded symbols" "$work/recorded" "$work/table"
+
+# Every symbol of the table is declared with its own name.
+{
+	printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n'
+	printf '#define PROC_FIRST(n, v, s, t) { n, v, (void *)s, (void *)t },\n'
+	printf '#define PROC_LATER(n, v, s, t) PROC_FIRST(n, v, s, t)\n'
+	printf 'const struct { const char *n; int v; void *s, *t; } table[] = {\n'
+	printf '#include "proc_table.h"\n};\n'
+} >"$work/table.c"
+{
+	${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -D__CUDA_API_VERSION_INTERNAL -I"$lib/include" \
+		-I"$lib" -fsyntax-only "$work/table.c" && echo "in step"
+} >"$work/have" 2>&1
+check "proc_table.h compiles with the headers" "$work/want" "$work/have"
+
+# What the libraries export: functions of the first release and nothing else.
+exported()
+{
+	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
+}
+
+listed first >"$work/first"
+grep '^cu' "$work/first" >"$work/first-cuda"
+for pair in lib/libgpumem.so.1:first compat/libcuda.so.1:first-cuda; do
+	file=$build/${pair%:*}
+	if [ -e "$file" ]; then
+		exported "$file" >"$work/exported"
+		check "$(basename "$file") exports the functions with status first" \
+			"$work/${pair#*:}" "$work/exported"
+	else
+		skip "exports of $(basename "$file")" "$file is not built"
+	fi
+done
+
+echo "1..$number"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
