@@ -33,6 +33,7 @@ static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
 	bo->base = base;
 	bo->length = length;
 	mutex_init(&bo->lock);
+	gpumem_lockdep_class(&bo->lock, GPUMEM_LOCK_BO);
 	bo->exports = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&bo->tokens);
 	return bo;

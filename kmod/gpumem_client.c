@@ -349,7 +349,9 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&client->ref);
 	mutex_init(&client->lock);
+	gpumem_lockdep_class(&client->lock, GPUMEM_LOCK_CLIENT);
 	spin_lock_init(&client->stream_lock);
+	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
 	INIT_LIST_HEAD(&client->streams);
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;

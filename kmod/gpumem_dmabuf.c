@@ -310,6 +310,7 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 	buf->base = base;
 	buf->length = length;
 	mutex_init(&buf->lock);
+	gpumem_lockdep_class(&buf->lock, GPUMEM_LOCK_DMABUF);
 	INIT_LIST_HEAD(&buf->attachments);
 	gpumem_export_add(root, buf->export);
 	atomic64_inc(&client->count.exports);

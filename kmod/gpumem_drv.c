@@ -427,6 +427,9 @@ static int __init gpumem_init(void)
 	ret = gpumem_params(&size);
 	if (ret)
 		return ret;
+	ret = gpumem_lockdep_prime();
+	if (ret)
+		return ret;
 	ret = gpumem_shmem_init();
 	if (ret)
 		return ret;

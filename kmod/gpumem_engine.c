@@ -253,6 +253,7 @@ static int gpumem_step_signal(struct gpumem_stream *stream)
 static int gpumem_step_wait(struct gpumem_stream *stream)
 {
 	struct gpumem_timeline *timeline = stream->waiting;
+	unsigned long flags;
 	int ret;
 
 	if (!timeline) {
@@ -265,14 +266,14 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 		if (gpumem_timeline_add_waiter(timeline, &stream->waiter))
 			return -EINPROGRESS;
 	}
-	scoped_guard(spinlock_irqsave, &timeline->lock) {
-		if (timeline->value >= stream->sqe.value)
-			ret = 0;
-		else if (timeline->lost)
-			ret = -ECANCELED;
-		else
-			ret = -EINPROGRESS;
-	}
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (timeline->value >= stream->sqe.value)
+		ret = 0;
+	else if (timeline->lost)
+		ret = -ECANCELED;
+	else
+		ret = -EINPROGRESS;
+	spin_unlock_irqrestore(&timeline->lock, flags);
 	if (ret != -EINPROGRESS) {
 		stream->waiting = NULL;
 		gpumem_object_put(&timeline->obj);

@@ -44,6 +44,7 @@ static const struct rhashtable_params gpumem_token_params = {
  */
 int gpumem_ipc_init(void)
 {
+	gpumem_lockdep_class(&gpumem_token_lock, GPUMEM_LOCK_TOKEN);
 	return rhashtable_init(&gpumem_tokens, &gpumem_token_params);
 }
 

@@ -9,13 +9,15 @@
  *	vm->lock			rwsem: the mappings of an address space
  *	gpumem_token_lock		mutex: token table, tokens of a bo
  *	  bo->lock			mutex: live exports of a bo
- *	    dma_resv -> fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
+ *	    dma_resv -> dmabuf->lock	mutex: attachments
+ *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
  *	      folio lock
  *		client->stream_lock	spin: list of streams
  *		timeline->lock		spin, irqsafe: value, error, waiters
  *
- * The line with dma_resv is the kernel's own order.  User copies are done with
- * no lock held.
+ * The order of fs_reclaim and what follows it on its line is the kernel's own.
+ * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep all
+ * of this.
  */
 #ifndef GPUMEM_PRIVATE_H
 #define GPUMEM_PRIVATE_H
@@ -51,6 +53,42 @@
 
 struct gpumem_client;
 struct gpumem_engine;
+
+/**
+ * enum gpumem_lock_kind - kinds of locks, one lockdep class each
+ * @GPUMEM_LOCK_CLIENT: client->lock
+ * @GPUMEM_LOCK_VM: vm->lock
+ * @GPUMEM_LOCK_TOKEN: gpumem_token_lock
+ * @GPUMEM_LOCK_BO: bo->lock
+ * @GPUMEM_LOCK_DMABUF: dmabuf->lock
+ * @GPUMEM_LOCK_STREAM: client->stream_lock
+ * @GPUMEM_LOCK_TIMELINE: timeline->lock
+ * @GPUMEM_LOCKS: number of kinds
+ */
+enum gpumem_lock_kind {
+	GPUMEM_LOCK_CLIENT,
+	GPUMEM_LOCK_VM,
+	GPUMEM_LOCK_TOKEN,
+	GPUMEM_LOCK_BO,
+	GPUMEM_LOCK_DMABUF,
+	GPUMEM_LOCK_STREAM,
+	GPUMEM_LOCK_TIMELINE,
+	GPUMEM_LOCKS,
+};
+
+#ifdef CONFIG_PROVE_LOCKING
+extern struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
+int gpumem_lockdep_prime(void);
+#define gpumem_lockdep_class(lock, kind) \
+	lockdep_set_class(lock, &gpumem_lock_keys[kind])
+#else
+static inline int gpumem_lockdep_prime(void)
+{
+	return 0;
+}
+
+#define gpumem_lockdep_class(lock, kind) do { } while (0)
+#endif
 
 /**
  * enum gpumem_objtype - types of objects with an id

@@ -40,15 +40,15 @@
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
 static_assert(sizeof(struct gpumem_sqe) == 64);
-static_assert(GPUMEM_RING_SQES >= sizeof(struct gpumem_ring));
+static_assert(sizeof(struct gpumem_ring) <= GPUMEM_RING_SQES);
 
 static u64 gpumem_stream_tail(struct gpumem_stream *stream)
 {
 	struct gpumem_ring *ring = stream->ring;
 
-	/* Pairs with the release in destroy and with the client's store. */
 	if (test_bit_acquire(GPUMEM_STREAM_CLOSING, &stream->state))
 		return stream->final;
+	/* Pairs with the client's store: who sees the tail sees the entries. */
 	return smp_load_acquire(&ring->tail);
 }
 
@@ -181,6 +181,7 @@ void gpumem_stream_handle_gone(struct gpumem_object *obj)
 	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 		return;
 	kref_get(&obj->ref);
+	/* As in gpumem_stream_tail(). */
 	stream->final = smp_load_acquire(&ring->tail);
 	/* Pairs with test_bit_acquire(): who sees the bit sees final. */
 	smp_mb__before_atomic();
@@ -210,14 +211,18 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 
 static struct gpumem_stream *gpumem_stream_first(struct gpumem_client *client)
 {
-	struct gpumem_stream *stream;
+	struct gpumem_stream *stream, *found = NULL;
 
-	guard(spinlock)(&client->stream_lock);
-	list_for_each_entry(stream, &client->streams, link)
+	spin_lock(&client->stream_lock);
+	list_for_each_entry(stream, &client->streams, link) {
 		if (!test_and_set_bit(GPUMEM_STREAM_STOPPED, &stream->state) &&
-		    kref_get_unless_zero(&stream->obj.ref))
-			return stream;
-	return NULL;
+		    kref_get_unless_zero(&stream->obj.ref)) {
+			found = stream;
+			break;
+		}
+	}
+	spin_unlock(&client->stream_lock);
+	return found;
 }
 
 /**
@@ -230,9 +235,10 @@ void gpumem_stream_cancel_all(struct gpumem_client *client)
 {
 	struct gpumem_stream *stream;
 
-	scoped_guard(spinlock, &client->stream_lock)
-		list_for_each_entry(stream, &client->streams, link)
-			set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
+	spin_lock(&client->stream_lock);
+	list_for_each_entry(stream, &client->streams, link)
+		set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
+	spin_unlock(&client->stream_lock);
 	while ((stream = gpumem_stream_first(client))) {
 		gpumem_stream_cancel(stream);
 		gpumem_object_put(&stream->obj);
@@ -284,8 +290,9 @@ void gpumem_stream_release(struct gpumem_object *obj)
 						    obj);
 	struct gpumem_client *client = obj->client;
 
-	scoped_guard(spinlock, &client->stream_lock)
-		list_del(&stream->link);
+	spin_lock(&client->stream_lock);
+	list_del(&stream->link);
+	spin_unlock(&client->stream_lock);
 	atomic64_dec(&client->count.streams);
 	gpumem_stream_free_ring(stream);
 	if (stream->timeline) {
@@ -351,8 +358,9 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	INIT_LIST_HEAD(&stream->waiter.link);
 	stream->waiter.wake = gpumem_stream_wake;
 	atomic64_inc(&client->count.streams);
-	scoped_guard(spinlock, &client->stream_lock)
-		list_add_tail(&stream->link, &client->streams);
+	spin_lock(&client->stream_lock);
+	list_add_tail(&stream->link, &client->streams);
+	spin_unlock(&client->stream_lock);
 
 	stream->vm = gpumem_vm_get(client, cmd->vm);
 	if (!stream->vm) {

@@ -46,6 +46,7 @@ struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
 	}
 	gpumem_object_init(&timeline->obj, client, GPUMEM_OBJ_TIMELINE);
 	spin_lock_init(&timeline->lock);
+	gpumem_lockdep_class(&timeline->lock, GPUMEM_LOCK_TIMELINE);
 	init_waitqueue_head(&timeline->wq);
 	INIT_LIST_HEAD(&timeline->waiters);
 	timeline->of_stream = of_stream;
@@ -94,13 +95,16 @@ static void gpumem_timeline_wake_locked(struct gpumem_timeline *timeline)
  */
 void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
 {
-	guard(spinlock_irqsave)(&timeline->lock);
-	if (value <= timeline->value)
-		return;
-	timeline->value = value;
-	/* Everything done before is visible to who sees the value. */
-	smp_store_release(&timeline->page->value, value);
-	gpumem_timeline_wake_locked(timeline);
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (value > timeline->value) {
+		timeline->value = value;
+		/* Everything done before is visible to who sees the value. */
+		smp_store_release(&timeline->page->value, value);
+		gpumem_timeline_wake_locked(timeline);
+	}
+	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -112,11 +116,14 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
  */
 void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
 {
-	guard(spinlock_irqsave)(&timeline->lock);
-	if (timeline->error)
-		return;
-	timeline->error = error;
-	WRITE_ONCE(timeline->page->error, error);
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (!timeline->error) {
+		WRITE_ONCE(timeline->error, error);
+		WRITE_ONCE(timeline->page->error, error);
+	}
+	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -127,10 +134,13 @@ void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
  */
 void gpumem_timeline_lose(struct gpumem_timeline *timeline)
 {
+	unsigned long flags;
+
 	gpumem_timeline_fail(timeline, ECANCELED);
-	guard(spinlock_irqsave)(&timeline->lock);
+	spin_lock_irqsave(&timeline->lock, flags);
 	timeline->lost = true;
 	gpumem_timeline_wake_locked(timeline);
+	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -159,11 +169,15 @@ void gpumem_timeline_handle_gone(struct gpumem_object *obj)
 bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 				struct gpumem_waiter *waiter)
 {
-	guard(spinlock_irqsave)(&timeline->lock);
-	if (timeline->lost || waiter->value <= timeline->value)
-		return false;
-	list_add_tail(&waiter->link, &timeline->waiters);
-	return true;
+	unsigned long flags;
+	bool wait;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	wait = !timeline->lost && waiter->value > timeline->value;
+	if (wait)
+		list_add_tail(&waiter->link, &timeline->waiters);
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return wait;
 }
 
 /**
@@ -176,8 +190,11 @@ bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
 				struct gpumem_waiter *waiter)
 {
-	guard(spinlock_irqsave)(&timeline->lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
 	list_del_init(&waiter->link);
+	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -251,8 +268,13 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 
 static bool gpumem_timeline_done(struct gpumem_timeline *timeline, u64 value)
 {
-	guard(spinlock_irqsave)(&timeline->lock);
-	return timeline->value >= value || timeline->lost;
+	unsigned long flags;
+	bool done;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	done = timeline->value >= value || timeline->lost;
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return done;
 }
 
 static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
@@ -299,6 +321,7 @@ int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_timeline_wait *cmd = ucmd->cmd;
 	struct gpumem_timeline *timeline;
+	unsigned long flags;
 	int ret;
 
 	if (cmd->flags)
@@ -308,10 +331,10 @@ int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd)
 		return -ENOENT;
 	ret = gpumem_timeline_sleep(timeline, cmd->value, cmd->deadline);
 	if (!ret || ret == -ETIMEDOUT) {
-		scoped_guard(spinlock_irqsave, &timeline->lock) {
-			cmd->error = timeline->error;
-			cmd->reached = timeline->value;
-		}
+		spin_lock_irqsave(&timeline->lock, flags);
+		cmd->error = timeline->error;
+		cmd->reached = timeline->value;
+		spin_unlock_irqrestore(&timeline->lock, flags);
 		if (!ret && cmd->error)
 			ret = -EIO;
 		if (gpumem_ucmd_respond(ucmd, sizeof(*cmd)))

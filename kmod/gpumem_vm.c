@@ -102,6 +102,7 @@ int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 		return -ENOMEM;
 	gpumem_object_init(&vm->obj, ucmd->client, GPUMEM_OBJ_VM);
 	init_rwsem(&vm->lock);
+	gpumem_lockdep_class(&vm->lock, GPUMEM_LOCK_VM);
 	mt_init_flags(&vm->mappings, MT_FLAGS_LOCK_EXTERN);
 	mt_set_external_lock(&vm->mappings, &vm->lock);
 	ret = gpumem_object_reserve(ucmd, &vm->obj);

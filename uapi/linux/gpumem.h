@@ -53,16 +53,18 @@
 #define GPUMEM_IOC_TYPE		0xE7
 
 /* Object ids are below this, so that an id fits into an mmap offset. */
-#define GPUMEM_MAX_OBJECTS	(1U << 22)
+#define GPUMEM_MAX_OBJECTS	0x400000U
+
+#define GPUMEM_MMAP_SHIFT	40
 
 /**
- * GPUMEM_MMAP_OFFSET - file offset at which mmap() finds an object
+ * GPUMEM_MMAP_OFFSET() - file offset at which mmap() finds an object
+ * @id: buffer object, stream or timeline
  *
  * Buffer objects map at any page aligned offset behind it; a stream maps its
  * ring (see struct gpumem_ring), a timeline its read-only page.  Buffer objects
  * need MAP_SHARED.  Rings and timelines are not inherited by fork().
  */
-#define GPUMEM_MMAP_SHIFT	40
 #define GPUMEM_MMAP_OFFSET(id)	((__u64)(id) << GPUMEM_MMAP_SHIFT)
 
 enum {
@@ -118,6 +120,7 @@ struct gpumem_info {
 	__u8 release[16];
 	__u8 uuid[16];
 };
+
 #define GPUMEM_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_INFO)
 
 /**
@@ -137,6 +140,7 @@ struct gpumem_device_attach {
 	__u32 flags;
 	__u32 device;
 };
+
 #define GPUMEM_DEVICE_ATTACH _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DEVICE_ATTACH)
 
 /**
@@ -151,6 +155,7 @@ struct gpumem_destroy {
 	__u32 size;
 	__u32 id;
 };
+
 #define GPUMEM_DESTROY _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DESTROY)
 
 /**
@@ -173,6 +178,7 @@ struct gpumem_bo_alloc {
 	__aligned_u64 length;
 	__u8 name[16];
 };
+
 #define GPUMEM_BO_ALLOC _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ALLOC)
 
 /**
@@ -207,6 +213,7 @@ struct gpumem_bo_info {
 	__u32 exports;
 	__u32 reserved;
 };
+
 #define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
 
 /**
@@ -238,6 +245,7 @@ struct gpumem_bo_retire {
 	__u32 flags;
 	__u32 live;
 };
+
 #define GPUMEM_BO_RETIRE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_RETIRE)
 
 /**
@@ -267,6 +275,7 @@ struct gpumem_bo_export {
 	__u32 flags;
 	__s32 fd;
 };
+
 #define GPUMEM_BO_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_EXPORT)
 
 /**
@@ -292,6 +301,7 @@ struct gpumem_bo_import {
 	__u32 reserved;
 	__aligned_u64 length;
 };
+
 #define GPUMEM_BO_IMPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_IMPORT)
 
 #define GPUMEM_TOKEN_SIZE	16
@@ -325,6 +335,7 @@ struct gpumem_token_create {
 	__u32 id;
 	__u8 token[GPUMEM_TOKEN_SIZE];
 };
+
 #define GPUMEM_TOKEN_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TOKEN_CREATE)
 
 /**
@@ -364,6 +375,7 @@ struct gpumem_token_open {
 	__u32 result;
 	__u32 reserved;
 };
+
 #define GPUMEM_TOKEN_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TOKEN_OPEN)
 
 /**
@@ -379,6 +391,7 @@ struct gpumem_vm_create {
 	__u32 id;
 	__u32 reserved;
 };
+
 #define GPUMEM_VM_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_CREATE)
 
 /**
@@ -408,6 +421,7 @@ struct gpumem_vm_map {
 	__u32 readers;
 	__u32 writers;
 };
+
 #define GPUMEM_VM_MAP _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_MAP)
 
 /**
@@ -429,6 +443,7 @@ struct gpumem_vm_unmap {
 	__aligned_u64 length;
 	__aligned_u64 unmapped;
 };
+
 #define GPUMEM_VM_UNMAP _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_UNMAP)
 
 /**
@@ -448,6 +463,7 @@ struct gpumem_vm_access {
 	__u32 device;
 	__u32 access;
 };
+
 #define GPUMEM_VM_ACCESS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_ACCESS)
 
 /**
@@ -495,6 +511,7 @@ enum gpumem_op {
  * @height: rows; 0 and 1 both mean one row
  * @dst_pitch: bytes from one destination row to the next, if @height > 1
  * @src_pitch: bytes from one source row to the next, if @height > 1
+ * @reserved2: must be 0
  *
  * Members that an operation does not use must be 0.  A copy between overlapping
  * ranges leaves undefined bytes in the destination.  The entry is copied by the
@@ -549,8 +566,9 @@ enum gpumem_timeline_flags {
  * @error: 0, or the errno of the first entry that failed or of the loss of the
  *	owner; written before @value
  * @head: stream: entries taken from the ring
- * @flags: enum gpumem_timeline_flags
  * @reserved: 0
+ * @flags: enum gpumem_timeline_flags
+ * @reserved2: 0
  */
 struct gpumem_timeline_page {
 	__aligned_u64 value;
@@ -582,6 +600,7 @@ struct gpumem_stream_create {
 	__u32 id;
 	__u32 timeline;
 };
+
 #define GPUMEM_STREAM_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STREAM_CREATE)
 
 /**
@@ -594,6 +613,7 @@ struct gpumem_stream_doorbell {
 	__u32 size;
 	__u32 id;
 };
+
 #define GPUMEM_STREAM_DOORBELL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STREAM_DOORBELL)
 
 /**
@@ -612,6 +632,7 @@ struct gpumem_timeline_create {
 	__u32 id;
 	__u32 reserved;
 };
+
 #define GPUMEM_TIMELINE_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_CREATE)
 
 /**
@@ -625,6 +646,7 @@ struct gpumem_timeline_signal {
 	__u32 id;
 	__aligned_u64 value;
 };
+
 #define GPUMEM_TIMELINE_SIGNAL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_SIGNAL)
 
 /**
@@ -649,6 +671,7 @@ struct gpumem_timeline_wait {
 	__u32 error;
 	__aligned_u64 reached;
 };
+
 #define GPUMEM_TIMELINE_WAIT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_WAIT)
 
 /**
@@ -690,6 +713,7 @@ struct gpumem_stats {
 	__aligned_u64 fill_bytes;
 	__aligned_u64 doorbells;
 };
+
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
 
 #endif /* _UAPI_LINUX_GPUMEM_H */

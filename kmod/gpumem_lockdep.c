@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_lockdep: tell lockdep the whole lock order before anything runs.
+ *
+ * Built with CONFIG_PROVE_LOCKING alone.  Locks of one kind share a class, set
+ * where they are initialized (gpumem_lockdep_class()).  At module init stand-ins
+ * of each class are taken once in the order that gpumem_private.h states, with
+ * the kernel's own (mmap_lock, dma_resv, fs_reclaim) between them; the first
+ * place that takes two locks in another order is reported then, whether or not
+ * the other order ever happens.
+ */
+#include <linux/dma-resv.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "gpumem_private.h"
+
+struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
+
+/* Too much for a stack. */
+struct gpumem_stand_ins {
+	struct mutex client;
+	struct rw_semaphore vm;
+	struct mutex token;
+	struct mutex bo;
+	struct dma_resv resv;
+	struct mutex dmabuf;
+	spinlock_t stream;
+	spinlock_t timeline;
+};
+
+static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
+{
+	unsigned long flags;
+
+	mutex_lock(&s->client);
+	down_write(&s->vm);
+	mutex_lock(&s->token);
+	mutex_lock(&s->bo);
+	dma_resv_lock(&s->resv, NULL);
+	mutex_lock(&s->dmabuf);
+	fs_reclaim_acquire(GFP_KERNEL);
+	fs_reclaim_release(GFP_KERNEL);
+	spin_lock(&s->stream);
+	spin_lock_irqsave(&s->timeline, flags);
+	spin_unlock_irqrestore(&s->timeline, flags);
+	spin_unlock(&s->stream);
+	mutex_unlock(&s->dmabuf);
+	dma_resv_unlock(&s->resv);
+	mutex_unlock(&s->bo);
+	mutex_unlock(&s->token);
+	up_write(&s->vm);
+	mutex_unlock(&s->client);
+}
+
+/**
+ * gpumem_lockdep_prime - teach lockdep the lock order
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_lockdep_prime(void)
+{
+	struct gpumem_stand_ins *s = kzalloc(sizeof(*s), GFP_KERNEL);
+
+	if (!s)
+		return -ENOMEM;
+	mutex_init(&s->client);
+	gpumem_lockdep_class(&s->client, GPUMEM_LOCK_CLIENT);
+	init_rwsem(&s->vm);
+	gpumem_lockdep_class(&s->vm, GPUMEM_LOCK_VM);
+	mutex_init(&s->token);
+	gpumem_lockdep_class(&s->token, GPUMEM_LOCK_TOKEN);
+	mutex_init(&s->bo);
+	gpumem_lockdep_class(&s->bo, GPUMEM_LOCK_BO);
+	dma_resv_init(&s->resv);
+	mutex_init(&s->dmabuf);
+	gpumem_lockdep_class(&s->dmabuf, GPUMEM_LOCK_DMABUF);
+	spin_lock_init(&s->stream);
+	gpumem_lockdep_class(&s->stream, GPUMEM_LOCK_STREAM);
+	spin_lock_init(&s->timeline);
+	gpumem_lockdep_class(&s->timeline, GPUMEM_LOCK_TIMELINE);
+	gpumem_lockdep_walk(s);
+	dma_resv_fini(&s->resv);
+	kfree(s);
+	return 0;
+}
