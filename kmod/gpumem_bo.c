@@ -152,7 +152,7 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_bo *bo = container_of(obj, struct gpumem_bo, obj);
 
-	gpumem_token_revoke_bo(bo, 0, bo->length);
+	gpumem_token_revoke_all(bo);
 }
 
 /**
@@ -315,7 +315,7 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 		ret = -EOVERFLOW;
 	} else {
 		if (!(cmd->flags & GPUMEM_BO_RETIRE_QUERY))
-			gpumem_token_revoke_bo(bo, cmd->offset, cmd->length);
+			gpumem_token_revoke(bo, cmd->offset, cmd->length);
 		cmd->live = gpumem_export_count(bo, cmd->offset, cmd->length);
 		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	}

@@ -201,7 +201,7 @@ static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 	struct gpumem_dmabuf *buf = dmabuf->priv;
 	int ret;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (vma->vm_pgoff > buf->length >> PAGE_SHIFT ||
 	    vma_pages(vma) > (buf->length >> PAGE_SHIFT) - vma->vm_pgoff)

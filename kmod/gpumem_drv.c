@@ -219,7 +219,8 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 		return -EPERM;
 	if (test_bit(0, &client->dead))
 		return -ENODEV;
-	if (!(vma->vm_flags & VM_SHARED))
+	/* A shared mapping of a read-only descriptor has this flag alone. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (vma->vm_pgoff >> shift >= GPUMEM_MAX_OBJECTS)
 		return -ENOENT;

@@ -69,12 +69,12 @@ static void gpumem_token_revoke_locked(struct gpumem_token *token)
 }
 
 /**
- * gpumem_token_revoke_bo - revoke all tokens that overlap a range
+ * gpumem_token_revoke - revoke all tokens that overlap a range
  * @bo: root
  * @offset: start of the range
  * @length: bytes, not 0, inside @bo
  */
-void gpumem_token_revoke_bo(struct gpumem_bo *bo, u64 offset, u64 length)
+void gpumem_token_revoke(struct gpumem_bo *bo, u64 offset, u64 length)
 {
 	struct gpumem_token *token, *next;
 
@@ -83,6 +83,20 @@ void gpumem_token_revoke_bo(struct gpumem_bo *bo, u64 offset, u64 length)
 		if (token->offset < offset + length &&
 		    offset < token->offset + token->length)
 			gpumem_token_revoke_locked(token);
+}
+
+/**
+ * gpumem_token_revoke_all - revoke all tokens of a root and make no more
+ * @bo: root whose id is gone
+ */
+void gpumem_token_revoke_all(struct gpumem_bo *bo)
+{
+	struct gpumem_token *token, *next;
+
+	guard(mutex)(&gpumem_token_lock);
+	bo->no_tokens = true;
+	list_for_each_entry_safe(token, next, &bo->tokens, link)
+		gpumem_token_revoke_locked(token);
 }
 
 /**
@@ -116,6 +130,9 @@ static int gpumem_token_publish(struct gpumem_token *token,
 	int ret;
 
 	guard(mutex)(&gpumem_token_lock);
+	/* Another thread destroyed the id after we looked it up. */
+	if (bo->no_tokens)
+		return -ENOENT;
 	ret = rhashtable_lookup_insert_fast(&gpumem_tokens, &token->node,
 					    gpumem_token_params);
 	if (ret)

@@ -17,6 +17,17 @@
 
 struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
 
+/* One string for each class: lockdep compares the pointers. */
+const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
+	[GPUMEM_LOCK_CLIENT] = "gpumem client",
+	[GPUMEM_LOCK_VM] = "gpumem vm",
+	[GPUMEM_LOCK_TOKEN] = "gpumem tokens",
+	[GPUMEM_LOCK_BO] = "gpumem bo",
+	[GPUMEM_LOCK_DMABUF] = "gpumem dmabuf",
+	[GPUMEM_LOCK_STREAM] = "gpumem streams",
+	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
+};
+
 /* Too much for a stack. */
 struct gpumem_stand_ins {
 	struct mutex client;

@@ -78,9 +78,11 @@ enum gpumem_lock_kind {
 
 #ifdef CONFIG_PROVE_LOCKING
 extern struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
+extern const char * const gpumem_lock_names[GPUMEM_LOCKS];
 int gpumem_lockdep_prime(void);
 #define gpumem_lockdep_class(lock, kind) \
-	lockdep_set_class(lock, &gpumem_lock_keys[kind])
+	lockdep_set_class_and_name(lock, &gpumem_lock_keys[kind],	\
+				   gpumem_lock_names[kind])
 #else
 static inline int gpumem_lockdep_prime(void)
 {
@@ -253,6 +255,8 @@ struct gpumem_bo {
 	struct rb_root_cached exports;
 	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
 	struct list_head tokens;
+	/** @no_tokens: the id is gone; gpumem_token_lock */
+	bool no_tokens;
 	/** @window: windows only: their entry in @root's @exports */
 	struct gpumem_export *window;
 };
@@ -573,7 +577,8 @@ int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd);
 /* gpumem_ipc.c */
 int gpumem_ipc_init(void);
 void gpumem_ipc_exit(void);
-void gpumem_token_revoke_bo(struct gpumem_bo *bo, u64 offset, u64 length);
+void gpumem_token_revoke(struct gpumem_bo *bo, u64 offset, u64 length);
+void gpumem_token_revoke_all(struct gpumem_bo *bo);
 void gpumem_token_handle_gone(struct gpumem_object *obj);
 void gpumem_token_release(struct gpumem_object *obj);
 int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd);
