@@ -28,15 +28,25 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
 };
 
-/* Too much for a stack. */
+/**
+ * struct gpumem_stand_ins - one lock of each kind; too much for a stack
+ */
 struct gpumem_stand_ins {
+	/** @client: as client->lock */
 	struct mutex client;
+	/** @vm: as vm->lock */
 	struct rw_semaphore vm;
+	/** @token: as gpumem_token_lock */
 	struct mutex token;
+	/** @bo: as bo->lock */
 	struct mutex bo;
+	/** @resv: a DMA-buf's */
 	struct dma_resv resv;
+	/** @dmabuf: as dmabuf->lock */
 	struct mutex dmabuf;
+	/** @stream: as client->stream_lock */
 	spinlock_t stream;
+	/** @timeline: as timeline->lock */
 	spinlock_t timeline;
 };
 

@@ -89,7 +89,7 @@ static inline int gpumem_lockdep_prime(void)
 	return 0;
 }
 
-#define gpumem_lockdep_class(lock, kind) do { } while (0)
+#define gpumem_lockdep_class(lock, kind) ((void)(lock), (void)(kind))
 #endif
 
 /**
