@@ -6,15 +6,20 @@
  * that was exported, in whole pages, by DMA-buf or token; it reaches nothing
  * outside its window.  A window of a window is a window of the root.
  *
- * Roots know who else reaches their pages: every view and every DMA-buf is an
- * *export* in the root's interval tree.  That is how an owner that sub-allocates
- * learns (GPUMEM_BO_RETIRE) whether a range it freed may be handed out again:
- * not while any export overlaps a page of it.
+ * Roots know who else reaches their pages: every view and every DMA-buf has a
+ * *window*, a file of its own over the root's memory that is in the root's
+ * interval tree for as long as it lives.  What is mapped of a view or a DMA-buf
+ * is mapped from that file, so a mapping alone keeps the window alive after the
+ * view's id or the DMA-buf's descriptor is gone.  That is how an owner that
+ * sub-allocates learns (GPUMEM_BO_RETIRE) whether a range it freed may be handed
+ * out again: not while any window overlaps a page of it, nor while anybody has
+ * its pages pinned.
  *
  * The memory of a root lives until the last of: its id, its mappings in address
- * spaces, its exports, its VMAs and foreign pins of its pages.  All but the last
+ * spaces, its windows, its VMAs and foreign pins of its pages.  All but the last
  * two hold references on the buffer object; those two hold the file.
  */
+#include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -34,7 +39,7 @@ static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
 	bo->length = length;
 	mutex_init(&bo->lock);
 	gpumem_lockdep_class(&bo->lock, GPUMEM_LOCK_BO);
-	bo->exports = RB_ROOT_CACHED;
+	bo->windows = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&bo->tokens);
 	return bo;
 }
@@ -51,56 +56,52 @@ struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_export_alloc - prepare an export
- * @base: first byte in the root's file
- * @length: bytes, not 0
+ * gpumem_window_create - let somebody reach some pages of a root
+ * @root: root; gets a reference
+ * @base: first byte in the root's file, page aligned
+ * @length: bytes, page aligned, not 0
  *
- * Return: the export, to be given to gpumem_export_add() or kfree(), or NULL.
+ * Return: a file over the root's memory, or an ERR_PTR.  The pages count as
+ * exported until its last reference is gone, VMAs included.
  */
-struct gpumem_export *gpumem_export_alloc(u64 base, u64 length)
+struct file *gpumem_window_create(struct gpumem_bo *root, u64 base, u64 length)
 {
-	struct gpumem_export *export = kzalloc(sizeof(*export),
+	struct gpumem_window *window = kzalloc(sizeof(*window),
 					       GFP_KERNEL_ACCOUNT);
+	struct file *file;
 
-	if (export) {
-		export->it.start = base >> PAGE_SHIFT;
-		export->it.last = (base + length - 1) >> PAGE_SHIFT;
+	if (!window)
+		return ERR_PTR(-ENOMEM);
+	window->it.start = base >> PAGE_SHIFT;
+	window->it.last = (base + length - 1) >> PAGE_SHIFT;
+	window->root = root;
+	file = gpumem_shmem_window(root->file, window);
+	if (IS_ERR(file)) {
+		kfree(window);
+		return file;
 	}
-	return export;
-}
-
-/**
- * gpumem_export_add - somebody reaches these pages from now on
- * @root: whose pages
- * @export: which; owned by @root until gpumem_export_del()
- */
-void gpumem_export_add(struct gpumem_bo *root, struct gpumem_export *export)
-{
-	guard(mutex)(&root->lock);
-	interval_tree_insert(&export->it, &root->exports);
-}
-
-/**
- * gpumem_export_del - nobody reaches these pages this way any more
- * @root: whose pages
- * @export: which; freed
- */
-void gpumem_export_del(struct gpumem_bo *root, struct gpumem_export *export)
-{
+	kref_get(&root->obj.ref);
 	scoped_guard(mutex, &root->lock)
-		interval_tree_remove(&export->it, &root->exports);
-	kfree(export);
+		interval_tree_insert(&window->it, &root->windows);
+	return file;
 }
 
 /**
- * gpumem_export_count - how many exports reach a page of a range
- * @bo: buffer object
- * @offset: in it
- * @length: bytes, not 0
- *
- * Return: the number.
+ * gpumem_window_release - the last reference on a window's file is gone
+ * @window: window; freed
  */
-u32 gpumem_export_count(struct gpumem_bo *bo, u64 offset, u64 length)
+void gpumem_window_release(struct gpumem_window *window)
+{
+	struct gpumem_bo *root = window->root;
+
+	scoped_guard(mutex, &root->lock)
+		interval_tree_remove(&window->it, &root->windows);
+	kfree(window);
+	gpumem_object_put(&root->obj);
+}
+
+/* How many windows of @bo's root reach a page of the range? */
+static u32 gpumem_window_count(struct gpumem_bo *bo, u64 offset, u64 length)
 {
 	struct gpumem_bo *root = gpumem_bo_root(bo);
 	unsigned long start = (bo->base + offset) >> PAGE_SHIFT;
@@ -109,35 +110,37 @@ u32 gpumem_export_count(struct gpumem_bo *bo, u64 offset, u64 length)
 	u32 n = 0;
 
 	guard(mutex)(&root->lock);
-	for (it = interval_tree_iter_first(&root->exports, start, last); it;
+	for (it = interval_tree_iter_first(&root->windows, start, last); it;
 	     it = interval_tree_iter_next(it, start, last))
 		n++;
 	return n;
 }
 
 /**
- * gpumem_bo_view - make a window of a root
+ * gpumem_bo_view - make a window of a root an object
  * @client: whose object it becomes
- * @root: root; gets a reference
+ * @root: root
  * @base: first byte in the root's file, page aligned
  * @length: bytes, page aligned
  *
- * The window counts as an export only once the caller has added @window of the
- * result with gpumem_export_add(); until then it must not be used, and is freed
- * with gpumem_object_put() like any other.
- *
- * Return: the view, or NULL without memory.
+ * Return: the view, or an ERR_PTR.
  */
 struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
 				 struct gpumem_bo *root, u64 base, u64 length)
 {
 	struct gpumem_bo *bo = gpumem_bo_new(client, root->dev, base, length);
+	struct file *file;
 
 	if (!bo)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
+	file = gpumem_window_create(root, base, length);
+	if (IS_ERR(file)) {
+		gpumem_object_put(&bo->obj);
+		return ERR_CAST(file);
+	}
 	kref_get(&root->obj.ref);
 	bo->root = root;
-	bo->file = root->file;
+	bo->file = file;
 	atomic64_inc(&client->count.views);
 	atomic64_add(length, &client->count.view_bytes);
 	atomic_inc(&bo->dev->views);
@@ -165,8 +168,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	struct gpumem_counters *count = &obj->client->count;
 
 	if (bo->root) {
-		if (bo->window)
-			gpumem_export_del(bo->root, bo->window);
+		fput(bo->file);
 		atomic64_dec(&count->views);
 		atomic64_sub(bo->length, &count->view_bytes);
 		atomic_dec(&bo->dev->views);
@@ -192,6 +194,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 {
 	unsigned long pages = bo->length >> PAGE_SHIFT;
+	int ret;
 
 	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
 		return -EINVAL;
@@ -200,14 +203,10 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 	 * A window must not become larger: mremap() would show what lies behind
 	 * it.  Roots end where their file ends.
 	 */
-	if (bo->root) {
-		int ret = gpumem_shmem_mmap(bo->file, vma);
-
-		if (!ret)
-			vm_flags_set(vma, VM_DONTEXPAND);
-		return ret;
-	}
-	return gpumem_shmem_mmap(bo->file, vma);
+	ret = gpumem_shmem_mmap(bo->file, vma);
+	if (!ret && bo->root)
+		vm_flags_set(vma, VM_DONTEXPAND);
+	return ret;
 }
 
 /**
@@ -281,7 +280,7 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	cmd->device = gpumem_client_device_index(ucmd->client, bo->dev);
 	cmd->length = bo->length;
 	cmd->huge = bo->huge;
-	cmd->exports = gpumem_export_count(bo, 0, bo->length);
+	cmd->exports = gpumem_window_count(bo, 0, bo->length);
 	gpumem_object_put(&bo->obj);
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
@@ -290,7 +289,7 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
  * gpumem_ioctl_bo_retire - GPUMEM_BO_RETIRE
  * @ucmd: ioctl under way
  *
- * Tokens go first and exports are counted then, so that an open that is under
+ * Tokens go first and windows are counted then, so that an open that is under
  * way either fails or is counted.
  *
  * Return: 0 or a negative errno.
@@ -316,7 +315,10 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 	} else {
 		if (!(cmd->flags & GPUMEM_BO_RETIRE_QUERY))
 			gpumem_token_revoke(bo, cmd->offset, cmd->length);
-		cmd->live = gpumem_export_count(bo, cmd->offset, cmd->length);
+		cmd->live = gpumem_window_count(bo, cmd->offset, cmd->length);
+		if (gpumem_shmem_pinned(bo->file->f_mapping, cmd->offset,
+					cmd->length))
+			cmd->live++;
 		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	}
 	gpumem_object_put(&bo->obj);

@@ -2,9 +2,9 @@
 /*
  * gpumem_dmabuf: sharing memory with other drivers.
  *
- * A DMA-buf is a page aligned range of a root (gpumem_bo.c).  It holds a
- * reference on the root and is an export of the range for as long as it lives,
- * whatever becomes of the client that made it.
+ * A DMA-buf is a page aligned range of a root (gpumem_bo.c).  It holds a window
+ * of the range for as long as it lives, whatever becomes of the client that made
+ * it; what is mapped from its descriptor holds the same window.
  *
  * The memory never moves, so pinning is a formality and mappings stay valid; the
  * scatter list has one segment for each run of physically contiguous folios, cut
@@ -16,6 +16,7 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
+#include <linux/file.h>
 #include <linux/iosys-map.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -33,8 +34,8 @@
 struct gpumem_dmabuf {
 	/** @root: referenced; constant */
 	struct gpumem_bo *root;
-	/** @export: in @root */
-	struct gpumem_export *export;
+	/** @window: file over the range, referenced; constant */
+	struct file *window;
 	/** @client: that made it, for its counters; referenced; constant */
 	struct gpumem_client *client;
 	/** @base: first byte in the root's file; constant */
@@ -207,7 +208,7 @@ static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 	    vma_pages(vma) > (buf->length >> PAGE_SHIFT) - vma->vm_pgoff)
 		return -EINVAL;
 	vma->vm_pgoff += buf->base >> PAGE_SHIFT;
-	ret = gpumem_shmem_mmap(buf->root->file, vma);
+	ret = gpumem_shmem_mmap(buf->window, vma);
 	if (!ret)
 		vm_flags_set(vma, VM_DONTEXPAND);
 	return ret;
@@ -261,7 +262,7 @@ static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
 {
 	struct gpumem_counters *count = &buf->client->count;
 
-	gpumem_export_del(buf->root, buf->export);
+	fput(buf->window);
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
 	atomic_dec(&buf->root->dev->exports);
@@ -297,11 +298,13 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 	struct gpumem_dmabuf *buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
 
 	if (!buf)
-		return NULL;
-	buf->export = gpumem_export_alloc(base, length);
-	if (!buf->export) {
+		return ERR_PTR(-ENOMEM);
+	buf->window = gpumem_window_create(root, base, length);
+	if (IS_ERR(buf->window)) {
+		struct file *window = buf->window;
+
 		kfree(buf);
-		return NULL;
+		return ERR_CAST(window);
 	}
 	kref_get(&root->obj.ref);
 	kref_get(&client->ref);
@@ -312,7 +315,6 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 	mutex_init(&buf->lock);
 	gpumem_lockdep_class(&buf->lock, GPUMEM_LOCK_DMABUF);
 	INIT_LIST_HEAD(&buf->attachments);
-	gpumem_export_add(root, buf->export);
 	atomic64_inc(&client->count.exports);
 	atomic64_add(length, &client->count.export_bytes);
 	atomic_inc(&root->dev->exports);
@@ -329,8 +331,8 @@ static struct dma_buf *gpumem_dmabuf_create(struct gpumem_client *client,
 
 	buf = gpumem_dmabuf_new(client, gpumem_bo_root(bo), bo->base + offset,
 				length);
-	if (!buf)
-		return ERR_PTR(-ENOMEM);
+	if (IS_ERR(buf))
+		return ERR_CAST(buf);
 	info.ops = &gpumem_dmabuf_ops;
 	info.size = length;
 	info.flags = readonly ? O_RDONLY : O_RDWR;
@@ -400,7 +402,6 @@ out_put:
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_import *cmd = ucmd->cmd;
-	struct gpumem_export *window;
 	struct gpumem_dmabuf *buf;
 	struct dma_buf *dmabuf;
 	struct gpumem_bo *view;
@@ -426,27 +427,18 @@ int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 		goto out_put;
 	cmd->device = ret;
 	view = gpumem_bo_view(ucmd->client, buf->root, buf->base, buf->length);
-	if (!view) {
-		ret = -ENOMEM;
+	if (IS_ERR(view)) {
+		ret = PTR_ERR(view);
 		goto out_put;
 	}
-	window = gpumem_export_alloc(buf->base, buf->length);
-	if (!window) {
-		ret = -ENOMEM;
-		goto out_view;
-	}
-	gpumem_export_add(buf->root, window);
-	view->window = window;
 	ret = gpumem_object_reserve(ucmd, &view->obj);
-	if (ret)
-		goto out_view;
+	if (ret) {
+		gpumem_object_put(&view->obj);
+		goto out_put;
+	}
 	cmd->id = view->obj.id;
 	cmd->length = view->length;
 	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-	goto out_put;
-
-out_view:
-	gpumem_object_put(&view->obj);
 out_put:
 	dma_buf_put(dmabuf);
 	return ret;

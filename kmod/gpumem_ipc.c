@@ -11,9 +11,9 @@
  * its range is retired, when the id of the buffer object goes, or when the client
  * ends.  Numbers are never used again, so an old token cannot name new memory.
  *
- * Opening a token makes a view of the whole pages around the range.  The view is
- * counted as an export under the lock that revoking takes: retiring a range sees
- * every open that succeeded.
+ * Opening a token makes a view of the whole pages around the range.  Its window
+ * is made under the lock that revoking takes: retiring a range sees every open
+ * that succeeded.
  *
  * A token opens for the user who made it, in the same user namespace, or, if its
  * maker says so, for everybody who can open the device.
@@ -247,12 +247,8 @@ static int gpumem_token_open_view(struct gpumem_ucmd *ucmd,
 	end = round_up(token->offset + token->length, PAGE_SIZE);
 	/* A live token's buffer object has an id and so a reference. */
 	*view = gpumem_bo_view(ucmd->client, token->bo, base, end - base);
-	if (!*view)
-		return -ENOMEM;
-	(*view)->window = gpumem_export_alloc(base, end - base);
-	if (!(*view)->window)
-		return -ENOMEM;
-	gpumem_export_add(token->bo, (*view)->window);
+	if (IS_ERR(*view))
+		return PTR_ERR(*view);
 	cmd->length = end - base;
 	cmd->delta = token->offset - base;
 	cmd->bytes = token->length;
@@ -270,17 +266,17 @@ static int gpumem_token_open_view(struct gpumem_ucmd *ucmd,
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_open *cmd = ucmd->cmd;
-	struct gpumem_bo *view = NULL;
+	struct gpumem_bo *view;
 	int ret;
 
 	if (cmd->flags || cmd->reserved)
 		return -EOPNOTSUPP;
 	ret = gpumem_token_open_view(ucmd, &view);
-	if (!ret)
-		ret = gpumem_object_reserve(ucmd, &view->obj);
+	if (ret)
+		return ret;
+	ret = gpumem_object_reserve(ucmd, &view->obj);
 	if (ret) {
-		if (view)
-			gpumem_object_put(&view->obj);
+		gpumem_object_put(&view->obj);
 		return ret;
 	}
 	cmd->id = view->obj.id;

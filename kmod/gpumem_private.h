@@ -8,7 +8,7 @@
  *	client->lock			mutex: attached devices
  *	vm->lock			rwsem: the mappings of an address space
  *	gpumem_token_lock		mutex: token table, tokens of a bo
- *	  bo->lock			mutex: live exports of a bo
+ *	  bo->lock			mutex: windows of a root
  *	    dma_resv -> dmabuf->lock	mutex: attachments
  *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
  *	      folio lock
@@ -239,7 +239,7 @@ struct gpumem_bo {
 	struct gpumem_object obj;
 	/** @dev: whose memory it is; constant */
 	struct gpumem_device *dev;
-	/** @file: the memory; a window shares its root's and holds no reference */
+	/** @file: the memory; a window has a file of its own, see struct gpumem_window */
 	struct file *file;
 	/** @root: bo whose window this is, referenced, or NULL; constant */
 	struct gpumem_bo *root;
@@ -249,24 +249,27 @@ struct gpumem_bo {
 	u64 length;
 	/** @huge: bytes in folios of PMD size; constant */
 	u64 huge;
-	/** @lock: protects @exports */
+	/** @lock: protects @windows */
 	struct mutex lock;
-	/** @exports: roots only: struct gpumem_export by page index in @file */
-	struct rb_root_cached exports;
+	/** @windows: roots only: struct gpumem_window by page index in @file */
+	struct rb_root_cached windows;
 	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
 	struct list_head tokens;
 	/** @no_tokens: the id is gone; gpumem_token_lock */
 	bool no_tokens;
-	/** @window: windows only: their entry in @root's @exports */
-	struct gpumem_export *window;
 };
 
 /**
- * struct gpumem_export - a party that reaches some pages of a bo
+ * struct gpumem_window - a party that reaches some pages of a root
+ *
+ * Belongs to a file of its own over the root's memory, and lives as long as that
+ * file: a view or a DMA-buf holds it, and so does every VMA made of them.
  */
-struct gpumem_export {
-	/** @it: first and last page index in the bo's file */
+struct gpumem_window {
+	/** @it: first and last page index; in root->windows; root->lock */
 	struct interval_tree_node it;
+	/** @root: whose pages; referenced; constant */
+	struct gpumem_bo *root;
 };
 
 /**
@@ -498,10 +501,8 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd);
 struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
 				 struct gpumem_bo *root, u64 base, u64 length);
 struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo);
-struct gpumem_export *gpumem_export_alloc(u64 base, u64 length);
-void gpumem_export_add(struct gpumem_bo *root, struct gpumem_export *export);
-void gpumem_export_del(struct gpumem_bo *root, struct gpumem_export *export);
-u32 gpumem_export_count(struct gpumem_bo *bo, u64 offset, u64 length);
+struct file *gpumem_window_create(struct gpumem_bo *root, u64 base, u64 length);
+void gpumem_window_release(struct gpumem_window *window);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);
 void gpumem_bo_release(struct gpumem_object *obj);
@@ -518,6 +519,9 @@ u64 gpumem_shmem_used(struct gpumem_device *dev);
 struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
 				 u64 length, u64 *huge);
 void gpumem_shmem_destroy(struct file *file, u64 length);
+struct file *gpumem_shmem_window(struct file *file,
+				 struct gpumem_window *window);
+bool gpumem_shmem_pinned(struct address_space *mapping, u64 offset, u64 length);
 int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
 unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_device *dev,
 					     unsigned long addr,

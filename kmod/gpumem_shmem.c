@@ -68,22 +68,33 @@ struct gpumem_linger {
 
 static struct workqueue_struct *gpumem_linger_wq;
 
-/* tmpfs's own, with our owner, release and placement; set once before use. */
+/* tmpfs's own, with our owner, mmap and release; set once before use. */
 static struct file_operations gpumem_shmem_fops;
+/* The same for windows, whose release ends the window. */
+static struct file_operations gpumem_window_fops;
 static int (*gpumem_shmem_mmap_op)(struct file *file,
 				   struct vm_area_struct *vma);
-static DEFINE_MUTEX(gpumem_shmem_fops_lock);
 
-static bool gpumem_mapping_pinned(struct address_space *mapping)
+/**
+ * gpumem_shmem_pinned - has anybody pinned pages of a range?
+ * @mapping: of a memory file
+ * @offset: start of the range
+ * @length: bytes, not 0
+ *
+ * Folios are judged as a whole.
+ *
+ * Return: true or false.
+ */
+bool gpumem_shmem_pinned(struct address_space *mapping, u64 offset, u64 length)
 {
+	pgoff_t index = offset >> PAGE_SHIFT;
+	pgoff_t last = (offset + length - 1) >> PAGE_SHIFT;
 	struct folio_batch fbatch;
 	bool pinned = false;
-	pgoff_t index = 0;
 	unsigned int i;
 
 	folio_batch_init(&fbatch);
-	while (!pinned &&
-	       filemap_get_folios(mapping, &index, ULONG_MAX, &fbatch)) {
+	while (!pinned && filemap_get_folios(mapping, &index, last, &fbatch)) {
 		for (i = 0; i < folio_batch_count(&fbatch); i++)
 			if (folio_maybe_dma_pinned(fbatch.folios[i]))
 				pinned = true;
@@ -93,12 +104,19 @@ static bool gpumem_mapping_pinned(struct address_space *mapping)
 	return pinned;
 }
 
+static bool gpumem_shmem_inode_pinned(struct inode *inode)
+{
+	loff_t size = i_size_read(inode);
+
+	return size && gpumem_shmem_pinned(inode->i_mapping, 0, size);
+}
+
 static void gpumem_linger_work(struct work_struct *work)
 {
 	struct gpumem_linger *linger = container_of(to_delayed_work(work),
 						    struct gpumem_linger, work);
 
-	if (gpumem_mapping_pinned(d_inode(linger->path.dentry)->i_mapping)) {
+	if (gpumem_shmem_inode_pinned(d_inode(linger->path.dentry))) {
 		linger->delay = min(linger->delay * 2, GPUMEM_LINGER_MAX);
 		queue_delayed_work(gpumem_linger_wq, &linger->work,
 				   linger->delay);
@@ -114,7 +132,7 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_linger *linger;
 
-	if (!gpumem_mapping_pinned(inode->i_mapping))
+	if (!gpumem_shmem_inode_pinned(inode))
 		return 0;
 	linger = kzalloc(sizeof(*linger), GFP_KERNEL | __GFP_NOFAIL);
 	linger->path = file->f_path;
@@ -133,17 +151,28 @@ static int gpumem_shmem_file_mmap(struct file *file, struct vm_area_struct *vma)
 	return gpumem_shmem_mmap_op(file, vma);
 }
 
+static int gpumem_shmem_window_release(struct inode *inode, struct file *file)
+{
+	gpumem_window_release(file->private_data);
+	return 0;
+}
+
+static void gpumem_shmem_set_fops(struct file *layout)
+{
+	/* The first device's; no file exists before. */
+	if (gpumem_shmem_fops.owner)
+		return;
+	gpumem_shmem_mmap_op = layout->f_op->mmap;
+	gpumem_shmem_fops = *layout->f_op;
+	gpumem_shmem_fops.owner = THIS_MODULE;
+	gpumem_shmem_fops.mmap = gpumem_shmem_file_mmap;
+	gpumem_shmem_fops.release = gpumem_shmem_release;
+	gpumem_window_fops = gpumem_shmem_fops;
+	gpumem_window_fops.release = gpumem_shmem_window_release;
+}
+
 static void gpumem_shmem_adopt(struct file *file)
 {
-	scoped_guard(mutex, &gpumem_shmem_fops_lock) {
-		if (!gpumem_shmem_fops.owner) {
-			gpumem_shmem_fops = *file->f_op;
-			gpumem_shmem_mmap_op = file->f_op->mmap;
-			gpumem_shmem_fops.mmap = gpumem_shmem_file_mmap;
-			gpumem_shmem_fops.release = gpumem_shmem_release;
-			gpumem_shmem_fops.owner = THIS_MODULE;
-		}
-	}
 	__module_get(THIS_MODULE);
 	replace_fops(file, &gpumem_shmem_fops);
 }
@@ -200,6 +229,7 @@ int gpumem_shmem_mount(struct gpumem_device *dev)
 		kern_unmount(mnt);
 		return PTR_ERR(layout);
 	}
+	gpumem_shmem_set_fops(layout);
 	dev->mnt = mnt;
 	dev->layout = layout;
 	return 0;
@@ -311,6 +341,31 @@ struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
 	}
 	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
 	return file;
+}
+
+/**
+ * gpumem_shmem_window - make another file over the same memory
+ * @file: memory
+ * @window: gets gpumem_window_release() when the new file is released
+ *
+ * Return: the file, or an ERR_PTR.
+ */
+struct file *gpumem_shmem_window(struct file *file,
+				 struct gpumem_window *window)
+{
+	struct inode *inode = file_inode(file);
+	struct file *clone;
+
+	ihold(inode);
+	clone = alloc_file_pseudo(inode, file->f_path.mnt, "gpumem:window",
+				  O_RDWR, fops_get(&gpumem_window_fops));
+	if (IS_ERR(clone)) {
+		fops_put(&gpumem_window_fops);
+		iput(inode);
+		return clone;
+	}
+	clone->private_data = window;
+	return clone;
 }
 
 /**

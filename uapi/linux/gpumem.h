@@ -200,7 +200,8 @@ enum gpumem_bo_kind {
  * @device: index of its device in this client, out
  * @length: bytes, out
  * @huge: bytes that lie in folios of PMD size, out
- * @exports: live DMA-bufs and views over any part of it, out
+ * @exports: live DMA-bufs and views over any part of it, or mappings that
+ *	these left behind, out
  * @reserved: must be 0
  */
 struct gpumem_bo_info {
@@ -231,7 +232,8 @@ enum gpumem_bo_retire_flags {
  * @offset: start of the range
  * @length: bytes, not 0
  * @flags: enum gpumem_bo_retire_flags
- * @live: DMA-bufs and views that still reach a page of the range, out
+ * @live: DMA-bufs, views and mappings of them that still reach a page of the
+ *	range, and one more while anybody has its pages pinned, out
  *
  * Tokens that overlap the range in any byte open nothing from now on.  While
  * @live is not 0 the range must not be handed to a new owner: somebody else can
