@@ -434,9 +434,12 @@ static int __init gpumem_init(void)
 	ret = gpumem_shmem_init();
 	if (ret)
 		return ret;
-	ret = gpumem_ipc_init();
+	ret = gpumem_stream_init();
 	if (ret)
 		goto err_shmem;
+	ret = gpumem_ipc_init();
+	if (ret)
+		goto err_stream;
 	ret = class_register(&gpumem_class);
 	if (ret)
 		goto err_ipc;
@@ -463,6 +466,8 @@ err_class:
 	class_unregister(&gpumem_class);
 err_ipc:
 	gpumem_ipc_exit();
+err_stream:
+	gpumem_stream_exit();
 err_shmem:
 	gpumem_shmem_exit();
 	return ret;
@@ -473,6 +478,7 @@ static void __exit gpumem_exit(void)
 {
 	unsigned int i;
 
+	gpumem_stream_exit();
 	for (i = 0; i < devices; i++)
 		gpumem_device_remove(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);

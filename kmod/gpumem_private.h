@@ -360,6 +360,8 @@ struct gpumem_stream {
 	struct workqueue_struct *wq;
 	/** @work: takes entries from the ring and executes them, one at a time */
 	struct work_struct work;
+	/** @reap: frees the structure */
+	struct work_struct reap;
 	/** @pages: of the ring; constant */
 	struct page **pages;
 	/** @npages: number of @pages */
@@ -391,7 +393,7 @@ struct gpumem_stream {
 /* Bits of gpumem_stream.state. */
 #define GPUMEM_STREAM_CLOSING	0	/* no id any more, runs up to final */
 #define GPUMEM_STREAM_CANCELLED	1	/* the client is dead */
-#define GPUMEM_STREAM_DRAINED	2	/* the reference of CLOSING was dropped */
+#define GPUMEM_STREAM_DRAINED	2	/* at its end; nothing may be touched */
 #define GPUMEM_STREAM_STOPPED	3	/* the cancelling side has taken it up */
 #define GPUMEM_STREAM_BROKEN	4	/* the client wrote a wrong tail */
 
@@ -558,6 +560,8 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
 
 /* gpumem_stream.c */
+int gpumem_stream_init(void);
+void gpumem_stream_exit(void);
 void gpumem_stream_cancel_all(struct gpumem_client *client);
 int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
 void gpumem_stream_handle_gone(struct gpumem_object *obj);

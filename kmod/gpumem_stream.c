@@ -42,6 +42,29 @@
 static_assert(sizeof(struct gpumem_sqe) == 64);
 static_assert(sizeof(struct gpumem_ring) <= GPUMEM_RING_SQES);
 
+static struct workqueue_struct *gpumem_reap_wq;
+
+/**
+ * gpumem_stream_init - prepare what all streams share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_stream_init(void)
+{
+	gpumem_reap_wq = alloc_workqueue("gpumem_reap", WQ_UNBOUND, 0);
+	return gpumem_reap_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_stream_exit - wait until all streams are freed
+ *
+ * All clients are gone; the engines are still there.
+ */
+void gpumem_stream_exit(void)
+{
+	destroy_workqueue(gpumem_reap_wq);
+}
+
 static u64 gpumem_stream_tail(struct gpumem_stream *stream)
 {
 	struct gpumem_ring *ring = stream->ring;
@@ -125,6 +148,9 @@ static void gpumem_stream_work(struct work_struct *work)
 	unsigned int slices = 0;
 	int ret;
 
+	/* Queued once more after the end: nothing but the structure is left. */
+	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state))
+		return;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	while (slices < GPUMEM_STREAM_BURST) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
@@ -278,11 +304,22 @@ static int gpumem_stream_alloc_ring(struct gpumem_stream *stream)
 	return stream->ring ? 0 : -ENOMEM;
 }
 
+static void gpumem_stream_reap(struct work_struct *work)
+{
+	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
+						    reap);
+
+	cancel_work_sync(&stream->work);
+	kfree(stream);
+}
+
 /**
  * gpumem_stream_release - free a stream
- * @obj: head of the stream, without references; its work is not queued
+ * @obj: head of the stream, without references
  *
- * May run in the stream's own worker, as its last action.
+ * May run in the stream's own worker, as its last action, and the work may be
+ * queued again by whoever woke it at the same time: the structure stays until
+ * another worker has waited for that.
  */
 void gpumem_stream_release(struct gpumem_object *obj)
 {
@@ -290,6 +327,7 @@ void gpumem_stream_release(struct gpumem_object *obj)
 						    obj);
 	struct gpumem_client *client = obj->client;
 
+	set_bit(GPUMEM_STREAM_DRAINED, &stream->state);
 	spin_lock(&client->stream_lock);
 	list_del(&stream->link);
 	spin_unlock(&client->stream_lock);
@@ -301,7 +339,7 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	}
 	if (stream->vm)
 		gpumem_object_put(&stream->vm->obj);
-	kfree(stream);
+	queue_work(gpumem_reap_wq, &stream->reap);
 }
 
 /**
@@ -355,6 +393,7 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->entries = cmd->entries;
 	stream->wq = cmd->priority < 0 ? dev->engine->wq_high : dev->engine->wq;
 	INIT_WORK(&stream->work, gpumem_stream_work);
+	INIT_WORK(&stream->reap, gpumem_stream_reap);
 	INIT_LIST_HEAD(&stream->waiter.link);
 	stream->waiter.wake = gpumem_stream_wake;
 	atomic64_inc(&client->count.streams);
