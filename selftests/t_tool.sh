@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The command gpumem: what it shows is what the kernel says.  Needs root and the module.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=${BUILD:-$here/../build}
+tool=$build/bin/gpumem
+class=/sys/class/gpumem
+number=0
+failed=0
+
+result()
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $number $2"
+	else
+		failed=$((failed + 1))
+		echo "not ok $number $2"
+		sed 's/^/# /' "$work/out"
+	fi
+}
+
+skip_all()
+{
+	echo "1..0 # SKIP $1"
+	exit 4
+}
+
+echo "TAP version 13"
+[ "$(id -u)" = 0 ] || skip_all "root is needed"
+[ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
+[ -x "$tool" ] || skip_all "make tools was not run"
+echo "1..8"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Devices: one line each, with the kernel's numbers in it.
+"$tool" list -b >"$work/out" 2>&1
+ok=$?
+set -- $class/gpumem*
+[ "$(wc -l <"$work/out")" = $(($# + 1)) ] || ok=1
+for dev in "$@"; do
+	want=$(cd "$dev" && cat size used node engine clients bos exports views | paste -sd" ")
+	grep -qx "$(basename "$dev") $want" <<-END || ok=1
+	$(tr -s ' ' <"$work/out")
+	END
+done
+result $ok "list -b shows every device's attributes"
+
+"$tool" list >"$work/out" 2>&1 && grep -q 'gpumem0 .* [KMGT]iB' "$work/out"
+result $? "list shows sizes with units"
+
+"$tool" stat --all >"$work/out" 2>&1 && [ "$(cat "$work/out")" = "no clients" ]
+result $? "stat --all without clients"
+
+# A client: an open file of this shell.
+exec 9<>/dev/gpumem0
+"$tool" stat -b $$ >"$work/out" 2>&1
+ok=$?
+grep -q "^$$ .*descriptor 9, /dev/gpumem0$" "$work/out" || ok=1
+sed -n 's/^gpumem-\([a-z-]*\):[ \t]*/\1 /p' /proc/$$/fdinfo/9 >"$work/want"
+[ -s "$work/want" ] && sed 1d "$work/out" | sed 's/^ *//; s/  */ /' | diff "$work/want" - || ok=1
+result $ok "stat shows a client's counters"
+
+"$tool" stat --all >"$work/out" 2>&1 && grep -q "^$$ " "$work/out"
+result $? "stat --all finds it"
+
+setpriv --reuid=65534 --regid=65534 --clear-groups "$tool" stat $$ >"$work/out" 2>&1
+[ $? = 1 ] && grep -q "become its user or root" "$work/out"
+result $? "stat of another user's process says what to do"
+exec 9>&-
+
+"$tool" stat $$ >"$work/out" 2>&1
+[ $? = 1 ] && grep -qx "gpumem: process $$ has no gpumem device open" "$work/out"
+result $? "stat of a process without a client says so"
+
+"$tool" --version >"$work/out" 2>&1 &&
+	grep -q "module $(cat /sys/module/gpumem/version)$" "$work/out"
+result $? "--version names the module's version"
+[ $failed = 0 ]

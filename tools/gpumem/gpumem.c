@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem: see what the devices and their clients have and did.
+ *
+ * Everything shown is read from /sys/class/gpumem (devices) and /proc/PID/fdinfo (clients); nothing
+ * here opens a device, so looking changes nothing.
+ *
+ * A client is one open file of a device node.  It is shown once per descriptor: a child that
+ * inherited one shows it too.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <gpumem.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLASS		"/sys/class/gpumem"
+#define MAX_DEVICES	64
+
+static const char usage[] =
+"usage: gpumem list [-b]        the devices\n"
+"       gpumem stat [-b] PID... the clients of processes\n"
+"       gpumem stat [-b] --all  the clients of all processes\n"
+"       gpumem --version | --help\n"
+"\n"
+"  -b, --bytes  sizes in bytes\n"
+"  -a, --all    all processes that may be looked at\n";
+
+static bool bytes;
+
+__attribute__((noreturn, format(printf, 1, 2)))
+static void die(const char *format, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fputs("gpumem: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* The first line of a file, without its end; false if there is none. */
+static bool read_line(const char *path, char *line, size_t size)
+{
+	FILE *f = fopen(path, "r");
+	bool ok = f && fgets(line, size, f);
+
+	if (f)
+		fclose(f);
+	if (ok)
+		line[strcspn(line, "\n")] = 0;
+	return ok;
+}
+
+/* A number of bytes for people: "3.5 MiB"; or with --bytes as it is. */
+static void format_size(unsigned long long value, char *text, size_t size)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+	double v = value;
+	unsigned int i = 0;
+
+	if (bytes) {
+		snprintf(text, size, "%llu", value);
+		return;
+	}
+	while (v >= 1024 && i < 5) {
+		v /= 1024;
+		i++;
+	}
+	snprintf(text, size, v == (unsigned long long)v ? "%.0f %s" : "%.1f %s", v, units[i]);
+}
+
+static bool module_loaded(void)
+{
+	return !access(CLASS, F_OK);
+}
+
+/* Names "gpumem0", "gpumem1", ... of the devices, in this order; returns how many. */
+static unsigned int device_numbers(unsigned int numbers[MAX_DEVICES])
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < MAX_DEVICES; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), CLASS "/gpumem%u", i);
+		if (!access(path, F_OK))
+			numbers[n++] = i;
+	}
+	return n;
+}
+
+static int list(void)
+{
+	static const struct {
+		const char *title, *attribute;
+		int width;
+	} columns[] = {
+		{ "SIZE", "size", 12 }, { "USED", "used", 12 }, { "NODE", "node", 5 },
+		{ "ENGINE", "engine", 8 }, { "CLIENTS", "clients", 8 }, { "BOS", "bos", 6 },
+		{ "EXPORTS", "exports", 8 }, { "VIEWS", "views", 6 },
+	};
+	const unsigned int count = sizeof(columns) / sizeof(*columns);
+	unsigned int numbers[MAX_DEVICES], n;
+
+	if (!module_loaded())
+		die("the module is not loaded: modprobe gpumem");
+	n = device_numbers(numbers);
+	if (!n)
+		die("the module has no devices: look for its messages in dmesg");
+	printf("%-10s", "DEVICE");
+	for (unsigned int k = 0; k < count; k++)
+		printf("%*s", columns[k].width + (bytes && k < 2) * 4, columns[k].title);
+	putchar('\n');
+	for (unsigned int i = 0; i < n; i++) {
+		printf("gpumem%-4u", numbers[i]);
+		for (unsigned int k = 0; k < count; k++) {
+			char path[128], value[64];
+
+			snprintf(path, sizeof(path), CLASS "/gpumem%u/%s", numbers[i],
+				 columns[k].attribute);
+			if (!read_line(path, value, sizeof(value)))
+				die("%s: %s: module and tool are of different versions", path,
+				    strerror(errno));
+			if (k < 2)
+				format_size(strtoull(value, NULL, 10), value, sizeof(value));
+			printf("%*s", columns[k].width + (bytes && k < 2) * 4, value);
+		}
+		putchar('\n');
+	}
+	return 0;
+}
+
+/* The gpumem lines of a descriptor's fdinfo. */
+static bool show_client(const char *proc, const char *fd, const char *target)
+{
+	char path[300], line[256], comm[64] = "?";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/comm", proc);
+	read_line(path, comm, sizeof(comm));
+	snprintf(path, sizeof(path), "%s/fdinfo/%s", proc, fd);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	printf("%s %s: descriptor %s, %s\n", proc + strlen("/proc/"), comm, fd, target);
+	while (fgets(line, sizeof(line), f)) {
+		char *key = line, *value = strchr(line, ':'), text[64];
+
+		if (strncmp(key, "gpumem-", 7) || !value)
+			continue;
+		key += 7;
+		*value++ = 0;
+		value += strspn(value, " \t");
+		value[strcspn(value, "\n")] = 0;
+		if (strstr(key, "bytes") && isdigit((unsigned char)*value)) {
+			format_size(strtoull(value, NULL, 10), text, sizeof(text));
+			value = text;
+		}
+		printf("  %-16s %s\n", key, value);
+	}
+	fclose(f);
+	return true;
+}
+
+/* The clients of a process; returns how many, or -1 with errno set. */
+static int show_process(const char *proc)
+{
+	char path[64];
+	struct dirent *e;
+	int count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/fd", proc);
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	while ((e = readdir(dir))) {
+		char target[64];
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = 0;
+		if (!strncmp(target, "/dev/gpumem", 11))
+			count += show_client(proc, e->d_name, target);
+	}
+	closedir(dir);
+	return count;
+}
+
+static int stat_all(void)
+{
+	unsigned int hidden = 0, shown = 0;
+	DIR *dir = opendir("/proc");
+	struct dirent *e;
+
+	if (!dir)
+		die("/proc: %s: mount it", strerror(errno));
+	while ((e = readdir(dir))) {
+		char proc[64];
+		int n;
+
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		snprintf(proc, sizeof(proc), "/proc/%.20s", e->d_name);
+		n = show_process(proc);
+		if (n > 0)
+			shown += n;
+		else if (n < 0 && errno == EACCES)
+			hidden++;
+	}
+	closedir(dir);
+	if (!shown)
+		printf("no clients\n");
+	if (hidden) {
+		fflush(stdout);
+		fprintf(stderr, "gpumem: %u processes of others were left out: root sees all\n",
+			hidden);
+	}
+	return 0;
+}
+
+static int stat_one(const char *text)
+{
+	char proc[64], *end;
+	unsigned long pid = strtoul(text, &end, 10);
+	int n;
+
+	if (!isdigit((unsigned char)*text) || *end || !pid || pid > 1 << 22)
+		die("%s is not a process id; gpumem stat --all shows all processes", text);
+	snprintf(proc, sizeof(proc), "/proc/%lu", pid);
+	n = show_process(proc);
+	if (n < 0 && errno == ENOENT)
+		die("process %lu does not exist; stat --all finds those that do", pid);
+	if (n < 0)
+		die("process %lu: %s: become its user or root", pid, strerror(errno));
+	if (!n)
+		die("process %lu has no gpumem device open", pid);
+	return 0;
+}
+
+static void version(void)
+{
+	char module[64];
+
+	if (!read_line("/sys/module/gpumem/version", module, sizeof(module)))
+		strcpy(module, "not loaded");
+	printf("gpumem %s, libgpumem %s, module %s\n", GPUMEM_VERSION, gpumem_version(), module);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "all", no_argument, NULL, 'a' },
+		{ "bytes", no_argument, NULL, 'b' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
+	const char *command;
+	bool all = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "abhV", options, NULL)) != -1) {
+		switch (c) {
+		case 'a':
+			all = true;
+			break;
+		case 'b':
+			bytes = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		case 'V':
+			version();
+			return 0;
+		default:
+			fputs("Try gpumem --help.\n", stderr);
+			return 2;
+		}
+	}
+	command = optind < argc ? argv[optind++] : NULL;
+	if (!command) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (!strcmp(command, "list")) {
+		if (optind < argc || all)
+			die("list takes no arguments; try gpumem --help");
+		return list();
+	}
+	if (strcmp(command, "stat"))
+		die("%s: no such command; there are list and stat", command);
+	if (all == (optind < argc))
+		die("stat wants process ids, or --all");
+	if (!module_loaded())
+		die("the module is not loaded: modprobe gpumem");
+	if (all)
+		return stat_all();
+	while (optind < argc)
+		stat_one(argv[optind++]);
+	return 0;
+}
