@@ -25,7 +25,7 @@
  * When the id is destroyed the stream is *closing*: it keeps one reference for
  * itself, executes what was in the ring at that moment, and drops it.  When the
  * client dies the stream is *cancelled*: the slice under way ends, nothing more
- * starts, and the timeline is lost.
+ * starts.  In both cases the timeline is lost at the end.
  */
 #include <linux/log2.h>
 #include <linux/mm.h>

@@ -8,8 +8,9 @@
  *
  * A timeline belongs either to a stream, which raises it by one with each entry,
  * or to the client, which raises it by ioctl or by a signal entry.  When nobody
- * is left to raise it (its stream was cancelled with the client), it is *lost*:
- * its error is ECANCELED unless there is one already, and all who wait are woken.
+ * is left to raise it (its stream has ended, its id is gone), it is *lost*: all
+ * who wait for more than it reached are woken and told ECANCELED, unless there
+ * was an error before.
  *
  * The kernel never reads the page: a copy of everything is in the structure.  The
  * error is stored before the value, so whoever sees the value sees the error.
@@ -136,7 +137,6 @@ void gpumem_timeline_lose(struct gpumem_timeline *timeline)
 {
 	unsigned long flags;
 
-	gpumem_timeline_fail(timeline, ECANCELED);
 	spin_lock_irqsave(&timeline->lock, flags);
 	timeline->lost = true;
 	gpumem_timeline_wake_locked(timeline);
@@ -334,6 +334,8 @@ int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd)
 		spin_lock_irqsave(&timeline->lock, flags);
 		cmd->error = timeline->error;
 		cmd->reached = timeline->value;
+		if (!ret && !cmd->error && cmd->reached < cmd->value)
+			cmd->error = ECANCELED;
 		spin_unlock_irqrestore(&timeline->lock, flags);
 		if (!ret && cmd->error)
 			ret = -EIO;

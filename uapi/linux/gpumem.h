@@ -565,8 +565,7 @@ enum gpumem_timeline_flags {
 /**
  * struct gpumem_timeline_page - a timeline's page, written by the kernel alone
  * @value: what has happened; never falls.  For a stream: entries completed
- * @error: 0, or the errno of the first entry that failed or of the loss of the
- *	owner; written before @value
+ * @error: 0, or the errno of the first entry that failed; written before @value
  * @head: stream: entries taken from the ring
  * @reserved: 0
  * @flags: enum gpumem_timeline_flags
@@ -658,7 +657,8 @@ struct gpumem_timeline_signal {
  * @value: to be reached
  * @deadline: CLOCK_MONOTONIC ns; 0 polls, ~0 waits forever
  * @flags: must be 0
- * @error: the timeline's error, out
+ * @error: the timeline's error, or ECANCELED if it ended below @value without
+ *	one, out
  * @reached: the timeline's value, out
  *
  * Errors: ETIMEDOUT, EINTR, EIO if the value is reached or never will be and
