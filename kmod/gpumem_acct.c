@@ -34,6 +34,10 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->copy_bytes = atomic64_read(&c->copy_bytes);
 	stats->fill_bytes = atomic64_read(&c->fill_bytes);
 	stats->doorbells = atomic64_read(&c->doorbells);
+	stats->pins = atomic64_read(&c->pins);
+	stats->pin_bytes = atomic64_read(&c->pin_bytes);
+	stats->host = atomic64_read(&c->host);
+	stats->host_bytes = atomic64_read(&c->host_bytes);
 }
 
 /**
@@ -68,9 +72,9 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 		return -EACCES;
 	cmd->abi = GPUMEM_ABI_VERSION;
 	cmd->ordinal = dev->ordinal;
-	cmd->total = dev->size;
-	cmd->used = gpumem_shmem_used(dev);
-	cmd->node = dev->node;
+	cmd->total = dev->mem.size;
+	cmd->used = gpumem_shmem_used(&dev->mem);
+	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
 	memset(cmd->engine, 0, sizeof(cmd->engine));
 	strscpy(cmd->engine, dev->engine->ops->name, sizeof(cmd->engine));
@@ -106,6 +110,10 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-copy-bytes:\t%llu\n", s.copy_bytes);
 	seq_printf(m, "gpumem-fill-bytes:\t%llu\n", s.fill_bytes);
 	seq_printf(m, "gpumem-doorbells:\t%llu\n", s.doorbells);
+	seq_printf(m, "gpumem-pins:\t%llu\n", s.pins);
+	seq_printf(m, "gpumem-pin-bytes:\t%llu\n", s.pin_bytes);
+	seq_printf(m, "gpumem-host:\t%llu\n", s.host);
+	seq_printf(m, "gpumem-host-bytes:\t%llu\n", s.host_bytes);
 }
 
 static struct gpumem_device *to_gpumem(struct device *dev)
@@ -116,21 +124,21 @@ static struct gpumem_device *to_gpumem(struct device *dev)
 static ssize_t size_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", to_gpumem(dev)->size);
+	return sysfs_emit(buf, "%llu\n", to_gpumem(dev)->mem.size);
 }
 static DEVICE_ATTR_RO(size);
 
 static ssize_t used_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(to_gpumem(dev)));
+	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(&to_gpumem(dev)->mem));
 }
 static DEVICE_ATTR_RO(used);
 
 static ssize_t node_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%d\n", to_gpumem(dev)->node);
+	return sysfs_emit(buf, "%d\n", to_gpumem(dev)->mem.node);
 }
 static DEVICE_ATTR_RO(node);
 
@@ -168,6 +176,27 @@ static ssize_t views_show(struct device *dev, struct device_attribute *attr,
 	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->views));
 }
 static DEVICE_ATTR_RO(views);
+
+static ssize_t host_used_show(const struct class *class,
+			      const struct class_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(&gpumem_host_mem));
+}
+static CLASS_ATTR_RO(host_used);
+
+static struct attribute *gpumem_class_attrs[] = {
+	&class_attr_host_used.attr,
+	NULL,
+};
+
+static const struct attribute_group gpumem_class_group = {
+	.attrs = gpumem_class_attrs,
+};
+
+const struct attribute_group *gpumem_class_groups[] = {
+	&gpumem_class_group,
+	NULL,
+};
 
 static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_size.attr,

@@ -6,6 +6,9 @@
  * that was exported, in whole pages, by DMA-buf or token; it reaches nothing
  * outside its window.  A window of a window is a window of the root.
  *
+ * A registration (gpumem_pin.c) is a root whose memory is the owner's pages; it
+ * has no file, so it cannot be mapped.
+ *
  * Roots know who else reaches their pages: every view and every DMA-buf has a
  * *window*, a file of its own over the root's memory that is in the root's
  * interval tree for as long as it lives.  What is mapped of a view or a DMA-buf
@@ -26,8 +29,8 @@
 #include "gpumem_private.h"
 
 static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
-				       struct gpumem_device *dev, u64 base,
-				       u64 length)
+				       struct gpumem_device *dev, u32 kind,
+				       u64 base, u64 length)
 {
 	struct gpumem_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
 
@@ -35,6 +38,7 @@ static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
 		return NULL;
 	gpumem_object_init(&bo->obj, client, GPUMEM_OBJ_BO);
 	bo->dev = dev;
+	bo->kind = kind;
 	bo->base = base;
 	bo->length = length;
 	mutex_init(&bo->lock);
@@ -58,13 +62,14 @@ struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo)
 /**
  * gpumem_window_create - let somebody reach some pages of a root
  * @root: root; gets a reference
- * @base: first byte in the root's file, page aligned
+ * @base: first byte in the root's memory, page aligned
  * @length: bytes, page aligned, not 0
  *
- * Return: a file over the root's memory, or an ERR_PTR.  The pages count as
- * exported until its last reference is gone, VMAs included.
+ * Return: the window, or an ERR_PTR.  The pages count as exported until
+ * gpumem_window_put() and until the last VMA of its file is gone.
  */
-struct file *gpumem_window_create(struct gpumem_bo *root, u64 base, u64 length)
+struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
+					   u64 length)
 {
 	struct gpumem_window *window = kzalloc(sizeof(*window),
 					       GFP_KERNEL_ACCOUNT);
@@ -75,19 +80,36 @@ struct file *gpumem_window_create(struct gpumem_bo *root, u64 base, u64 length)
 	window->it.start = base >> PAGE_SHIFT;
 	window->it.last = (base + length - 1) >> PAGE_SHIFT;
 	window->root = root;
-	file = gpumem_shmem_window(root->file, window);
-	if (IS_ERR(file)) {
-		kfree(window);
-		return file;
+	if (root->pin) {
+		gpumem_pin_written(root->pin);
+	} else {
+		file = gpumem_shmem_window(root->file, window);
+		if (IS_ERR(file)) {
+			kfree(window);
+			return ERR_CAST(file);
+		}
+		window->file = file;
 	}
 	kref_get(&root->obj.ref);
 	scoped_guard(mutex, &root->lock)
 		interval_tree_insert(&window->it, &root->windows);
-	return file;
+	return window;
 }
 
 /**
- * gpumem_window_release - the last reference on a window's file is gone
+ * gpumem_window_put - the view or DMA-buf of a window is gone
+ * @window: window
+ */
+void gpumem_window_put(struct gpumem_window *window)
+{
+	if (window->file)
+		fput(window->file);
+	else
+		gpumem_window_release(window);
+}
+
+/**
+ * gpumem_window_release - nobody reaches a window any more
  * @window: window; freed
  */
 void gpumem_window_release(struct gpumem_window *window)
@@ -128,23 +150,80 @@ static u32 gpumem_window_count(struct gpumem_bo *bo, u64 offset, u64 length)
 struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
 				 struct gpumem_bo *root, u64 base, u64 length)
 {
-	struct gpumem_bo *bo = gpumem_bo_new(client, root->dev, base, length);
-	struct file *file;
+	struct gpumem_bo *bo = gpumem_bo_new(client, root->dev, GPUMEM_BO_VIEW,
+					     base, length);
+	struct gpumem_window *window;
 
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
-	file = gpumem_window_create(root, base, length);
-	if (IS_ERR(file)) {
+	window = gpumem_window_create(root, base, length);
+	if (IS_ERR(window)) {
 		gpumem_object_put(&bo->obj);
-		return ERR_CAST(file);
+		return ERR_CAST(window);
 	}
 	kref_get(&root->obj.ref);
 	bo->root = root;
-	bo->file = file;
+	bo->window = window;
+	bo->file = window->file;
 	atomic64_inc(&client->count.views);
 	atomic64_add(length, &client->count.view_bytes);
 	atomic_inc(&bo->dev->views);
 	return bo;
+}
+
+/**
+ * gpumem_bo_from_pin - make a registration an object
+ * @client: whose object it becomes
+ * @pin: registration; owned by the result
+ * @base: of the first registered byte in its page
+ * @length: bytes
+ *
+ * Return: the buffer object, or NULL without memory.
+ */
+struct gpumem_bo *gpumem_bo_from_pin(struct gpumem_client *client,
+				     struct gpumem_pin *pin, u64 base,
+				     u64 length)
+{
+	struct gpumem_bo *bo = gpumem_bo_new(client, client->devices[0],
+					     GPUMEM_BO_PINNED, base, length);
+
+	if (bo) {
+		bo->pin = pin;
+		atomic64_inc(&client->count.pins);
+		atomic64_add(length, &client->count.pin_bytes);
+	}
+	return bo;
+}
+
+/**
+ * gpumem_bo_map - the kernel's view of a piece of a buffer object
+ * @bo: buffer object
+ * @offset: in it
+ * @len: bytes wanted in, bytes that lie together out
+ * @folio: to be given to gpumem_bo_unmap(), out
+ *
+ * Return: the address, or an ERR_PTR: -EIO if the memory failed.
+ */
+void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
+		    struct folio **folio)
+{
+	struct gpumem_bo *root = gpumem_bo_root(bo);
+
+	if (root->pin) {
+		*folio = NULL;
+		return gpumem_pin_map(root->pin, bo->base + offset, len);
+	}
+	return gpumem_shmem_map(root->file, bo->base + offset, len, folio);
+}
+
+/**
+ * gpumem_bo_unmap - undo gpumem_bo_map()
+ * @folio: what that gave
+ */
+void gpumem_bo_unmap(struct folio *folio)
+{
+	if (folio)
+		folio_put(folio);
 }
 
 /**
@@ -155,7 +234,25 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_bo *bo = container_of(obj, struct gpumem_bo, obj);
 
-	gpumem_token_revoke_all(bo);
+	if (bo->pin)
+		gpumem_pin_unlist(obj->client, bo->pin);
+	else
+		gpumem_token_revoke_all(bo);
+}
+
+static void gpumem_bo_release_root(struct gpumem_bo *bo)
+{
+	struct gpumem_counters *count = &bo->obj.client->count;
+
+	if (bo->kind == GPUMEM_BO_HOST) {
+		atomic64_dec(&count->host);
+		atomic64_sub(bo->length, &count->host_bytes);
+	} else {
+		atomic64_dec(&count->bos);
+		atomic64_sub(bo->length, &count->bo_bytes);
+		atomic_dec(&bo->dev->bos);
+	}
+	gpumem_shmem_destroy(bo->file, bo->length);
 }
 
 /**
@@ -168,16 +265,17 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	struct gpumem_counters *count = &obj->client->count;
 
 	if (bo->root) {
-		fput(bo->file);
+		gpumem_window_put(bo->window);
 		atomic64_dec(&count->views);
 		atomic64_sub(bo->length, &count->view_bytes);
 		atomic_dec(&bo->dev->views);
 		gpumem_object_put(&bo->root->obj);
+	} else if (bo->pin) {
+		atomic64_dec(&count->pins);
+		atomic64_sub(bo->length, &count->pin_bytes);
+		gpumem_pin_free(bo->pin);
 	} else if (bo->file) {
-		atomic64_dec(&count->bos);
-		atomic64_sub(bo->length, &count->bo_bytes);
-		atomic_dec(&bo->dev->bos);
-		gpumem_shmem_destroy(bo->file, bo->length);
+		gpumem_bo_release_root(bo);
 	}
 	mutex_destroy(&bo->lock);
 	kfree(bo);
@@ -189,13 +287,15 @@ void gpumem_bo_release(struct gpumem_object *obj)
  * @vma: shared mapping, vm_pgoff counted in @bo
  *
  * Context: mmap_lock held for writing.
- * Return: 0, or -EINVAL if the range leaves @bo.
+ * Return: 0, or -EINVAL if the range leaves @bo or @bo has no file.
  */
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 {
 	unsigned long pages = bo->length >> PAGE_SHIFT;
 	int ret;
 
+	if (!bo->file)
+		return -EINVAL;
 	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
 		return -EINVAL;
 	vma->vm_pgoff += bo->base >> PAGE_SHIFT;
@@ -209,6 +309,45 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 	return ret;
 }
 
+static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
+{
+	bool host = bo->kind == GPUMEM_BO_HOST;
+	struct gpumem_mem *mem = host ? &gpumem_host_mem : &bo->dev->mem;
+	struct gpumem_counters *count = &bo->obj.client->count;
+	struct gpumem_charge *charge = NULL;
+	struct file *file;
+	char name[32];
+	int ret;
+
+	if (host) {
+		charge = kzalloc(sizeof(*charge), GFP_KERNEL_ACCOUNT);
+		if (!charge)
+			return -ENOMEM;
+		ret = gpumem_charge_init(charge, bo->obj.client,
+					 bo->length >> PAGE_SHIFT);
+		if (ret) {
+			kfree(charge);
+			return ret;
+		}
+	}
+	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
+	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
+	if (IS_ERR(file)) {
+		gpumem_charge_free(charge);
+		return PTR_ERR(file);
+	}
+	bo->file = file;
+	if (host) {
+		atomic64_inc(&count->host);
+		atomic64_add(bo->length, &count->host_bytes);
+	} else {
+		atomic64_inc(&count->bos);
+		atomic64_add(bo->length, &count->bo_bytes);
+		atomic_inc(&bo->dev->bos);
+	}
+	return 0;
+}
+
 /**
  * gpumem_ioctl_bo_alloc - GPUMEM_BO_ALLOC
  * @ucmd: ioctl under way
@@ -219,13 +358,13 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_alloc *cmd = ucmd->cmd;
 	struct gpumem_client *client = ucmd->client;
+	u32 kind = cmd->flags & GPUMEM_BO_ALLOC_HOST ? GPUMEM_BO_HOST :
+						       GPUMEM_BO_DEVICE;
 	struct gpumem_device *dev;
-	char name[sizeof(cmd->name) + 8];
 	struct gpumem_bo *bo;
-	struct file *file;
 	int ret;
 
-	if (cmd->flags)
+	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST)
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
@@ -233,31 +372,18 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	dev = gpumem_client_device(client, cmd->device);
 	if (!dev)
 		return -EACCES;
-	if (cmd->length > dev->size)
-		return -ENOSPC;
-	bo = gpumem_bo_new(client, dev, 0, cmd->length);
+	bo = gpumem_bo_new(client, dev, kind, 0, cmd->length);
 	if (!bo)
 		return -ENOMEM;
-	snprintf(name, sizeof(name), "gpumem%s%s", cmd->name[0] ? ":" : "",
-		 cmd->name);
-	file = gpumem_shmem_create(dev, name, cmd->length, &bo->huge);
-	if (IS_ERR(file)) {
-		ret = PTR_ERR(file);
-		goto err_put;
+	ret = gpumem_bo_populate(bo, cmd->name);
+	if (!ret)
+		ret = gpumem_object_reserve(ucmd, &bo->obj);
+	if (ret) {
+		gpumem_object_put(&bo->obj);
+		return ret;
 	}
-	bo->file = file;
-	atomic64_inc(&client->count.bos);
-	atomic64_add(bo->length, &client->count.bo_bytes);
-	atomic_inc(&dev->bos);
-	ret = gpumem_object_reserve(ucmd, &bo->obj);
-	if (ret)
-		goto err_put;
 	cmd->id = bo->obj.id;
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-
-err_put:
-	gpumem_object_put(&bo->obj);
-	return ret;
 }
 
 /**
@@ -276,7 +402,7 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	cmd->kind = bo->root ? GPUMEM_BO_VIEW : GPUMEM_BO_DEVICE;
+	cmd->kind = bo->kind;
 	cmd->device = gpumem_client_device_index(ucmd->client, bo->dev);
 	cmd->length = bo->length;
 	cmd->huge = bo->huge;
@@ -307,7 +433,7 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	if (bo->root) {
+	if (bo->root || bo->pin) {
 		ret = -EINVAL;
 	} else if (cmd->offset > bo->length ||
 		   cmd->length > bo->length - cmd->offset) {

@@ -350,6 +350,8 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	kref_init(&client->ref);
 	mutex_init(&client->lock);
 	gpumem_lockdep_class(&client->lock, GPUMEM_LOCK_CLIENT);
+	mutex_init(&client->pin_lock);
+	client->pins = RB_ROOT_CACHED;
 	spin_lock_init(&client->stream_lock);
 	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
 	INIT_LIST_HEAD(&client->streams);
@@ -388,6 +390,7 @@ static void gpumem_client_free(struct kref *ref)
 						    ref);
 
 	xa_destroy(&client->objects);
+	mutex_destroy(&client->pin_lock);
 	mutex_destroy(&client->lock);
 	kfree(client);
 }

@@ -34,8 +34,8 @@
 struct gpumem_dmabuf {
 	/** @root: referenced; constant */
 	struct gpumem_bo *root;
-	/** @window: file over the range, referenced; constant */
-	struct file *window;
+	/** @window: of the range; constant */
+	struct gpumem_window *window;
 	/** @client: that made it, for its counters; referenced; constant */
 	struct gpumem_client *client;
 	/** @base: first byte in the root's file; constant */
@@ -76,21 +76,20 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 static int gpumem_dmabuf_runs(struct gpumem_dmabuf *buf, size_t max,
 			      struct scatterlist *sg)
 {
+	u64 at = buf->base - buf->root->base, done = 0, run = 0;
 	struct page *run_page = NULL;
-	u64 done = 0, run = 0;
 	struct folio *folio;
 	int n = 0;
 
 	while (done < buf->length) {
 		size_t part = buf->length - done;
-		void *addr = gpumem_shmem_map(buf->root->file, buf->base + done,
-					      &part, &folio);
+		void *addr = gpumem_bo_map(buf->root, at + done, &part, &folio);
 		struct page *page;
 
 		if (IS_ERR(addr))
 			return PTR_ERR(addr);
-		/* The root's reference keeps the folio. */
-		folio_put(folio);
+		/* The root keeps the pages. */
+		gpumem_bo_unmap(folio);
 		page = virt_to_page(addr);
 		done += part;
 		while (part) {
@@ -202,13 +201,13 @@ static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 	struct gpumem_dmabuf *buf = dmabuf->priv;
 	int ret;
 
-	if (!(vma->vm_flags & VM_MAYSHARE))
+	if (!(vma->vm_flags & VM_MAYSHARE) || !buf->window->file)
 		return -EINVAL;
 	if (vma->vm_pgoff > buf->length >> PAGE_SHIFT ||
 	    vma_pages(vma) > (buf->length >> PAGE_SHIFT) - vma->vm_pgoff)
 		return -EINVAL;
 	vma->vm_pgoff += buf->base >> PAGE_SHIFT;
-	ret = gpumem_shmem_mmap(buf->window, vma);
+	ret = gpumem_shmem_mmap(buf->window->file, vma);
 	if (!ret)
 		vm_flags_set(vma, VM_DONTEXPAND);
 	return ret;
@@ -231,14 +230,13 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	for (i = 0; i < n;) {
 		size_t part = buf->length - (i << PAGE_SHIFT);
 
-		addr = gpumem_shmem_map(buf->root->file,
-					buf->base + (i << PAGE_SHIFT), &part,
-					&folio);
+		addr = gpumem_bo_map(buf->root, buf->base - buf->root->base +
+				     (i << PAGE_SHIFT), &part, &folio);
 		if (IS_ERR(addr)) {
 			ret = PTR_ERR(addr);
 			goto out;
 		}
-		folio_put(folio);
+		gpumem_bo_unmap(folio);
 		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE)
 			pages[i++] = virt_to_page(addr);
 	}
@@ -262,7 +260,7 @@ static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
 {
 	struct gpumem_counters *count = &buf->client->count;
 
-	fput(buf->window);
+	gpumem_window_put(buf->window);
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
 	atomic_dec(&buf->root->dev->exports);
@@ -301,7 +299,7 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 		return ERR_PTR(-ENOMEM);
 	buf->window = gpumem_window_create(root, base, length);
 	if (IS_ERR(buf->window)) {
-		struct file *window = buf->window;
+		struct gpumem_window *window = buf->window;
 
 		kfree(buf);
 		return ERR_CAST(window);
@@ -358,12 +356,22 @@ int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 
 	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY))
 		return -EOPNOTSUPP;
-	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
-	    !PAGE_ALIGNED(cmd->offset))
+	if (!cmd->length || !PAGE_ALIGNED(cmd->length))
 		return -EINVAL;
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
+	/* Whole pages, also of a registration that starts within one. */
+	if (!PAGE_ALIGNED(bo->base + cmd->offset)) {
+		ret = -EINVAL;
+		goto out_put;
+	}
+	/* Importers may write. */
+	if (gpumem_bo_root(bo)->pin &&
+	    gpumem_pin_readonly(gpumem_bo_root(bo)->pin)) {
+		ret = -EACCES;
+		goto out_put;
+	}
 	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset) {
 		ret = -EOVERFLOW;
 		goto out_put;

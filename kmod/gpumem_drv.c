@@ -76,6 +76,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_timeline_signal timeline_signal;
 	struct gpumem_timeline_wait timeline_wait;
 	struct gpumem_stats stats;
+	struct gpumem_bo_pin bo_pin;
 };
 
 /**
@@ -143,6 +144,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_timeline_wait, reached),
 	GPUMEM_IOCTL(GPUMEM_STATS, gpumem_ioctl_stats,
 		     struct gpumem_stats, doorbells),
+	GPUMEM_IOCTL(GPUMEM_BO_PIN, gpumem_ioctl_bo_pin,
+		     struct gpumem_bo_pin, reserved),
 };
 
 /**
@@ -258,8 +261,8 @@ static unsigned long gpumem_get_unmapped_area(struct file *file,
 {
 	struct gpumem_client *client = file->private_data;
 
-	return gpumem_shmem_get_unmapped_area(client->devices[0], addr, len,
-					      pgoff, flags);
+	return gpumem_shmem_get_unmapped_area(&client->devices[0]->mem, addr,
+					      len, pgoff, flags);
 }
 
 static int gpumem_open(struct inode *inode, struct file *file)
@@ -301,6 +304,7 @@ static char *gpumem_devnode(const struct device *dev, umode_t *mode)
 
 static const struct class gpumem_class = {
 	.name = "gpumem",
+	.class_groups = gpumem_class_groups,
 	.dev_groups = gpumem_device_groups,
 	.devnode = gpumem_devnode,
 };
@@ -341,8 +345,8 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 	dev->ordinal = ordinal;
-	dev->node = node[ordinal];
-	dev->size = size;
+	dev->mem.node = node[ordinal];
+	dev->mem.size = size;
 	gpumem_device_uuid(dev);
 	device_initialize(&dev->dev);
 	dev->dev.class = &gpumem_class;
@@ -353,7 +357,7 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	ret = dev_set_name(&dev->dev, "gpumem%u", ordinal);
 	if (ret)
 		goto err_put;
-	ret = gpumem_shmem_mount(dev);
+	ret = gpumem_shmem_mount(&dev->mem);
 	if (ret)
 		goto err_put;
 	dev->engine = gpumem_engine_create(dev);
@@ -371,7 +375,7 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 err_engine:
 	gpumem_engine_destroy(dev->engine);
 err_unmount:
-	gpumem_shmem_unmount(dev);
+	gpumem_shmem_unmount(&dev->mem);
 err_put:
 	put_device(&dev->dev);
 	return ERR_PTR(ret);
@@ -381,7 +385,7 @@ static void gpumem_device_remove(struct gpumem_device *dev)
 {
 	cdev_device_del(&dev->cdev, &dev->dev);
 	gpumem_engine_destroy(dev->engine);
-	gpumem_shmem_unmount(dev);
+	gpumem_shmem_unmount(&dev->mem);
 	put_device(&dev->dev);
 }
 
@@ -426,6 +430,9 @@ static int __init gpumem_init(void)
 
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_64BIT));
 	ret = gpumem_params(&size);
+	if (ret)
+		return ret;
+	ret = gpumem_pin_init();
 	if (ret)
 		return ret;
 	ret = gpumem_lockdep_prime();

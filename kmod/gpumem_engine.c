@@ -159,6 +159,8 @@ static struct gpumem_mapping *gpumem_resolve(struct gpumem_stream *stream,
 			return ERR_PTR(-EFAULT);
 		if (!((write ? m->writers : m->readers) & stream->devbit))
 			return ERR_PTR(-EACCES);
+		if (write && m->bo->pin)
+			gpumem_pin_written(m->bo->pin);
 	}
 	*len = min(*len, m->last - addr + 1);
 	return m;
@@ -189,6 +191,10 @@ static int gpumem_step_rows(struct gpumem_stream *stream)
 		if (IS_ERR(dm))
 			return PTR_ERR(dm);
 		if (fill) {
+			/* Registrations end anywhere. */
+			len = round_down(len, sqe->elem);
+			if (!len)
+				return -EFAULT;
 			ret = engine->ops->fill(engine, dm->bo,
 						dm->offset + dst - dm->addr,
 						sqe->value, sqe->elem, len);
@@ -228,6 +234,8 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 	m = gpumem_resolve(stream, NULL, stream->sqe.dst, true, &len);
 	if (IS_ERR(m))
 		return PTR_ERR(m);
+	if (len < sizeof(u64))
+		return -EFAULT;
 	return engine->ops->fill(engine, m->bo,
 				 m->offset + stream->sqe.dst - m->addr,
 				 ktime_get_raw_ns(), sizeof(u64), sizeof(u64));

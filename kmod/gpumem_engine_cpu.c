@@ -3,7 +3,7 @@
  * gpumem_engine_cpu: an engine that is a processor.
  *
  * It moves bytes with memcpy() and memset() through the kernel's own mapping of
- * the memory files, folio by folio, in whatever worker calls it.  Concurrent
+ * the memory, folio by folio, in whatever worker calls it.  Concurrent
  * writes by the client to the same bytes are the client's affair.
  */
 #include <linux/mm.h>
@@ -21,20 +21,18 @@ static int gpumem_cpu_copy(struct gpumem_engine *engine, struct gpumem_bo *dst,
 
 	while (len) {
 		part = len;
-		s = gpumem_shmem_map(src->file, src->base + src_offset, &part,
-				     &sf);
+		s = gpumem_bo_map(src, src_offset, &part, &sf);
 		if (IS_ERR(s))
 			return PTR_ERR(s);
-		d = gpumem_shmem_map(dst->file, dst->base + dst_offset, &part,
-				     &df);
+		d = gpumem_bo_map(dst, dst_offset, &part, &df);
 		if (IS_ERR(d)) {
-			folio_put(sf);
+			gpumem_bo_unmap(sf);
 			return PTR_ERR(d);
 		}
 		/* Two ranges of one buffer may overlap. */
 		memmove(d, s, part);
-		folio_put(df);
-		folio_put(sf);
+		gpumem_bo_unmap(df);
+		gpumem_bo_unmap(sf);
 		dst_offset += part;
 		src_offset += part;
 		len -= part;
@@ -69,12 +67,11 @@ static int gpumem_cpu_fill(struct gpumem_engine *engine, struct gpumem_bo *dst,
 
 	while (len) {
 		part = len;
-		d = gpumem_shmem_map(dst->file, dst->base + dst_offset, &part,
-				     &folio);
+		d = gpumem_bo_map(dst, dst_offset, &part, &folio);
 		if (IS_ERR(d))
 			return PTR_ERR(d);
 		gpumem_cpu_set(d, value, elem, part);
-		folio_put(folio);
+		gpumem_bo_unmap(folio);
 		dst_offset += part;
 		len -= part;
 	}

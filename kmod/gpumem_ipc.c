@@ -164,7 +164,7 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 	if (!bo)
 		return -ENOENT;
 	ret = -EINVAL;
-	if (bo->root)
+	if (bo->root || bo->pin)
 		goto out_bo;
 	ret = -EOVERFLOW;
 	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset)

@@ -7,6 +7,7 @@
  *	mmap_lock			.mmap only: a lookup and nothing more
  *	client->lock			mutex: attached devices
  *	vm->lock			rwsem: the mappings of an address space
+ *	client->pin_lock		mutex: registered ranges
  *	gpumem_token_lock		mutex: token table, tokens of a bo
  *	  bo->lock			mutex: windows of a root
  *	    dma_resv -> dmabuf->lock	mutex: attachments
@@ -53,6 +54,8 @@
 
 struct gpumem_client;
 struct gpumem_engine;
+struct gpumem_pin;
+struct gpumem_user;
 
 /**
  * enum gpumem_lock_kind - kinds of locks, one lockdep class each
@@ -135,6 +138,32 @@ struct gpumem_object_ops {
 };
 
 /**
+ * struct gpumem_charge - pages that count as pinned; constant
+ */
+struct gpumem_charge {
+	/** @mm: whose pinned_vm counts; grabbed; NULL if nothing is charged */
+	struct mm_struct *mm;
+	/** @user: whose budget counts; referenced */
+	struct gpumem_user *user;
+	/** @pages: how many */
+	u64 pages;
+};
+
+/**
+ * struct gpumem_mem - where buffer objects get their memory: a tmpfs mount
+ */
+struct gpumem_mem {
+	/** @size: bytes */
+	u64 size;
+	/** @node: NUMA node or NUMA_NO_NODE */
+	int node;
+	/** @mnt: holds the memory and is its budget */
+	struct vfsmount *mnt;
+	/** @layout: empty file of @mnt, asked for placement in address spaces */
+	struct file *layout;
+};
+
+/**
  * struct gpumem_device - one /dev/gpumemN
  *
  * Lives from module init to module exit; everything that uses it pins the
@@ -147,16 +176,10 @@ struct gpumem_device {
 	struct cdev cdev;
 	/** @ordinal: N */
 	unsigned int ordinal;
-	/** @node: NUMA node of the memory or NUMA_NO_NODE */
-	int node;
-	/** @size: bytes of memory */
-	u64 size;
 	/** @uuid: identity, the same after a reload on the same machine */
 	u8 uuid[16];
-	/** @mnt: tmpfs mount that holds the memory and is its budget */
-	struct vfsmount *mnt;
-	/** @layout: empty file of @mnt, asked for placement in address spaces */
-	struct file *layout;
+	/** @mem: the device's memory */
+	struct gpumem_mem mem;
 	/** @engine: executes the streams of this device */
 	struct gpumem_engine *engine;
 	/** @clients: open files */
@@ -201,6 +224,14 @@ struct gpumem_counters {
 	atomic64_t fill_bytes;
 	/** @doorbells: doorbell calls */
 	atomic64_t doorbells;
+	/** @pins: registrations */
+	atomic64_t pins;
+	/** @pin_bytes: bytes in them */
+	atomic64_t pin_bytes;
+	/** @host: buffer objects in system memory */
+	atomic64_t host;
+	/** @host_bytes: bytes in them */
+	atomic64_t host_bytes;
 };
 
 /**
@@ -221,6 +252,10 @@ struct gpumem_client {
 	unsigned int ndevices;
 	/** @objects: id -> object; its own lock */
 	struct xarray objects;
+	/** @pin_lock: protects @pins and gpumem_pin.listed */
+	struct mutex pin_lock;
+	/** @pins: gpumem_pin.range of each registration */
+	struct rb_root_cached pins;
 	/** @stream_lock: protects @streams */
 	spinlock_t stream_lock;
 	/** @streams: all streams, those without a handle included */
@@ -239,11 +274,17 @@ struct gpumem_bo {
 	struct gpumem_object obj;
 	/** @dev: whose memory it is; constant */
 	struct gpumem_device *dev;
-	/** @file: the memory; a window has a file of its own, see struct gpumem_window */
+	/** @file: the memory; a view's is its window's; NULL for a registration */
 	struct file *file;
+	/** @pin: the memory of a registration, or NULL; constant */
+	struct gpumem_pin *pin;
+	/** @window: of a view, or NULL; constant */
+	struct gpumem_window *window;
+	/** @kind: enum gpumem_bo_kind; constant */
+	u32 kind;
 	/** @root: bo whose window this is, referenced, or NULL; constant */
 	struct gpumem_bo *root;
-	/** @base: first byte in @file; constant */
+	/** @base: first byte in @file, or behind the first pinned page's start */
 	u64 base;
 	/** @length: bytes; constant */
 	u64 length;
@@ -263,13 +304,17 @@ struct gpumem_bo {
  * struct gpumem_window - a party that reaches some pages of a root
  *
  * Belongs to a file of its own over the root's memory, and lives as long as that
- * file: a view or a DMA-buf holds it, and so does every VMA made of them.
+ * file: a view or a DMA-buf holds it, and so does every VMA made of them.  A
+ * registration has no file and cannot be mapped; its windows live as long as the
+ * view or DMA-buf.
  */
 struct gpumem_window {
 	/** @it: first and last page index; in root->windows; root->lock */
 	struct interval_tree_node it;
 	/** @root: whose pages; referenced; constant */
 	struct gpumem_bo *root;
+	/** @file: over the pages, or NULL; constant */
+	struct file *file;
 };
 
 /**
@@ -503,8 +548,16 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd);
 struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
 				 struct gpumem_bo *root, u64 base, u64 length);
 struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo);
-struct file *gpumem_window_create(struct gpumem_bo *root, u64 base, u64 length);
+struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
+					   u64 length);
+void gpumem_window_put(struct gpumem_window *window);
 void gpumem_window_release(struct gpumem_window *window);
+struct gpumem_bo *gpumem_bo_from_pin(struct gpumem_client *client,
+				     struct gpumem_pin *pin, u64 base,
+				     u64 length);
+void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
+		    struct folio **folio);
+void gpumem_bo_unmap(struct folio *folio);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);
 void gpumem_bo_release(struct gpumem_object *obj);
@@ -513,25 +566,40 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd);
 
 /* gpumem_shmem.c */
+extern struct gpumem_mem gpumem_host_mem;
 int gpumem_shmem_init(void);
 void gpumem_shmem_exit(void);
-int gpumem_shmem_mount(struct gpumem_device *dev);
-void gpumem_shmem_unmount(struct gpumem_device *dev);
-u64 gpumem_shmem_used(struct gpumem_device *dev);
-struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
-				 u64 length, u64 *huge);
+int gpumem_shmem_mount(struct gpumem_mem *mem);
+void gpumem_shmem_unmount(struct gpumem_mem *mem);
+u64 gpumem_shmem_used(struct gpumem_mem *mem);
+struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
+				 u64 length, u64 *huge,
+				 struct gpumem_charge *charge);
 void gpumem_shmem_destroy(struct file *file, u64 length);
 struct file *gpumem_shmem_window(struct file *file,
 				 struct gpumem_window *window);
 bool gpumem_shmem_pinned(struct address_space *mapping, u64 offset, u64 length);
 int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
-unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_device *dev,
+unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long addr,
 					     unsigned long len,
 					     unsigned long pgoff,
 					     unsigned long flags);
 void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 		       struct folio **folio);
+
+/* gpumem_pin.c */
+int gpumem_pin_init(void);
+int gpumem_charge_init(struct gpumem_charge *charge,
+		       struct gpumem_client *client, u64 pages);
+void gpumem_charge_fini(struct gpumem_charge *charge);
+void gpumem_charge_free(struct gpumem_charge *charge);
+void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin);
+void gpumem_pin_free(struct gpumem_pin *pin);
+bool gpumem_pin_readonly(struct gpumem_pin *pin);
+void gpumem_pin_written(struct gpumem_pin *pin);
+void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len);
+int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd);
 
 /* gpumem_vm.c */
 struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr);
@@ -593,6 +661,7 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd);
 
 /* gpumem_acct.c */
+extern const struct attribute_group *gpumem_class_groups[];
 extern const struct attribute_group *gpumem_device_groups[];
 void gpumem_show_fdinfo(struct seq_file *m, struct file *file);
 int gpumem_ioctl_info(struct gpumem_ucmd *ucmd);

@@ -2,8 +2,8 @@
 /*
  * gpumem_shmem: the memory behind buffer objects.
  *
- * Each device has a private tmpfs mount whose size is the device's memory, and
- * each buffer object that owns memory has one unlinked file on it.  A file is
+ * Each device has a private tmpfs mount whose size is the device's memory, pinned
+ * host memory has one for all, and each buffer object that owns memory has one unlinked file on it.  A file is
  * populated when it is made, so running out of memory is an error of the
  * allocation and never a SIGBUS later.  Invariants of a populated file:
  *
@@ -41,6 +41,7 @@
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/statfs.h>
+#include <linux/swap.h>
 
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
@@ -57,16 +58,23 @@
 /**
  * struct gpumem_linger - a file whose last user left pinned pages behind
  * @path: keeps the inode
+ * @charge: of the user's budget, or NULL
  * @work: looks for pins
  * @delay: until the next look, jiffies
  */
 struct gpumem_linger {
 	struct path path;
+	struct gpumem_charge *charge;
 	struct delayed_work work;
 	unsigned long delay;
 };
 
 static struct workqueue_struct *gpumem_linger_wq;
+
+/* Pinned host memory: bounded by its users' budgets, not by its size. */
+struct gpumem_mem gpumem_host_mem = {
+	.node = NUMA_NO_NODE,
+};
 
 /* tmpfs's own, with our owner, mmap and release; set once before use. */
 static struct file_operations gpumem_shmem_fops;
@@ -123,6 +131,7 @@ static void gpumem_linger_work(struct work_struct *work)
 		return;
 	}
 	path_put(&linger->path);
+	gpumem_charge_free(linger->charge);
 	kfree(linger);
 	/* Unloading waits for this function in destroy_workqueue(). */
 	module_put(THIS_MODULE);
@@ -132,11 +141,14 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_linger *linger;
 
-	if (!gpumem_shmem_inode_pinned(inode))
+	if (!gpumem_shmem_inode_pinned(inode)) {
+		gpumem_charge_free(file->private_data);
 		return 0;
+	}
 	linger = kzalloc(sizeof(*linger), GFP_KERNEL | __GFP_NOFAIL);
 	linger->path = file->f_path;
 	path_get(&linger->path);
+	linger->charge = file->private_data;
 	linger->delay = GPUMEM_LINGER_MIN;
 	INIT_DELAYED_WORK(&linger->work, gpumem_linger_work);
 	__module_get(THIS_MODULE);
@@ -178,31 +190,12 @@ static void gpumem_shmem_adopt(struct file *file)
 }
 
 /**
- * gpumem_shmem_init - prepare what all devices share
- *
- * Return: 0 or -ENOMEM.
- */
-int gpumem_shmem_init(void)
-{
-	gpumem_linger_wq = alloc_workqueue("gpumem_linger", WQ_UNBOUND, 0);
-	return gpumem_linger_wq ? 0 : -ENOMEM;
-}
-
-/**
- * gpumem_shmem_exit - undo gpumem_shmem_init()
- */
-void gpumem_shmem_exit(void)
-{
-	destroy_workqueue(gpumem_linger_wq);
-}
-
-/**
- * gpumem_shmem_mount - make a device's memory
- * @dev: device with its size and node set
+ * gpumem_shmem_mount - make memory
+ * @mem: with its size and node set
  *
  * Return: 0 or a negative errno.
  */
-int gpumem_shmem_mount(struct gpumem_device *dev)
+int gpumem_shmem_mount(struct gpumem_mem *mem)
 {
 	struct file_system_type *type = get_fs_type("tmpfs");
 	char opts[96], mpol[32] = "";
@@ -211,14 +204,14 @@ int gpumem_shmem_mount(struct gpumem_device *dev)
 
 	if (!type)
 		return -ENODEV;
-	if (dev->node != NUMA_NO_NODE)
-		snprintf(mpol, sizeof(mpol), ",mpol=bind:%d", dev->node);
-	snprintf(opts, sizeof(opts), "size=%llu,huge=within_size%s", dev->size,
+	if (mem->node != NUMA_NO_NODE)
+		snprintf(mpol, sizeof(mpol), ",mpol=bind:%d", mem->node);
+	snprintf(opts, sizeof(opts), "size=%llu,huge=within_size%s", mem->size,
 		 mpol);
 	mnt = vfs_kern_mount(type, SB_KERNMOUNT, "gpumem", opts);
 	if (IS_ERR(mnt)) {
 		/* Kernels and processors without huge pages refuse huge=. */
-		snprintf(opts, sizeof(opts), "size=%llu%s", dev->size, mpol);
+		snprintf(opts, sizeof(opts), "size=%llu%s", mem->size, mpol);
 		mnt = vfs_kern_mount(type, SB_KERNMOUNT, "gpumem", opts);
 	}
 	module_put(type->owner);
@@ -230,35 +223,63 @@ int gpumem_shmem_mount(struct gpumem_device *dev)
 		return PTR_ERR(layout);
 	}
 	gpumem_shmem_set_fops(layout);
-	dev->mnt = mnt;
-	dev->layout = layout;
+	mem->mnt = mnt;
+	mem->layout = layout;
 	return 0;
 }
 
 /**
- * gpumem_shmem_unmount - give a device's memory up
- * @dev: device without clients or files
+ * gpumem_shmem_unmount - give memory up
+ * @mem: without files
  */
-void gpumem_shmem_unmount(struct gpumem_device *dev)
+void gpumem_shmem_unmount(struct gpumem_mem *mem)
 {
-	fput(dev->layout);
-	kern_unmount(dev->mnt);
+	fput(mem->layout);
+	kern_unmount(mem->mnt);
 }
 
 /**
  * gpumem_shmem_used - memory in use
- * @dev: device
+ * @mem: memory
  *
  * Return: bytes, mapped, exported and lingering memory included.
  */
-u64 gpumem_shmem_used(struct gpumem_device *dev)
+u64 gpumem_shmem_used(struct gpumem_mem *mem)
 {
-	struct path path = { .mnt = dev->mnt, .dentry = dev->mnt->mnt_root };
+	struct path path = { .mnt = mem->mnt, .dentry = mem->mnt->mnt_root };
 	struct kstatfs st;
 
 	if (vfs_statfs(&path, &st))
 		return 0;
 	return (st.f_blocks - st.f_bfree) * st.f_bsize;
+}
+
+/**
+ * gpumem_shmem_init - prepare what all devices share
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_shmem_init(void)
+{
+	int ret;
+
+	gpumem_linger_wq = alloc_workqueue("gpumem_linger", WQ_UNBOUND, 0);
+	if (!gpumem_linger_wq)
+		return -ENOMEM;
+	gpumem_host_mem.size = (u64)totalram_pages() << PAGE_SHIFT;
+	ret = gpumem_shmem_mount(&gpumem_host_mem);
+	if (ret)
+		destroy_workqueue(gpumem_linger_wq);
+	return ret;
+}
+
+/**
+ * gpumem_shmem_exit - undo gpumem_shmem_init()
+ */
+void gpumem_shmem_exit(void)
+{
+	destroy_workqueue(gpumem_linger_wq);
+	gpumem_shmem_unmount(&gpumem_host_mem);
 }
 
 /* Drop the populate references on the folios below @end. */
@@ -308,26 +329,29 @@ static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
 
 /**
  * gpumem_shmem_create - make a populated, zeroed file
- * @dev: whose memory it is
+ * @mem: whose memory it is
  * @name: shown in /proc/PID/maps
  * @length: bytes, page aligned
  * @huge: bytes in folios of PMD size, out
+ * @charge: freed when the file is released, or NULL; on failure the caller
+ *	keeps it
  *
  * The pages are charged to the caller's memory cgroup.
  *
  * Return: the file, or an ERR_PTR: -ENOSPC from the device's budget, -ENOMEM
  * from the system or the cgroup, -EINTR when killed.
  */
-struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
-				 u64 length, u64 *huge)
+struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
+				 u64 length, u64 *huge,
+				 struct gpumem_charge *charge)
 {
 	struct file *file;
 	int ret;
 
 	/* Saves the work only; the mount enforces the limit. */
-	if (length > dev->size || gpumem_shmem_used(dev) > dev->size - length)
+	if (length > mem->size || gpumem_shmem_used(mem) > mem->size - length)
 		return ERR_PTR(-ENOSPC);
-	file = gpumem_compat_shmem_file(dev->mnt, name, length);
+	file = gpumem_compat_shmem_file(mem->mnt, name, length);
 	if (IS_ERR(file))
 		return file;
 	gpumem_shmem_adopt(file);
@@ -340,6 +364,7 @@ struct file *gpumem_shmem_create(struct gpumem_device *dev, const char *name,
 		return ERR_PTR(ret);
 	}
 	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
+	file->private_data = charge;
 	return file;
 }
 
@@ -400,7 +425,7 @@ int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma)
 
 /**
  * gpumem_shmem_get_unmapped_area - place a mapping so that huge pages fit
- * @dev: device
+ * @mem: any memory
  * @addr: hint
  * @len: bytes
  * @pgoff: page offset in the file
@@ -408,13 +433,13 @@ int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma)
  *
  * Return: an address or a negative errno.
  */
-unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_device *dev,
+unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long addr,
 					     unsigned long len,
 					     unsigned long pgoff,
 					     unsigned long flags)
 {
-	struct file *layout = dev->layout;
+	struct file *layout = mem->layout;
 
 	/* tmpfs insists on a file with its own operations. */
 	return layout->f_op->get_unmapped_area(layout, addr, len, pgoff, flags);

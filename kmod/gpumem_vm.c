@@ -36,12 +36,12 @@ struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr)
 	return mas_walk(&mas);
 }
 
-/* A page aligned, non-empty range that does not wrap; 0 is no address. */
+/* A non-empty range that does not wrap; 0 is no address. */
 static int gpumem_vm_check_range(u64 addr, u64 length)
 {
 	u64 end;
 
-	if (!addr || !length || !PAGE_ALIGNED(addr) || !PAGE_ALIGNED(length))
+	if (!addr || !length)
 		return -EINVAL;
 	if (check_add_overflow(addr, length, &end))
 		return -EOVERFLOW;
@@ -125,6 +125,21 @@ static int gpumem_vm_insert(struct gpumem_vm *vm, struct gpumem_mapping *m)
 	return mas_store_gfp(&mas, m, GFP_KERNEL);
 }
 
+/* May @bo be mapped so? */
+static int gpumem_vm_check_bo(struct gpumem_bo *bo,
+			      const struct gpumem_vm_map *cmd)
+{
+	if (bo->pin) {
+		if (cmd->writers && gpumem_pin_readonly(bo->pin))
+			return -EINVAL;
+	} else if (!PAGE_ALIGNED(cmd->addr | cmd->length | cmd->offset)) {
+		return -EINVAL;
+	}
+	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset)
+		return -EOVERFLOW;
+	return 0;
+}
+
 /**
  * gpumem_ioctl_vm_map - GPUMEM_VM_MAP
  * @ucmd: ioctl under way
@@ -144,7 +159,7 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
 	if (ret)
 		return ret;
-	if (!PAGE_ALIGNED(cmd->offset) || (cmd->writers & ~cmd->readers))
+	if (cmd->writers & ~cmd->readers)
 		return -EINVAL;
 	ret = gpumem_vm_check_devices(ucmd->client, cmd->readers);
 	if (ret)
@@ -157,10 +172,9 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 		ret = -ENOENT;
 		goto out_vm;
 	}
-	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset) {
-		ret = -EOVERFLOW;
+	ret = gpumem_vm_check_bo(bo, cmd);
+	if (ret)
 		goto out_bo;
-	}
 	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
 	if (!m) {
 		ret = -ENOMEM;

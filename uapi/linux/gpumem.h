@@ -32,6 +32,7 @@
  *  - EPERM: the caller's address space is not the one that opened the client.
  *  - EACCES: the client may not use this device, or this user this token.
  *  - ENOSPC: the device's memory budget refuses.
+ *  - EDQUOT: the user's budget of pinned memory, or RLIMIT_MEMLOCK, refuses.
  *  - ENOMEM: the system or the caller's memory cgroup refuses.
  *  - EMFILE: the client has too many objects.
  *  - ENODEV: the client was shut down because its owner exited.
@@ -89,6 +90,7 @@ enum {
 	GPUMEM_CMD_TIMELINE_SIGNAL,
 	GPUMEM_CMD_TIMELINE_WAIT,
 	GPUMEM_CMD_STATS,
+	GPUMEM_CMD_BO_PIN,
 };
 
 /**
@@ -159,16 +161,26 @@ struct gpumem_destroy {
 #define GPUMEM_DESTROY _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DESTROY)
 
 /**
+ * enum gpumem_bo_alloc_flags - flags of GPUMEM_BO_ALLOC
+ * @GPUMEM_BO_ALLOC_HOST: pinned system memory instead of the device's; counts
+ *	against the user's budget of pinned memory
+ */
+enum gpumem_bo_alloc_flags {
+	GPUMEM_BO_ALLOC_HOST = 1 << 0,
+};
+
+/**
  * struct gpumem_bo_alloc - allocate device memory (GPUMEM_BO_ALLOC)
  * @size: sizeof(struct gpumem_bo_alloc)
- * @flags: must be 0
+ * @flags: enum gpumem_bo_alloc_flags
  * @device: index of the device in this client
  * @id: buffer object, out
  * @length: bytes, a multiple of the page size
  * @name: shown in debug output, NUL terminated, may be empty
  *
  * All of the memory is there and zero when the call returns.
- * Errors: ENOSPC, ENOMEM, EINVAL for @length 0 or unaligned, EINTR when killed.
+ * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned, EINTR when
+ * killed.
  */
 struct gpumem_bo_alloc {
 	__u32 size;
@@ -182,14 +194,55 @@ struct gpumem_bo_alloc {
 #define GPUMEM_BO_ALLOC _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ALLOC)
 
 /**
+ * enum gpumem_bo_pin_flags - flags of GPUMEM_BO_PIN
+ * @GPUMEM_BO_PIN_RDONLY: the memory is only read; it need not be writable
+ */
+enum gpumem_bo_pin_flags {
+	GPUMEM_BO_PIN_RDONLY = 1 << 0,
+};
+
+/**
+ * struct gpumem_bo_pin - register memory of the owner's process (GPUMEM_BO_PIN)
+ * @size: sizeof(struct gpumem_bo_pin)
+ * @flags: enum gpumem_bo_pin_flags
+ * @addr: first byte, any alignment
+ * @length: bytes, not 0
+ * @id: buffer object of kind GPUMEM_BO_PINNED, out
+ * @reserved: must be 0
+ *
+ * The pages are pinned for as long as the buffer object lives, whatever the
+ * process maps at @addr later.  Unlike other buffer objects a registration has a
+ * length of any number of bytes, maps at device addresses of any alignment, and
+ * does not answer mmap().
+ *
+ * Errors: EEXIST if a byte of the range is registered by this client, EFAULT if
+ * part of it is not memory that can be pinned (a hole, no access, a mapping of
+ * device registers), EDQUOT, ENOMEM, EINTR when killed.
+ */
+struct gpumem_bo_pin {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 id;
+	__u32 reserved;
+};
+
+#define GPUMEM_BO_PIN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_PIN)
+
+/**
  * enum gpumem_bo_kind - where a buffer object's memory comes from
  * @GPUMEM_BO_DEVICE: allocated by this client
  * @GPUMEM_BO_VIEW: a window of a buffer object that another client (or this
  *	one) exported
+ * @GPUMEM_BO_PINNED: registered memory of the owner's process
+ * @GPUMEM_BO_HOST: allocated by this client, outside the device's memory
  */
 enum gpumem_bo_kind {
 	GPUMEM_BO_DEVICE = 1,
 	GPUMEM_BO_VIEW = 2,
+	GPUMEM_BO_PINNED = 3,
+	GPUMEM_BO_HOST = 4,
 };
 
 /**
@@ -405,7 +458,8 @@ struct gpumem_vm_create {
  * @flags: must be 0
  * @offset: in the buffer object, page aligned
  * @addr: device address, page aligned, not 0
- * @length: bytes, page aligned, not 0
+ * @length: bytes, page aligned, not 0; these three have any alignment for a
+ *	registration
  * @readers: devices (bit = index in this client) that may read
  * @writers: devices that may write; must be a subset of @readers
  *
@@ -430,8 +484,8 @@ struct gpumem_vm_map {
  * struct gpumem_vm_unmap - take mappings away (GPUMEM_VM_UNMAP)
  * @size: sizeof(struct gpumem_vm_unmap)
  * @vm: address space
- * @addr: device address, page aligned
- * @length: bytes, page aligned, not 0
+ * @addr: device address
+ * @length: bytes, not 0
  * @unmapped: bytes that were mapped, out
  *
  * The range may hold several mappings and holes but must cover each mapping
@@ -452,8 +506,8 @@ struct gpumem_vm_unmap {
  * struct gpumem_vm_access - change who may reach mappings (GPUMEM_VM_ACCESS)
  * @size: sizeof(struct gpumem_vm_access)
  * @vm: address space
- * @addr: device address, page aligned
- * @length: bytes, page aligned, not 0; whole mappings without holes
+ * @addr: device address
+ * @length: bytes, not 0; whole mappings without holes
  * @device: index of the device in this client
  * @access: 0 for none, GPUMEM_ACCESS_READ, or both bits
  */
@@ -694,6 +748,10 @@ struct gpumem_timeline_wait {
  * @copy_bytes: bytes that copies wrote
  * @fill_bytes: bytes that fills wrote
  * @doorbells: doorbell calls
+ * @pins: live buffer objects of kind GPUMEM_BO_PINNED
+ * @pin_bytes: bytes in them
+ * @host: live buffer objects of kind GPUMEM_BO_HOST
+ * @host_bytes: bytes in them
  *
  * The same numbers as in /proc/PID/fdinfo.
  */
@@ -714,6 +772,10 @@ struct gpumem_stats {
 	__aligned_u64 copy_bytes;
 	__aligned_u64 fill_bytes;
 	__aligned_u64 doorbells;
+	__aligned_u64 pins;
+	__aligned_u64 pin_bytes;
+	__aligned_u64 host;
+	__aligned_u64 host_bytes;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

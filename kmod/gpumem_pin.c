@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_pin: registered host memory.
+ *
+ * A registration is a long-term pin of the pages behind a range of the owner's
+ * addresses, and a buffer object over it.  The pages stay what they are; the
+ * owner may unmap them and they live on.  There is no MMU notifier: what was
+ * registered is what is copied, whatever the address shows later.
+ *
+ * Pins are taken in *chunks* of GPUMEM_PIN_CHUNK pages with no lock held, and
+ * folded at once into *extents*: runs of physically contiguous pages, 16 bytes
+ * each, at most one for each folio.
+ * Between chunks a fatal signal ends the registration and a large one lets
+ * others run; releasing goes extent by extent the same way.
+ *
+ * Registrations of a client do not overlap in any byte, though they may share
+ * pages.  The range is entered into client->pins before the first page is pinned
+ * and leaves it when the id goes.
+ *
+ * Every pinned page counts in mm->pinned_vm and against a budget per user, the
+ * module's parameter pin_limit.  With memlock=1 RLIMIT_MEMLOCK limits pinned_vm
+ * as well.
+ *
+ * Pages are marked dirty at the end if anything could have written them through
+ * the kernel: the engine, or an importer of an export.
+ */
+#include <linux/capability.h>
+#include <linux/hashtable.h>
+#include <linux/interval_tree.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+
+#include "gpumem_private.h"
+
+#define GPUMEM_PIN_CHUNK	512
+
+static char *pin_limit;
+module_param(pin_limit, charp, 0444);
+MODULE_PARM_DESC(pin_limit,
+		 "Bytes that one user may pin, with K, M or G (default: half of RAM)");
+
+static bool memlock;
+module_param(memlock, bool, 0644);
+MODULE_PARM_DESC(memlock,
+		 "Let RLIMIT_MEMLOCK limit what a process pins (default: no)");
+
+/**
+ * struct gpumem_extent - physically contiguous pages, 16 bytes
+ * @page: first one
+ * @index: of the first one in the registration
+ * @pages: number
+ */
+struct gpumem_extent {
+	struct page *page;
+	u32 index;
+	u32 pages;
+};
+
+/**
+ * struct gpumem_user - what one user has pinned
+ */
+struct gpumem_user {
+	/** @node: in gpumem_users; gpumem_users_lock */
+	struct hlist_node node;
+	/** @ref: each charge holds one */
+	struct kref ref;
+	/** @uid: who; constant */
+	kuid_t uid;
+	/** @pages: pinned; raised under gpumem_users_lock */
+	atomic64_t pages;
+};
+
+/**
+ * struct gpumem_pin - the pages of a registration
+ */
+struct gpumem_pin {
+	/** @charge: for its pages; constant */
+	struct gpumem_charge charge;
+	/** @range: first and last byte; in client->pins; client->pin_lock */
+	struct interval_tree_node range;
+	/** @pages: number; constant */
+	u64 pages;
+	/** @extents: in order; constant once finalized */
+	struct gpumem_extent *extents;
+	/** @nr: of @extents */
+	size_t nr;
+	/** @room: for so many @extents */
+	size_t room;
+	/** @listed: in client->pins; client->pin_lock */
+	bool listed;
+	/** @readonly: pinned for reading; constant */
+	bool readonly;
+	/** @written: may have been written; only ever set */
+	bool written;
+};
+
+static DEFINE_HASHTABLE(gpumem_users, 6);
+static DEFINE_MUTEX(gpumem_users_lock);
+static u64 gpumem_user_limit;
+
+/**
+ * gpumem_pin_init - read the budget
+ *
+ * Return: 0 or -EINVAL.
+ */
+int gpumem_pin_init(void)
+{
+	u64 bytes = ((u64)totalram_pages() << PAGE_SHIFT) / 2;
+	char *end;
+
+	if (pin_limit) {
+		bytes = memparse(pin_limit, &end);
+		if (end == pin_limit || *end) {
+			pr_err("gpumem: pin_limit=%s: must be a number, with K, M or G\n",
+			       pin_limit);
+			return -EINVAL;
+		}
+	}
+	gpumem_user_limit = bytes >> PAGE_SHIFT;
+	return 0;
+}
+
+static struct gpumem_user *gpumem_user_get_locked(kuid_t uid)
+{
+	struct gpumem_user *user;
+
+	lockdep_assert_held(&gpumem_users_lock);
+	hash_for_each_possible(gpumem_users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid)) {
+			kref_get(&user->ref);
+			return user;
+		}
+	}
+	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+	if (user) {
+		kref_init(&user->ref);
+		user->uid = uid;
+		hash_add(gpumem_users, &user->node, __kuid_val(uid));
+	}
+	return user;
+}
+
+static void gpumem_user_free(struct kref *ref)
+{
+	struct gpumem_user *user = container_of(ref, struct gpumem_user, ref);
+
+	hash_del(&user->node);
+	mutex_unlock(&gpumem_users_lock);
+	kfree(user);
+}
+
+static void gpumem_user_put(struct gpumem_user *user)
+{
+	kref_put_mutex(&user->ref, gpumem_user_free, &gpumem_users_lock);
+}
+
+static int gpumem_user_charge(struct gpumem_charge *charge)
+{
+	struct gpumem_user *user;
+	u64 have;
+
+	mutex_lock(&gpumem_users_lock);
+	user = gpumem_user_get_locked(current_uid());
+	if (!user) {
+		mutex_unlock(&gpumem_users_lock);
+		return -ENOMEM;
+	}
+	have = atomic64_read(&user->pages);
+	if (have > gpumem_user_limit ||
+	    charge->pages > gpumem_user_limit - have) {
+		mutex_unlock(&gpumem_users_lock);
+		gpumem_user_put(user);
+		return -EDQUOT;
+	}
+	atomic64_add(charge->pages, &user->pages);
+	mutex_unlock(&gpumem_users_lock);
+	charge->user = user;
+	return 0;
+}
+
+/**
+ * gpumem_charge_init - count pages as pinned
+ * @charge: to be set
+ * @client: by whose process and user
+ * @pages: number
+ *
+ * Return: 0, -EDQUOT or -ENOMEM.
+ */
+int gpumem_charge_init(struct gpumem_charge *charge,
+		       struct gpumem_client *client, u64 pages)
+{
+	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	u64 pinned;
+	int ret;
+
+	charge->pages = pages;
+	ret = gpumem_user_charge(charge);
+	if (ret)
+		return ret;
+	mmgrab(client->mm);
+	charge->mm = client->mm;
+	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
+	if (READ_ONCE(memlock) && pinned > limit && !capable(CAP_IPC_LOCK)) {
+		gpumem_charge_fini(charge);
+		return -EDQUOT;
+	}
+	return 0;
+}
+
+/**
+ * gpumem_charge_fini - the pages are not pinned any more
+ * @charge: zeroed, or set by gpumem_charge_init(); zeroed then
+ */
+void gpumem_charge_fini(struct gpumem_charge *charge)
+{
+	if (!charge->mm)
+		return;
+	atomic64_sub(charge->pages, &charge->mm->pinned_vm);
+	atomic64_sub(charge->pages, &charge->user->pages);
+	gpumem_user_put(charge->user);
+	mmdrop(charge->mm);
+	charge->mm = NULL;
+}
+
+/**
+ * gpumem_charge_free - the pages are not pinned any more
+ * @charge: freed; may be NULL
+ */
+void gpumem_charge_free(struct gpumem_charge *charge)
+{
+	if (charge)
+		gpumem_charge_fini(charge);
+	kfree(charge);
+}
+
+/*
+ * Make room for @more extents.  What the first @done pages took tells what all
+ * of them will take.
+ */
+static int gpumem_pin_room(struct gpumem_pin *pin, u64 done, size_t more)
+{
+	struct gpumem_extent *extents;
+	size_t room = pin->nr + more;
+
+	if (room <= pin->room)
+		return 0;
+	if (done)
+		room += max_t(u64, GPUMEM_PIN_CHUNK,
+			      div64_u64(pin->nr * (pin->pages - done), done));
+	extents = kvrealloc(pin->extents, array_size(room, sizeof(*extents)),
+			    GFP_KERNEL_ACCOUNT);
+	if (!extents)
+		return -ENOMEM;
+	pin->extents = extents;
+	pin->room = room;
+	return 0;
+}
+
+/* Fold @n pinned pages into extents, for which there is room. */
+static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
+			    struct page **pages, unsigned int n)
+{
+	struct gpumem_extent *e = pin->extents + pin->nr;
+	unsigned int i = 0, run;
+
+	/* Does the last extent go on? */
+	if (pin->nr) {
+		while (i < n && pages[i] == nth_page(e[-1].page, e[-1].pages + i))
+			i++;
+		e[-1].pages += i;
+	}
+	while (i < n) {
+		struct page *page = pages[i];
+
+		for (run = 1; i + run < n; run++)
+			if (pages[i + run] != nth_page(page, run))
+				break;
+		e->page = page;
+		e->index = index + i;
+		e->pages = run;
+		e++;
+		i += run;
+	}
+	pin->nr = e - pin->extents;
+}
+
+static int gpumem_pin_take(struct gpumem_pin *pin, struct page **pages)
+{
+	unsigned int gup = FOLL_LONGTERM | (pin->readonly ? 0 : FOLL_WRITE);
+	unsigned long addr = round_down(pin->range.start, PAGE_SIZE);
+	u64 index = 0;
+	int n, ret;
+
+	while (index < pin->pages) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		n = min_t(u64, pin->pages - index, GPUMEM_PIN_CHUNK);
+		ret = gpumem_pin_room(pin, index, n);
+		if (ret)
+			return ret;
+		n = pin_user_pages_fast(addr + (index << PAGE_SHIFT), n, gup,
+					pages);
+		if (n <= 0)
+			return n ?: -EFAULT;
+		gpumem_pin_fold(pin, index, pages, n);
+		index += n;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Give back room that was not needed. */
+static void gpumem_pin_trim(struct gpumem_pin *pin)
+{
+	struct gpumem_extent *extents;
+
+	/* Not worth a copy for less. */
+	if ((pin->room - pin->nr) * 16 < pin->nr)
+		return;
+	extents = kvmalloc_array(pin->nr, sizeof(*extents), GFP_KERNEL_ACCOUNT);
+	if (!extents)
+		return;
+	memcpy(extents, pin->extents, pin->nr * sizeof(*extents));
+	kvfree(pin->extents);
+	pin->extents = extents;
+	pin->room = pin->nr;
+}
+
+static void gpumem_pin_drop_extent(struct gpumem_extent *e, bool dirty)
+{
+	struct folio *folio = page_folio(e->page);
+	struct page *page = e->page;
+	u32 left, n;
+
+	if (!dirty && (e->pages == 1 ||
+		       page_folio(nth_page(page, e->pages - 1)) == folio)) {
+		unpin_user_folio(folio, e->pages);
+		return;
+	}
+	for (left = e->pages; left; left -= n) {
+		n = min_t(u32, left, GPUMEM_PIN_CHUNK);
+		unpin_user_page_range_dirty_lock(page, n, dirty);
+		page = nth_page(page, n);
+		cond_resched();
+	}
+}
+
+static void gpumem_pin_drop(struct gpumem_pin *pin)
+{
+	struct gpumem_extent *e = pin->extents, *end = e + pin->nr, *stop;
+
+	while (e < end) {
+		stop = e + min_t(size_t, end - e, GPUMEM_PIN_CHUNK);
+		for (; e < stop; e++)
+			gpumem_pin_drop_extent(e, pin->written);
+		cond_resched();
+	}
+	kvfree(pin->extents);
+}
+
+/* Enter the range; refuse one that shares a byte with another. */
+static int gpumem_pin_list(struct gpumem_client *client, struct gpumem_pin *pin)
+{
+	guard(mutex)(&client->pin_lock);
+	if (interval_tree_iter_first(&client->pins, pin->range.start,
+				     pin->range.last))
+		return -EEXIST;
+	interval_tree_insert(&pin->range, &client->pins);
+	pin->listed = true;
+	return 0;
+}
+
+/**
+ * gpumem_pin_unlist - the id of a registration is gone
+ * @client: its client
+ * @pin: registration; its addresses may be registered again
+ */
+void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin)
+{
+	guard(mutex)(&client->pin_lock);
+	if (pin->listed)
+		interval_tree_remove(&pin->range, &client->pins);
+	pin->listed = false;
+}
+
+/**
+ * gpumem_pin_free - let the pages go
+ * @pin: registration that nobody reaches
+ *
+ * Context: may sleep.
+ */
+void gpumem_pin_free(struct gpumem_pin *pin)
+{
+	gpumem_pin_drop(pin);
+	gpumem_charge_fini(&pin->charge);
+	kfree(pin);
+}
+
+/**
+ * gpumem_pin_readonly - was it registered for reading only?
+ * @pin: registration
+ *
+ * Return: true or false.
+ */
+bool gpumem_pin_readonly(struct gpumem_pin *pin)
+{
+	return pin->readonly;
+}
+
+/**
+ * gpumem_pin_written - pages may be written behind the process's back
+ * @pin: registration
+ */
+void gpumem_pin_written(struct gpumem_pin *pin)
+{
+	if (!READ_ONCE(pin->written))
+		WRITE_ONCE(pin->written, true);
+}
+
+/**
+ * gpumem_pin_map - the kernel's view of a piece of a registration
+ * @pin: registration
+ * @offset: bytes behind the start of its first page
+ * @len: bytes wanted in, bytes up to the end of the extent out
+ *
+ * Return: the address, or an ERR_PTR: -EIO if the memory failed.
+ */
+void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len)
+{
+	u64 index = offset >> PAGE_SHIFT, skip;
+	size_t lo = 0, hi = pin->nr;
+	struct gpumem_extent *e;
+	struct page *page;
+
+	/* The last extent that starts at or before the page. */
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (pin->extents[mid].index <= index)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	e = &pin->extents[lo];
+	skip = index - e->index;
+	page = nth_page(e->page, skip);
+	if (PageHWPoison(page))
+		return ERR_PTR(-EIO);
+	*len = min_t(u64, *len, ((e->pages - skip) << PAGE_SHIFT) -
+				offset_in_page(offset));
+	return page_address(page) + offset_in_page(offset);
+}
+
+static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
+					    u64 addr, u64 length, bool readonly)
+{
+	struct gpumem_pin *pin = kzalloc(sizeof(*pin), GFP_KERNEL_ACCOUNT);
+	struct page **pages;
+	int ret = -ENOMEM;
+
+	if (!pin)
+		return ERR_PTR(-ENOMEM);
+	pin->range.start = addr;
+	pin->range.last = addr + length - 1;
+	pin->pages = PFN_UP(addr + length) - PFN_DOWN(addr);
+	pin->readonly = readonly;
+	pages = kmalloc_array(GPUMEM_PIN_CHUNK, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		goto err_free;
+	ret = gpumem_pin_list(client, pin);
+	if (ret)
+		goto err_pages;
+	ret = gpumem_charge_init(&pin->charge, client, pin->pages);
+	if (ret)
+		goto err_unlist;
+	ret = gpumem_pin_take(pin, pages);
+	if (ret)
+		goto err_unlist;
+	gpumem_pin_trim(pin);
+	kfree(pages);
+	return pin;
+
+err_unlist:
+	gpumem_pin_unlist(client, pin);
+err_pages:
+	kfree(pages);
+err_free:
+	gpumem_pin_free(pin);
+	return ERR_PTR(ret);
+}
+
+/**
+ * gpumem_ioctl_bo_pin - GPUMEM_BO_PIN
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_bo_pin *cmd = ucmd->cmd;
+	struct gpumem_client *client = ucmd->client;
+	struct gpumem_pin *pin;
+	struct gpumem_bo *bo;
+	u64 end;
+	int ret;
+
+	if (cmd->flags & ~GPUMEM_BO_PIN_RDONLY || cmd->reserved)
+		return -EOPNOTSUPP;
+	if (!cmd->length)
+		return -EINVAL;
+	if (check_add_overflow(cmd->addr, cmd->length, &end))
+		return -EOVERFLOW;
+	/* The index of an extent has 32 bits. */
+	if (end > TASK_SIZE_MAX || cmd->length > (u64)U32_MAX << PAGE_SHIFT)
+		return -EFAULT;
+	pin = gpumem_pin_create(client, cmd->addr, cmd->length,
+				cmd->flags & GPUMEM_BO_PIN_RDONLY);
+	if (IS_ERR(pin))
+		return PTR_ERR(pin);
+	bo = gpumem_bo_from_pin(client, pin, offset_in_page(cmd->addr),
+				cmd->length);
+	if (!bo) {
+		gpumem_pin_unlist(client, pin);
+		gpumem_pin_free(pin);
+		return -ENOMEM;
+	}
+	ret = gpumem_object_reserve(ucmd, &bo->obj);
+	if (ret) {
+		gpumem_pin_unlist(client, pin);
+		gpumem_object_put(&bo->obj);
+		return ret;
+	}
+	cmd->id = bo->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
