@@ -330,34 +330,50 @@ static void gpumem_pin_trim(struct gpumem_pin *pin)
 	pin->room = pin->nr;
 }
 
-static void gpumem_pin_drop_extent(struct gpumem_extent *e, bool dirty)
+static void gpumem_pin_dirty(struct folio *folio)
 {
-	struct folio *folio = page_folio(e->page);
-	struct page *page = e->page;
-	u32 left, n;
-
-	if (!dirty && (e->pages == 1 ||
-		       page_folio(nth_page(page, e->pages - 1)) == folio)) {
-		unpin_user_folio(folio, e->pages);
+	if (folio_test_dirty(folio))
 		return;
+	folio_lock(folio);
+	folio_mark_dirty(folio);
+	folio_unlock(folio);
+}
+
+/* Let at most GPUMEM_PIN_CHUNK folios of an extent go; return its rest. */
+static u32 gpumem_pin_drop_some(struct page **page, u32 left, bool dirty)
+{
+	unsigned int i;
+
+	for (i = 0; left && i < GPUMEM_PIN_CHUNK; i++) {
+		struct folio *folio = page_folio(*page);
+		u32 n = 1;
+
+		if (folio_test_large(folio))
+			n = min_t(u32, left, folio_nr_pages(folio) -
+					     folio_page_idx(folio, *page));
+		if (dirty)
+			gpumem_pin_dirty(folio);
+		unpin_user_folio(folio, n);
+		*page = nth_page(*page, n);
+		left -= n;
 	}
-	for (left = e->pages; left; left -= n) {
-		n = min_t(u32, left, GPUMEM_PIN_CHUNK);
-		unpin_user_page_range_dirty_lock(page, n, dirty);
-		page = nth_page(page, n);
-		cond_resched();
-	}
+	return left;
 }
 
 static void gpumem_pin_drop(struct gpumem_pin *pin)
 {
-	struct gpumem_extent *e = pin->extents, *end = e + pin->nr, *stop;
+	struct gpumem_extent *e = pin->extents, *end = e + pin->nr;
+	unsigned int since = 0;
 
-	while (e < end) {
-		stop = e + min_t(size_t, end - e, GPUMEM_PIN_CHUNK);
-		for (; e < stop; e++)
-			gpumem_pin_drop_extent(e, pin->written);
-		cond_resched();
+	for (; e < end; e++) {
+		struct page *page = e->page;
+		u32 left = e->pages;
+
+		do {
+			left = gpumem_pin_drop_some(&page, left, pin->written);
+			if (left || ++since % GPUMEM_PIN_CHUNK == 0)
+				cond_resched();
+		} while (left);
 	}
 	kvfree(pin->extents);
 }
