@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Contexts: who owns memory and streams, and what is current in a thread.
+ *
+ * Owns the primary contexts, one per device, the contexts that programs create, and each thread's
+ * stack of contexts. A context is a userspace object: the kernel knows one client and no contexts.
+ *
+ * Invariants: a CUctx_st is never freed. A created context's structure is used again for another
+ * one, with a higher generation; a stack entry remembers the generation, so that a thread whose
+ * current context was destroyed elsewhere finds out (709). A primary context keeps its structure
+ * and may come to life again: then it is current again wherever it was, as its handle is the same.
+ *
+ * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
+ * on: they hold nothing of the context.
+ *
+ * The sticky error is the result of work that failed on the device. It is set by whoever first
+ * notices, and every later call that needs the context returns it.
+ *
+ * Locks: list_lock for states, use counts and the list of unused structures; ctx->lock for the
+ * streams. A thread's stack is its own.
+ *
+ * Vocabulary: current, on top of the calling thread's stack; life, the time from creation (or first
+ * retain) to destruction (or last release, or reset).
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define CTX_FLAGS	CU_CTX_FLAGS_MASK
+
+struct stack_entry {
+	CUcontext ctx;
+	uint64_t generation;
+};
+
+struct thread_stream {
+	struct thread_stream *next;
+	CUcontext ctx;
+	uint64_t generation;
+	CUstream stream;
+};
+
+struct thread {
+	struct stack_entry *stack;
+	unsigned int depth, room;
+	struct thread_stream *streams;
+	bool registered;
+};
+
+static __thread struct thread thread __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUctx_st primaries[GPUMEM_MAX_DEVICES];
+static CUcontext unused;		/* list_lock */
+static uint64_t last_ctx_id;		/* list_lock */
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static bool thread_key_made;
+
+/* ---- threads */
+
+/* A thread ends: its own streams finish what they have and go. */
+static void thread_end(void *arg)
+{
+	struct thread *t = arg;
+
+	while (t->streams) {
+		struct thread_stream *own = t->streams;
+
+		t->streams = own->next;
+		if (!not_initialized() && load_acquire(&own->ctx->state) == CTX_LIVE &&
+		    load_acquire(&own->ctx->generation) == own->generation)
+			stream_destroy(own->stream);
+		free(own);
+	}
+	free(t->stack);
+	memset(t, 0, sizeof(*t));
+}
+
+static void make_thread_key(void)
+{
+	thread_key_made = !pthread_key_create(&thread_key, thread_end);
+}
+
+/* Have thread_end() called for this thread. */
+static void thread_register(void)
+{
+	if (thread.registered)
+		return;
+	pthread_once(&thread_once, make_thread_key);
+	if (thread_key_made && !pthread_setspecific(thread_key, &thread))
+		thread.registered = true;
+}
+
+static CUresult stack_push(CUcontext ctx)
+{
+	if (thread.depth == thread.room) {
+		unsigned int room = thread.room ? 2 * thread.room : 8;
+		struct stack_entry *stack = realloc(thread.stack, room * sizeof(*stack));
+
+		if (!stack)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		thread.stack = stack;
+		thread.room = room;
+	}
+	thread_register();
+	thread.stack[thread.depth].ctx = ctx;
+	thread.stack[thread.depth++].generation = load_acquire(&ctx->generation);
+	return CUDA_SUCCESS;
+}
+
+CUcontext ctx_top(void)
+{
+	return thread.depth ? thread.stack[thread.depth - 1].ctx : NULL;
+}
+
+CUresult ctx_current_any(CUcontext *ctx)
+{
+	const struct stack_entry *top;
+
+	if (unlikely(!thread.depth))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	top = &thread.stack[thread.depth - 1];
+	if (unlikely(load_acquire(&top->ctx->state) != CTX_LIVE ||
+		     (!top->ctx->primary &&
+		      load_relaxed(&top->ctx->generation) != top->generation)))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*ctx = top->ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_current(CUcontext *ctx)
+{
+	CUresult result = ctx_current_any(ctx);
+
+	return likely(!result) ? load_relaxed(&(*ctx)->sticky) : result;
+}
+
+/* Whether a handle that a program passed is a context that lives. */
+CUresult ctx_valid(CUcontext ctx)
+{
+	if (!ctx || ctx->magic != CTX_MAGIC)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return load_acquire(&ctx->state) == CTX_LIVE ? CUDA_SUCCESS :
+		CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+void ctx_fail(CUcontext ctx, CUresult result)
+{
+	uint32_t none = 0;
+
+	__atomic_compare_exchange_n(&ctx->sticky, &none, result, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
+CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream)
+{
+	uint64_t generation = load_acquire(&ctx->generation);
+	struct thread_stream *own;
+	CUresult result;
+
+	for (own = thread.streams; own; own = own->next)
+		if (own->ctx == ctx && own->generation == generation)
+			goto found;
+	own = malloc(sizeof(*own));
+	if (!own)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = stream_create(&own->stream, ctx, STREAM_THREAD, CU_STREAM_DEFAULT, 0);
+	if (result) {
+		free(own);
+		return result;
+	}
+	own->ctx = ctx;
+	own->generation = generation;
+	own->next = thread.streams;
+	thread.streams = own;
+	thread_register();
+found:
+	*stream = own->stream;
+	return CUDA_SUCCESS;
+}
+
+/* ---- lives */
+
+static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
+{
+	static const size_t limits[CU_LIMIT_MAX] = {
+		[CU_LIMIT_STACK_SIZE] = 1024,
+		[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20,
+		[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20,
+		[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2,
+		[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048,
+		[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64,
+	};
+
+	if (!ctx->magic) {
+		pthread_mutex_init(&ctx->lock, NULL);
+		ctx->magic = CTX_MAGIC;
+	}
+	ctx->id = ++last_ctx_id;
+	ctx->device = device;
+	ctx->sticky = 0;
+	ctx->flags = flags;
+	ctx->uses = 1;
+	memcpy(ctx->limit, limits, sizeof(limits));
+	ctx->cache_config = CU_FUNC_CACHE_PREFER_NONE;
+	ctx->bank_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
+	store_release(&ctx->generation, ctx->generation + 1);
+	store_release(&ctx->state, CTX_LIVE);
+}
+
+/* Take everything away. The state says already that the context is gone. */
+static void ctx_end(CUcontext ctx)
+{
+	ctx_synchronize(ctx);
+	ctx_release_streams(ctx);
+	mem_free_context(ctx);
+}
+
+static bool flags_valid(unsigned int flags)
+{
+	unsigned int sched = flags & CU_CTX_SCHED_MASK;
+
+	return !(flags & ~CTX_FLAGS) && !(sched & (sched - 1));
+}
+
+CUresult ctx_create(CUcontext *out, unsigned int flags, CUdevice device)
+{
+	CUcontext ctx;
+	CUresult result;
+
+	if (!out || !flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&list_lock);
+	ctx = unused;
+	if (ctx)
+		unused = ctx->next_unused;
+	else
+		ctx = calloc(1, sizeof(*ctx));
+	if (ctx)
+		ctx_begin(ctx, device, flags);
+	pthread_mutex_unlock(&list_lock);
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = stack_push(ctx);
+	if (result) {
+		ctx_destroy(ctx);
+		return result;
+	}
+	*out = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_destroy(CUcontext ctx)
+{
+	uint32_t live = CTX_LIVE;
+
+	if (!ctx || ctx->magic != CTX_MAGIC || ctx->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!__atomic_compare_exchange_n(&ctx->state, &live, CTX_DESTROYED, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (ctx_top() == ctx)
+		thread.depth--;
+	ctx_end(ctx);
+	pthread_mutex_lock(&list_lock);
+	ctx->next_unused = unused;
+	unused = ctx;
+	pthread_mutex_unlock(&list_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_attach(CUcontext *out, unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (result)
+		return result;
+	if (!out || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&list_lock);
+	ctx->uses++;
+	pthread_mutex_unlock(&list_lock);
+	*out = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_detach(CUcontext ctx)
+{
+	CUresult result = ctx_valid(ctx);
+	unsigned int uses;
+
+	if (result)
+		return result;
+	if (ctx->primary)
+		return primary_release(ctx->device);
+	pthread_mutex_lock(&list_lock);
+	uses = --ctx->uses;
+	pthread_mutex_unlock(&list_lock);
+	return uses ? CUDA_SUCCESS : ctx_destroy(ctx);
+}
+
+/* ---- primary contexts */
+
+CUresult primary_retain(CUcontext *out, CUdevice device)
+{
+	CUcontext ctx;
+
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	ctx = &primaries[device];
+	pthread_mutex_lock(&list_lock);
+	if (load_acquire(&ctx->state) == CTX_LIVE) {
+		ctx->uses++;
+	} else {
+		ctx->primary = true;
+		ctx_begin(ctx, device, ctx->flags);
+	}
+	pthread_mutex_unlock(&list_lock);
+	*out = ctx;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * End a primary context. list_lock is held all along: a retain that comes meanwhile must not find
+ * half of it.
+ */
+static void primary_end(CUcontext ctx)
+{
+	ctx->uses = 0;
+	store_release(&ctx->state, CTX_DESTROYED);
+	ctx_end(ctx);
+}
+
+CUresult primary_release(CUdevice device)
+{
+	CUresult result = CUDA_SUCCESS;
+	CUcontext ctx;
+
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	ctx = &primaries[device];
+	pthread_mutex_lock(&list_lock);
+	if (load_acquire(&ctx->state) != CTX_LIVE)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else if (!--ctx->uses)
+		primary_end(ctx);
+	pthread_mutex_unlock(&list_lock);
+	return result;
+}
+
+CUresult primary_reset(CUdevice device)
+{
+	CUcontext ctx;
+
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	ctx = &primaries[device];
+	pthread_mutex_lock(&list_lock);
+	if (load_acquire(&ctx->state) == CTX_LIVE)
+		primary_end(ctx);
+	ctx->flags = 0;
+	pthread_mutex_unlock(&list_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult primary_state(CUdevice device, unsigned int *flags, int *active)
+{
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&list_lock);
+	*flags = primaries[device].flags;
+	*active = load_acquire(&primaries[device].state) == CTX_LIVE;
+	pthread_mutex_unlock(&list_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult primary_set_flags(CUdevice device, unsigned int flags)
+{
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&list_lock);
+	primaries[device].flags = flags;
+	pthread_mutex_unlock(&list_lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the stack */
+
+CUresult ctx_push(CUcontext ctx)
+{
+	CUresult result = ctx_valid(ctx);
+
+	return result ? result : stack_push(ctx);
+}
+
+CUresult ctx_pop(CUcontext *ctx)
+{
+	if (!thread.depth)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	thread.depth--;
+	if (ctx)
+		*ctx = thread.stack[thread.depth].ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_set(CUcontext ctx)
+{
+	CUresult result;
+
+	if (!ctx) {
+		if (thread.depth)
+			thread.depth--;
+		return CUDA_SUCCESS;
+	}
+	result = ctx_valid(ctx);
+	if (result)
+		return result;
+	if (thread.depth)
+		thread.depth--;
+	return stack_push(ctx);
+}
+
+/* ---- properties of the current context */
+
+CUresult ctx_flags(unsigned int *flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (result)
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = ctx->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_set_flags(unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (result)
+		return result;
+	if (!flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	store_relaxed(&ctx->flags, flags);
+	return CUDA_SUCCESS;
+}
+
+static CUresult limit_known(CUlimit limit)
+{
+	if ((unsigned int)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Nothing is shared with a graphics queue, and nothing runs that could nest. */
+	if (limit >= CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return CUDA_SUCCESS;
+}
+
+CUresult ctx_limit(size_t *value, CUlimit limit)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (!result && !value)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		result = limit_known(limit);
+	if (!result)
+		*value = load_relaxed(&ctx->limit[limit]);
+	return result;
+}
+
+CUresult ctx_set_limit(CUlimit limit, size_t value)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (!result)
+		result = limit_known(limit);
+	if (!result)
+		store_relaxed(&ctx->limit[limit], value);
+	return result;
+}

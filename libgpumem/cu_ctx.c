@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapters "Primary Context Management" and "Context Management".
+ *
+ * Thin: what is behind it is in context.c and stream.c. A context is the process's own affair; the
+ * kernel knows nothing of it.
+ *
+ * Common errors: INVALID_CONTEXT without a current context or for a handle that is none,
+ * CONTEXT_IS_DESTROYED, INVALID_DEVICE, INVALID_VALUE.
+ */
+#include "internal.h"
+
+/* ---- primary contexts */
+
+/**
+ * cuDevicePrimaryCtxRetain - use a device's primary context
+ *
+ * Makes it if nobody uses it yet. It is not current thereby. Return: INVALID_DEVICE, INVALID_VALUE.
+ */
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
+{
+	CALL(primary_retain(ctx, device));
+}
+
+/**
+ * cuDevicePrimaryCtxRelease_v2 - use it no more
+ *
+ * The last release ends it: its work is waited for, its streams and memory go. Return:
+ * INVALID_CONTEXT if nobody uses it.
+ */
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	CALL(primary_release(device));
+}
+
+/** cuDevicePrimaryCtxRelease - the same */
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	CALL(primary_release(device));
+}
+
+/** cuDevicePrimaryCtxReset_v2 - end it whoever uses it */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	CALL(primary_reset(device));
+}
+
+/** cuDevicePrimaryCtxReset - the same */
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+	CALL(primary_reset(device));
+}
+
+/** cuDevicePrimaryCtxGetState - flags, and whether somebody uses it */
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+	CALL(primary_state(device, flags, active));
+}
+
+/** cuDevicePrimaryCtxSetFlags_v2 - set its flags, also while it is used */
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
+{
+	CALL(primary_set_flags(device, flags));
+}
+
+/** cuDevicePrimaryCtxSetFlags - the same */
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+	CALL(primary_set_flags(device, flags));
+}
+
+/* ---- life */
+
+/**
+ * cuCtxCreate_v4 - make a context and push it
+ * @ctx: the handle
+ * @params: NULL, or without execution affinity
+ * @flags: CUctx_flags
+ * @device: where
+ *
+ * Return: UNSUPPORTED_EXEC_AFFINITY if @params asks for one.
+ */
+CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned int flags,
+			CUdevice device)
+{
+	if (params && (params->execAffinityParams || params->cigParams))
+		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	CALL(ctx_create(ctx, flags, device));
+}
+
+/** cuCtxCreate_v3 - the same with a list of execution affinities, which must be empty */
+CUresult cuCtxCreate_v3(CUcontext *ctx, CUexecAffinityParam *params, int count, unsigned int flags,
+			CUdevice device)
+{
+	if (params && count)
+		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	CALL(ctx_create(ctx, flags, device));
+}
+
+/** cuCtxCreate_v2 - the same without parameters */
+CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device)
+{
+	CALL(ctx_create(ctx, flags, device));
+}
+
+/** cuCtxCreate - the same */
+CUresult cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice device)
+{
+	CALL(ctx_create(ctx, flags, device));
+}
+
+/**
+ * cuCtxDestroy_v2 - end a context that was created
+ *
+ * Waits for its work, destroys its streams, frees its memory; pops it if it is current here.
+ *
+ * Return: INVALID_CONTEXT for a primary context, too.
+ */
+CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+	CALL(ctx_destroy(ctx));
+}
+
+/** cuCtxDestroy - the same */
+CUresult cuCtxDestroy(CUcontext ctx)
+{
+	CALL(ctx_destroy(ctx));
+}
+
+/** cuCtxAttach - count a use of the current context; @flags must be 0 */
+CUresult cuCtxAttach(CUcontext *ctx, unsigned int flags)
+{
+	CALL(ctx_attach(ctx, flags));
+}
+
+/** cuCtxDetach - take a use back; the last one destroys */
+CUresult cuCtxDetach(CUcontext ctx)
+{
+	CALL(ctx_detach(ctx));
+}
+
+/* ---- what is current */
+
+/** cuCtxPushCurrent_v2 - make a context current, above the one that is */
+CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	CALL(ctx_push(ctx));
+}
+
+/** cuCtxPushCurrent - the same */
+CUresult cuCtxPushCurrent(CUcontext ctx)
+{
+	CALL(ctx_push(ctx));
+}
+
+/** cuCtxPopCurrent_v2 - make the one below current; @ctx, the former one, may be NULL */
+CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
+{
+	CALL(ctx_pop(ctx));
+}
+
+/** cuCtxPopCurrent - the same */
+CUresult cuCtxPopCurrent(CUcontext *ctx)
+{
+	CALL(ctx_pop(ctx));
+}
+
+/** cuCtxSetCurrent - put a context in the place of the current one; NULL pops */
+CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	CALL(ctx_set(ctx));
+}
+
+static CUresult get_current(CUcontext *ctx)
+{
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctx = ctx_top();
+	return CUDA_SUCCESS;
+}
+
+/** cuCtxGetCurrent - the current context, or NULL */
+CUresult cuCtxGetCurrent(CUcontext *ctx)
+{
+	CALL(get_current(ctx));
+}
+
+static CUresult current_device(CUdevice *device)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (!result && !device)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*device = ctx->device;
+	return result;
+}
+
+/** cuCtxGetDevice - the current context's device */
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	CALL(current_device(device));
+}
+
+static CUresult synchronize(void)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	return result ? result : ctx_synchronize(ctx);
+}
+
+/**
+ * cuCtxSynchronize - wait for all work of the current context
+ *
+ * Destroyed streams' work included. Return: also the error of work that failed.
+ */
+CUresult cuCtxSynchronize(void)
+{
+	CALL(synchronize());
+}
+
+/* ---- properties */
+
+/* @ctx, or the current one. */
+static CUresult named_or_current(CUcontext *ctx)
+{
+	return *ctx ? ctx_valid(*ctx) : ctx_current_any(ctx);
+}
+
+static CUresult get_id(CUcontext ctx, unsigned long long *id)
+{
+	CUresult result = named_or_current(&ctx);
+
+	if (!result && !id)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*id = ctx->id;
+	return result;
+}
+
+/** cuCtxGetId - a number that no other context of the process has or had; NULL: the current one */
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
+{
+	CALL(get_id(ctx, id));
+}
+
+static CUresult get_api_version(CUcontext ctx, unsigned int *version)
+{
+	CUresult result = named_or_current(&ctx);
+
+	if (!result && !version)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*version = 3020;
+	return result;
+}
+
+/** cuCtxGetApiVersion - 3020, as recorded */
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	CALL(get_api_version(ctx, version));
+}
+
+/** cuCtxGetFlags - the current context's flags */
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	CALL(ctx_flags(flags));
+}
+
+/** cuCtxSetFlags - change them */
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+	CALL(ctx_set_flags(flags));
+}
+
+/**
+ * cuCtxGetLimit - a limit of the current context
+ *
+ * Deviation: limits are kept and mean nothing, as no program code runs on the device.
+ *
+ * Return: UNSUPPORTED_LIMIT, INVALID_VALUE for an unknown one.
+ */
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+	CALL(ctx_limit(value, limit));
+}
+
+/** cuCtxSetLimit - change it; the same errors */
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	CALL(ctx_set_limit(limit, value));
+}
+
+/* Two preferences of kernels: kept, without any effect. */
+static CUresult preference(unsigned int *get, const unsigned int *set, bool banks,
+			   unsigned int most)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+	unsigned int *where;
+
+	if (result)
+		return result;
+	where = banks ? &ctx->bank_config : &ctx->cache_config;
+	if ((set && *set > most) || (!set && !get))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (set)
+		store_relaxed(where, *set);
+	else
+		*get = load_relaxed(where);
+	return CUDA_SUCCESS;
+}
+
+/** cuCtxGetCacheConfig - the preferred split of cache and shared memory */
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+	CALL(preference((unsigned int *)config, NULL, false, 0));
+}
+
+/** cuCtxSetCacheConfig - prefer another; has no effect */
+CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	unsigned int value = config;
+
+	CALL(preference(NULL, &value, false, CU_FUNC_CACHE_PREFER_EQUAL));
+}
+
+/** cuCtxGetSharedMemConfig - the preferred width of shared memory banks */
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+	CALL(preference((unsigned int *)config, NULL, true, 0));
+}
+
+/** cuCtxSetSharedMemConfig - prefer another; has no effect */
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	unsigned int value = config;
+
+	CALL(preference(NULL, &value, true, CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+}
+
+static CUresult priority_range(int *least, int *greatest)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
+
+	if (result)
+		return result;
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return CUDA_SUCCESS;
+}
+
+/** cuCtxGetStreamPriorityRange - 0 is the lowest priority, -5 the highest; either may be NULL */
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	CALL(priority_range(least, greatest));
+}

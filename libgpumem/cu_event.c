@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Event Management".
+ *
+ * Thin: what is behind it is in event.c. Only cuEventCreate() needs a context; recording needs one
+ * for the default streams.
+ *
+ * Common errors: INVALID_HANDLE for NULL and for an event that was destroyed.
+ */
+#include "internal.h"
+
+/**
+ * cuEventCreate - make an event
+ * @event: the handle
+ * @flags: CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING
+ *
+ * Deviation: CU_EVENT_INTERPROCESS is NOT_SUPPORTED in this version (INVALID_VALUE with timing).
+ *
+ * Return: INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY.
+ */
+CUresult cuEventCreate(CUevent *event, unsigned int flags)
+{
+	CALL(event_create(event, flags));
+}
+
+/** cuEventDestroy_v2 - destroy it; waits for it that are queued stay */
+CUresult cuEventDestroy_v2(CUevent event)
+{
+	CALL(event_destroy(event));
+}
+
+/** cuEventDestroy - the same */
+CUresult cuEventDestroy(CUevent event)
+{
+	CALL(event_destroy(event));
+}
+
+static CUresult record(CUevent event, CUstream handle, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	return result ? result : event_record(event, stream);
+}
+
+/**
+ * cuEventRecord - have the event say what is in the stream now
+ *
+ * Return: INVALID_HANDLE, also if stream and event are of different contexts; OUT_OF_MEMORY.
+ */
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	CALL(record(event, stream, false));
+}
+
+/** cuEventRecord_ptsz - the same; stream 0 is the calling thread's own */
+CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
+{
+	CALL(record(event, stream, true));
+}
+
+/** cuEventQuery - NOT_READY until what was recorded last is done; no system call */
+CUresult cuEventQuery(CUevent event)
+{
+	CALL(event_query(event));
+}
+
+/** cuEventSynchronize - wait for what was recorded last */
+CUresult cuEventSynchronize(CUevent event)
+{
+	CALL(event_synchronize(event));
+}
+
+/**
+ * cuEventElapsedTime_v2 - time from one event to another
+ * @milliseconds: resolution of about a microsecond
+ *
+ * Return: INVALID_HANDLE for NULL @milliseconds, too, and for events without timing or that were
+ * not recorded; NOT_READY.
+ */
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
+{
+	CALL(event_elapsed(milliseconds, start, end));
+}
+
+/** cuEventElapsedTime - the same */
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+	CALL(event_elapsed(milliseconds, start, end));
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Memory Management": memory of other processes.
+ *
+ * Thin: what is behind it is in ipc.c. All functions need a context.
+ */
+#include "internal.h"
+
+/**
+ * cuIpcGetMemHandle - name an allocation for other processes
+ * @handle: 64 bytes, the same for every call with the same allocation
+ * @ptr: any address in memory of cuMemAlloc() or cuMemAllocPitch()
+ *
+ * Deviation: a handle opens for processes of the same user, in the same user namespace, whatever
+ * their pid or mount namespace. Freeing the allocation revokes it.
+ *
+ * Return: INVALID_CONTEXT; INVALID_VALUE, also for memory of another process; OUT_OF_MEMORY.
+ */
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
+{
+	CALL(ipc_get(handle, ptr));
+}
+
+/**
+ * cuIpcOpenMemHandle_v2 - reach what another process named
+ * @ptr: its address here; the same each time that the handle is opened
+ * @handle: from cuIpcGetMemHandle() of another process
+ * @flags: CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+ *
+ * The pages of small allocations hold their neighbours, too, which become reachable with them.
+ *
+ * Return: INVALID_CONTEXT, also for a handle of this process; INVALID_VALUE, also for a handle
+ * whose memory is freed; MAP_FAILED if this user may not open it or its device is not visible;
+ * OUT_OF_MEMORY.
+ */
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+{
+	CALL(ipc_open((uint64_t *)ptr, &handle, flags));
+}
+
+/** cuIpcOpenMemHandle - the same */
+CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+{
+	CALL(ipc_open((uint64_t *)ptr, &handle, flags));
+}
+
+/**
+ * cuIpcCloseMemHandle - reach it no more
+ * @ptr: what opening returned; each open needs its close
+ *
+ * Waits for all work of the device. Return: INVALID_CONTEXT, INVALID_VALUE.
+ */
+CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
+{
+	CALL(ipc_close(ptr));
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Memory Management": allocation, what is there, DMA-bufs.
+ *
+ * Thin: what is behind it is in mem.c and dmabuf.c.
+ *
+ * The functions that allocate and free have entries that begin with a five-byte instruction which
+ * does not depend on its place: programs that watch allocations overwrite it by a jump to a
+ * function of theirs, and run the displaced instruction elsewhere. So they are written as a load of
+ * a constant and a jump to the body.
+ *
+ * The functions without _v2 are the first API's, with addresses and sizes of 32 bits. They cannot
+ * name memory above 4 GiB, which is where it is.
+ */
+#include "internal.h"
+
+#if defined(__x86_64__)
+#define ENTRY(name, body)						\
+	__asm__(".pushsection .text\n\t"				\
+		".p2align 4\n\t"					\
+		".globl " #name "\n\t"					\
+		".type " #name ", @function\n"				\
+		#name ":\n\t"						\
+		".cfi_startproc\n\t"					\
+		"movl $0, %eax\n\t"					\
+		"jmp " #body "\n\t"					\
+		".cfi_endproc\n\t"					\
+		".size " #name ", . - " #name "\n\t"			\
+		".popsection")
+#else
+#define ENTRY(name, body)	\
+	__asm__(".globl " #name "\n\t.set " #name ", " #body)
+#endif
+
+#define BODY	__attribute__((visibility("hidden"), used, noinline))
+
+/**
+ * cuMemGetInfo_v2 - free and total memory of the current context's device
+ * @free_bytes: what all processes together have not in use; may be NULL
+ * @total_bytes: may be NULL
+ *
+ * Return: INVALID_CONTEXT.
+ */
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+	CALL(mem_info((uint64_t *)free_bytes, (uint64_t *)total_bytes));
+}
+
+static CUresult mem_info_32(unsigned int *free_bytes, unsigned int *total_bytes)
+{
+	uint64_t left = 0, total = 0;
+	CUresult result = mem_info(&left, &total);
+
+	if (!result && free_bytes)
+		*free_bytes = min_u64(left, UINT32_MAX);
+	if (!result && total_bytes)
+		*total_bytes = min_u64(total, UINT32_MAX);
+	return result;
+}
+
+/** cuMemGetInfo - the same, at most 4 GiB - 1 */
+CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
+{
+	CALL(mem_info_32(free_bytes, total_bytes));
+}
+
+/**
+ * cuMemAlloc_v2 - allocate device memory
+ * @ptr: its address, a multiple of 512; 0 on failure
+ * @bytes: not 0
+ *
+ * The memory is zero. Never waits for work. The CPU may use the address, too (deviation).
+ *
+ * Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
+ */
+BODY CUresult mem_alloc_body(CUdeviceptr *ptr, size_t bytes)
+{
+	CALL_AS("cuMemAlloc_v2", mem_alloc((uint64_t *)ptr, bytes));
+}
+ENTRY(cuMemAlloc_v2, mem_alloc_body);
+
+/* An address for the first API, which is too narrow for most. */
+static CUresult narrow(CUresult result, uint64_t addr, CUdeviceptr_v1 *ptr)
+{
+	if (!result && addr > UINT32_MAX) {
+		mem_free(addr);
+		addr = 0;
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (ptr)
+		*ptr = addr;
+	return result;
+}
+
+static CUresult mem_alloc_32(CUdeviceptr_v1 *ptr, unsigned int bytes)
+{
+	uint64_t addr = 0;
+	CUresult result = mem_alloc(ptr ? &addr : NULL, bytes);
+
+	return narrow(result, addr, ptr);
+}
+
+/**
+ * cuMemAlloc - allocate device memory at an address of 32 bits
+ *
+ * Return: OUT_OF_MEMORY whenever the memory would lie higher, which is always so far.
+ */
+BODY CUresult mem_alloc_32_body(CUdeviceptr_v1 *ptr, unsigned int bytes)
+{
+	CALL_AS("cuMemAlloc", mem_alloc_32(ptr, bytes));
+}
+ENTRY(cuMemAlloc, mem_alloc_32_body);
+
+/**
+ * cuMemAllocPitch_v2 - allocate rows of device memory
+ * @ptr: the address of the first row, a multiple of 512
+ * @pitch: bytes from one row to the next: @width rounded up to 512
+ * @width: bytes in a row, not 0
+ * @height: rows, not 0
+ * @element_bytes: 4, 8 or 16
+ *
+ * Return: OUT_OF_MEMORY; INVALID_VALUE, also if the size does not fit 64 bits; INVALID_CONTEXT.
+ */
+BODY CUresult mem_alloc_pitch_body(CUdeviceptr *ptr, size_t *pitch, size_t width, size_t height,
+				   unsigned int element_bytes)
+{
+	CALL_AS("cuMemAllocPitch_v2", mem_alloc_pitch((uint64_t *)ptr, (uint64_t *)pitch, width,
+						      height, element_bytes));
+}
+ENTRY(cuMemAllocPitch_v2, mem_alloc_pitch_body);
+
+static CUresult mem_alloc_pitch_32(CUdeviceptr_v1 *ptr, unsigned int *pitch, unsigned int width,
+				   unsigned int height, unsigned int element_bytes)
+{
+	uint64_t addr = 0, row = 0;
+	CUresult result = mem_alloc_pitch(ptr ? &addr : NULL, pitch ? &row : NULL, width, height,
+					  element_bytes);
+
+	result = narrow(result, addr, ptr);
+	if (!result)
+		*pitch = row;
+	return result;
+}
+
+/** cuMemAllocPitch - the same at an address of 32 bits */
+BODY CUresult mem_alloc_pitch_32_body(CUdeviceptr_v1 *ptr, unsigned int *pitch, unsigned int width,
+				      unsigned int height, unsigned int element_bytes)
+{
+	CALL_AS("cuMemAllocPitch", mem_alloc_pitch_32(ptr, pitch, width, height, element_bytes));
+}
+ENTRY(cuMemAllocPitch, mem_alloc_pitch_32_body);
+
+/**
+ * cuMemFree_v2 - free device memory
+ * @ptr: what an allocation of any context returned, or 0
+ *
+ * Waits for all work of the device. Needs no context.
+ *
+ * Return: INVALID_VALUE for any other address; CONTEXT_IS_DESTROYED if the current context is gone;
+ * the error of work that failed (the memory is freed then).
+ */
+BODY CUresult mem_free_body(CUdeviceptr ptr)
+{
+	CALL_AS("cuMemFree_v2", mem_free(ptr));
+}
+ENTRY(cuMemFree_v2, mem_free_body);
+
+/** cuMemFree - the same at an address of 32 bits */
+BODY CUresult mem_free_32_body(CUdeviceptr_v1 ptr)
+{
+	CALL_AS("cuMemFree", mem_free(ptr));
+}
+ENTRY(cuMemFree, mem_free_32_body);
+
+/**
+ * cuMemGetAddressRange_v2 - the allocation around an address
+ * @base: where it begins, may be NULL
+ * @size: bytes as they were asked for, may be NULL
+ * @ptr: any address in it
+ *
+ * If both outputs are NULL nothing is looked up, as recorded.
+ *
+ * Return: NOT_FOUND (outputs are 0), INVALID_CONTEXT.
+ */
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
+{
+	CALL(mem_range((uint64_t *)base, (uint64_t *)size, ptr));
+}
+
+static CUresult mem_range_32(CUdeviceptr_v1 *base, unsigned int *size, CUdeviceptr_v1 ptr)
+{
+	uint64_t from = 0, bytes = 0;
+	CUresult result = mem_range(base ? &from : NULL, size ? &bytes : NULL, ptr);
+
+	if (base)
+		*base = from;
+	if (size)
+		*size = min_u64(bytes, UINT32_MAX);
+	return result;
+}
+
+/** cuMemGetAddressRange - the same at an address of 32 bits */
+CUresult cuMemGetAddressRange(CUdeviceptr_v1 *base, unsigned int *size, CUdeviceptr_v1 ptr)
+{
+	CALL(mem_range_32(base, size, ptr));
+}
+
+/**
+ * cuMemGetHandleForAddressRange - a DMA-buf of device memory
+ * @handle: an int, the descriptor, closed by execve(); -1 if the range is wrong
+ * @ptr: page aligned
+ * @size: bytes, page aligned, not 0; the DMA-buf has exactly this length
+ * @handle_type: CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+ * @flags: 0
+ *
+ * Each call makes a new DMA-buf. The memory lives as long as one does.
+ *
+ * Deviations: the CPU can map the DMA-buf; the range may extend to the end of the page of the
+ * allocation's last byte.
+ *
+ * Return: NOT_SUPPORTED before cuInit() and for the PCIe flag, INVALID_VALUE, INVALID_CONTEXT.
+ */
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t size,
+				       CUmemRangeHandleType handle_type, unsigned long long flags)
+{
+	RETURN(not_initialized() ? CUDA_ERROR_NOT_SUPPORTED :
+	       dmabuf_export(handle, ptr, size, handle_type, flags));
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Memory Management": copies and fills.
+ *
+ * Thin: what is behind it is in memcpy.c and memset.c.
+ *
+ * Functions without a stream use the legacy stream, their _ptds forms the calling thread's own. In
+ * _ptsz forms stream 0 is the calling thread's own.
+ *
+ * Rules that hold for all of them: a size of 0 succeeds whatever the addresses are, with a context.
+ * A range must lie inside one allocation as it was asked for, else INVALID_VALUE, and nothing is
+ * copied. Where a host address is expected an address of device memory serves, too, but not the
+ * other way round. Host memory is pageable in this version: an asynchronous copy from it has read
+ * it when the call returns, one to it has written it. Device to device copies and fills return
+ * without waiting. Overlapping copies work like memmove().
+ *
+ * Common errors: INVALID_CONTEXT for the default streams without a context, INVALID_HANDLE for a
+ * destroyed stream, INVALID_VALUE, and the error of earlier work.
+ */
+#include "internal.h"
+
+#define DEV	END_DEVICE
+#define ANY	(END_DEVICE | END_HOST)
+
+/* The legacy form and the form in which the calling thread's own stream is meant. */
+#define SYNC(name, suffix, args, call)					\
+	CUresult name args						\
+	{								\
+		const unsigned int flags = CALL_SYNC;			\
+									\
+		CALL(call);						\
+	}								\
+	CUresult name ## suffix args					\
+	{								\
+		const unsigned int flags = CALL_SYNC | CALL_OWN;	\
+									\
+		CALL(call);						\
+	}
+#define ASYNC(name, args, call)						\
+	CUresult name args						\
+	{								\
+		const unsigned int flags = 0;				\
+									\
+		CALL(call);						\
+	}								\
+	CUresult name ## _ptsz args					\
+	{								\
+		const unsigned int flags = CALL_OWN;			\
+									\
+		CALL(call);						\
+	}
+
+static inline uint64_t host(const void *ptr)
+{
+	return (uintptr_t)ptr;
+}
+
+/* ---- linear copies; sizes are bytes */
+
+/** cuMemcpy - between any two addresses; waits for the copy if an end is host memory */
+SYNC(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
+     copy_linear(dst, ANY, src, ANY, bytes, NULL, flags))
+
+/** cuMemcpyDtoD_v2 - device to device; returns at once */
+SYNC(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
+     copy_linear(dst, DEV, src, DEV, bytes, NULL, flags))
+
+/** cuMemcpyDtoH_v2 - device to host; returns when it is done */
+SYNC(cuMemcpyDtoH_v2, _ptds, (void *dst_host, CUdeviceptr src, size_t bytes),
+     copy_linear(host(dst_host), ANY, src, DEV, bytes, NULL, flags | CALL_WAIT))
+
+/** cuMemcpyHtoD_v2 - host to device; returns when it is done */
+SYNC(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void *src_host, size_t bytes),
+     copy_linear(dst, DEV, host(src_host), ANY, bytes, NULL, flags | CALL_WAIT))
+
+/** cuMemcpyAsync - between any two addresses */
+ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+      copy_linear(dst, ANY, src, ANY, bytes, stream, flags))
+
+/** cuMemcpyDtoDAsync_v2 - device to device */
+ASYNC(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
+      copy_linear(dst, DEV, src, DEV, bytes, stream, flags))
+
+/** cuMemcpyDtoHAsync_v2 - device to host */
+ASYNC(cuMemcpyDtoHAsync_v2, (void *dst_host, CUdeviceptr src, size_t bytes, CUstream stream),
+      copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, flags))
+
+/** cuMemcpyHtoDAsync_v2 - host to device */
+ASYNC(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src_host, size_t bytes, CUstream stream),
+      copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, flags))
+
+/** cuMemcpyDtoDAsync - the first API's form, with addresses of 32 bits */
+CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes,
+			   CUstream stream)
+{
+	CALL(copy_linear(dst, DEV, src, DEV, bytes, stream, 0));
+}
+
+/** cuMemcpyDtoHAsync - the first API's form, with addresses of 32 bits */
+CUresult cuMemcpyDtoHAsync(void *dst_host, CUdeviceptr_v1 src, unsigned int bytes, CUstream stream)
+{
+	CALL(copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, 0));
+}
+
+/** cuMemcpyHtoDAsync - the first API's form, with addresses of 32 bits */
+CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned int bytes,
+			   CUstream stream)
+{
+	CALL(copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, 0));
+}
+
+/*
+ * ---- 2D copies
+ *
+ * A pitch of 0 means that rows follow each other without a gap, offset included. Otherwise it must
+ * be WidthInBytes + XInBytes or more, and at most 0x7fffffff, unless it is that of host memory and
+ * Height is 1. Any alignment works. There are no arrays yet: CU_MEMORYTYPE_ARRAY is INVALID_VALUE.
+ */
+
+/** cuMemcpy2D_v2 - rows; waits as the linear copies do */
+SYNC(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *copy),
+     copy_2d(copy, NULL, flags))
+
+/** cuMemcpy2DUnaligned_v2 - the same */
+SYNC(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *copy),
+     copy_2d(copy, NULL, flags))
+
+/** cuMemcpy2DAsync_v2 - rows, in stream order */
+ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
+      copy_2d(copy, stream, flags))
+
+/* ---- fills: @count values, @dst aligned to one */
+
+/** cuMemsetD8_v2 - fill with 8 bits; returns at once */
+SYNC(cuMemsetD8_v2, _ptds, (CUdeviceptr dst, unsigned char value, size_t count),
+     fill_linear(dst, value, 1, count, NULL, flags))
+
+/** cuMemsetD8Async - fill with 8 bits */
+ASYNC(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
+      fill_linear(dst, value, 1, count, stream, flags))
+
+/** cuMemsetD32_v2 - fill with 32 bits; returns at once */
+SYNC(cuMemsetD32_v2, _ptds, (CUdeviceptr dst, unsigned int value, size_t count),
+     fill_linear(dst, value, 4, count, NULL, flags))
+
+/** cuMemsetD32Async - fill with 32 bits */
+ASYNC(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
+      fill_linear(dst, value, 4, count, stream, flags))

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Stream Management".
+ *
+ * Thin: what is behind it is in stream.c and event.c. Handles 0 and 1 are the current context's
+ * legacy stream, 2 is the calling thread's own stream in it; in _ptsz forms 0 is, too.
+ *
+ * Common errors: INVALID_CONTEXT for these handles without a current context, INVALID_HANDLE for a
+ * stream that was destroyed, INVALID_VALUE.
+ */
+#include "internal.h"
+
+/* The legacy form, and the form in which stream 0 is the calling thread's own. */
+#define BOTH(name, args, call)						\
+	CUresult name args						\
+	{								\
+		const bool own = false;					\
+									\
+		CALL(call);						\
+	}								\
+	CUresult name ## _ptsz args					\
+	{								\
+		const bool own = true;					\
+									\
+		CALL(call);						\
+	}
+
+static CUresult create(CUstream *stream, unsigned int flags, int priority)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!stream || flags & ~CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_create(stream, ctx, STREAM_CREATED, flags, priority);
+}
+
+/**
+ * cuStreamCreate - make a stream in the current context
+ * @stream: the handle; not written on failure
+ * @flags: CU_STREAM_DEFAULT or CU_STREAM_NON_BLOCKING
+ *
+ * Return: INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY.
+ */
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+	CALL(create(stream, flags, 0));
+}
+
+/** cuStreamCreateWithPriority - the same; @priority is clamped to what there is, 0 to -5 */
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+	CALL(create(stream, flags, priority));
+}
+
+static CUresult destroy(CUstream stream)
+{
+	/* A default stream is nobody's to destroy, whatever its handle. */
+	if ((uintptr_t)stream >= PAGE && load_acquire(&stream->magic) == STREAM_MAGIC &&
+	    stream->kind != STREAM_CREATED)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return stream_destroy(stream);
+}
+
+/**
+ * cuStreamDestroy_v2 - destroy a stream
+ *
+ * Returns at once; what is in the stream is still done. Needs no context. Return: INVALID_HANDLE,
+ * also for the default streams.
+ */
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	CALL(destroy(stream));
+}
+
+/** cuStreamDestroy - the same */
+CUresult cuStreamDestroy(CUstream stream)
+{
+	CALL(destroy(stream));
+}
+
+static CUresult query(CUstream handle, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	return result ? result : stream_query(stream);
+}
+
+/** cuStreamQuery - NOT_READY while there is work; no system call */
+BOTH(cuStreamQuery, (CUstream stream), query(stream, own))
+
+static CUresult synchronize(CUstream handle, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	return result ? result : stream_synchronize(stream);
+}
+
+/**
+ * cuStreamSynchronize - wait for the work that is in a stream now
+ *
+ * For the legacy stream this includes the blocking streams' work. Return: also the error of work
+ * that failed.
+ */
+BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, own))
+
+static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	return result ? result : event_wait(stream, event, flags);
+}
+
+/**
+ * cuStreamWaitEvent - later work waits for what the event recorded last
+ * @flags: 0 or CU_EVENT_WAIT_EXTERNAL
+ *
+ * An event that was never recorded is complete. Return: INVALID_HANDLE, INVALID_VALUE.
+ */
+BOTH(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags),
+     wait_event(stream, event, flags, own))
+
+static CUresult get_ctx(CUstream handle, CUcontext *ctx, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !ctx)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*ctx = stream->ctx;
+	return result;
+}
+
+/** cuStreamGetCtx - the context that a stream was made in */
+BOTH(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), get_ctx(stream, ctx, own))
+
+static CUresult get_flags(CUstream handle, unsigned int *flags, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*flags = stream->flags;
+	return result;
+}
+
+/** cuStreamGetFlags - CU_STREAM_DEFAULT or CU_STREAM_NON_BLOCKING */
+BOTH(cuStreamGetFlags, (CUstream stream, unsigned int *flags), get_flags(stream, flags, own))
+
+static CUresult get_priority(CUstream handle, int *priority, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !priority)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*priority = stream->priority;
+	return result;
+}
+
+/** cuStreamGetPriority - as it was clamped */
+BOTH(cuStreamGetPriority, (CUstream stream, int *priority), get_priority(stream, priority, own))
+
+static CUresult get_id(CUstream handle, unsigned long long *id, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !id)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*id = stream->id;
+	return result;
+}
+
+/** cuStreamGetId - a number that no other stream of the process has or had */
+BOTH(cuStreamGetId, (CUstream stream, unsigned long long *stream_id),
+     get_id(stream, stream_id, own))

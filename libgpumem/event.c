@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Events: points in streams.
+ *
+ * Owns all CUevent_st and the memory that queued timestamps are written to. A recorded event is a
+ * pair (queue, value): it is done when the queue's timeline has reached the value. No entry is
+ * needed for that. An event that was recorded when its stream was idle has no queue: it is done.
+ * With timing, the time is taken by the caller if the stream is idle, else by a TIMESTAMP entry
+ * that writes to a slot of 8 bytes in a buffer object of the library.
+ *
+ * Invariants: what an event says is written with its lock held and its sequence count odd; queries
+ * read it without the lock. A slot is used again only after the entry that writes to it is done.
+ * Events hold nothing of a context, so they survive it.
+ *
+ * Vocabulary: point, a consistent copy of what an event says; slot, where an entry writes its time.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "internal.h"
+#include "ring.h"
+
+#define EVENT_MAGIC	0x746e7665	/* "evnt" */
+#define EVENT_FLAGS	(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+#define SLOT_PAGES	(64ull << 10)	/* bytes of slots that are got at a time */
+
+struct slot {
+	struct slot *next;
+	uint64_t addr;
+	struct queue *queue;		/* free when this queue has reached @value, or NULL */
+	uint64_t value;
+};
+
+struct point {
+	bool recorded;
+	struct queue *queue;
+	uint64_t value;
+	uint64_t ns;
+	struct slot *slot;
+};
+
+struct CUevent_st {
+	uint32_t magic;			/* atomic */
+	struct lock lock;
+	uint32_t seq;			/* odd while the point changes */
+	unsigned int flags;
+	CUcontext ctx;
+	struct point point;		/* lock to write; seq to read */
+	CUevent next;
+};
+
+static struct lock slot_lock;
+static struct slot *free_slots;		/* slot_lock; newest first, perhaps still to be written */
+static uint64_t fresh_slots, fresh_end;	/* slot_lock; never used yet */
+static CUevent free_events;		/* slot_lock */
+
+/* ---- slots */
+
+static struct slot *slot_get(CUdevice device)
+{
+	struct slot **link, *slot;
+
+	lock_take(&slot_lock);
+	for (link = &free_slots; (slot = *link); link = &slot->next)
+		if (!slot->queue || queue_reached(slot->queue, slot->value))
+			break;
+	if (slot) {
+		*link = slot->next;
+		goto out;
+	}
+	if (fresh_slots == fresh_end) {
+		fresh_slots = mem_internal(device, SLOT_PAGES, "timestamps");
+		fresh_end = fresh_slots ? fresh_slots + SLOT_PAGES : 0;
+	}
+	slot = fresh_slots ? calloc(1, sizeof(*slot)) : NULL;
+	if (slot) {
+		slot->addr = fresh_slots;
+		fresh_slots += sizeof(uint64_t);
+	}
+out:
+	lock_drop(&slot_lock);
+	return slot;
+}
+
+static void slot_put(struct slot *slot, struct queue *queue, uint64_t value)
+{
+	if (!slot)
+		return;
+	slot->queue = queue;
+	slot->value = value;
+	lock_take(&slot_lock);
+	slot->next = free_slots;
+	free_slots = slot;
+	lock_drop(&slot_lock);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* ---- what an event says */
+
+static bool event_valid(CUevent event)
+{
+	return (uintptr_t)event >= PAGE && load_acquire(&event->magic) == EVENT_MAGIC;
+}
+
+static void point_read(CUevent event, struct point *point)
+{
+	uint32_t seq;
+
+	do {
+		seq = load_acquire(&event->seq);
+		point->recorded = load_relaxed(&event->point.recorded);
+		point->queue = load_relaxed(&event->point.queue);
+		point->value = load_relaxed(&event->point.value);
+		point->ns = load_relaxed(&event->point.ns);
+		point->slot = load_relaxed(&event->point.slot);
+		fence_acquire();
+	} while (unlikely(seq & 1 || load_relaxed(&event->seq) != seq));
+}
+
+/* event->lock is held. */
+static void point_write(CUevent event, const struct point *point)
+{
+	store_relaxed(&event->seq, event->seq + 1);
+	fence_release();
+	store_relaxed(&event->point.recorded, point->recorded);
+	store_relaxed(&event->point.queue, point->queue);
+	store_relaxed(&event->point.value, point->value);
+	store_relaxed(&event->point.ns, point->ns);
+	store_relaxed(&event->point.slot, point->slot);
+	store_release(&event->seq, event->seq + 1);
+}
+
+static bool point_done(const struct point *point)
+{
+	return !point->queue || queue_reached(point->queue, point->value);
+}
+
+/* ---- the functions */
+
+CUresult event_create(CUevent *out, unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	CUevent event;
+
+	if (result)
+		return result;
+	if (!out || flags & ~EVENT_FLAGS ||
+	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Events of other processes are not there yet. */
+	if (flags & CU_EVENT_INTERPROCESS)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	lock_take(&slot_lock);
+	event = free_events;
+	if (event)
+		free_events = event->next;
+	lock_drop(&slot_lock);
+	if (!event)
+		event = calloc(1, sizeof(*event));
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->flags = flags;
+	event->ctx = ctx;
+	point_write(event, &(struct point){ .recorded = false });
+	store_release(&event->magic, EVENT_MAGIC);
+	*out = event;
+	return CUDA_SUCCESS;
+}
+
+CUresult event_destroy(CUevent event)
+{
+	uint32_t magic = EVENT_MAGIC;
+
+	if ((uintptr_t)event < PAGE ||
+	    !__atomic_compare_exchange_n(&event->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return CUDA_ERROR_INVALID_HANDLE;
+	lock_take(&event->lock);
+	slot_put(event->point.slot, event->point.queue, event->point.value);
+	point_write(event, &(struct point){ .recorded = false });
+	lock_drop(&event->lock);
+	lock_take(&slot_lock);
+	event->next = free_events;
+	free_events = event;
+	lock_drop(&slot_lock);
+	return CUDA_SUCCESS;
+}
+
+/* Find out what the event is to say, with an entry if it needs one. stream->lock is held. */
+static CUresult record_in(CUstream stream, bool timing, struct point *point)
+{
+	struct gpumem_sqe sqe = { .op = GPUMEM_OP_TIMESTAMP };
+	struct queue *queue;
+	CUresult result;
+
+	point->recorded = true;
+	if (stream_idle(stream) && (client.inlining || !timing)) {
+		if (timing)
+			point->ns = now_ns();
+		return CUDA_SUCCESS;
+	}
+	result = stream_prepare(stream, &queue);
+	if (result)
+		return result;
+	if (timing) {
+		point->slot = slot_get(stream->ctx->device);
+		if (!point->slot)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		sqe.dst = point->slot->addr;
+		result = ring_put(queue, &sqe);
+		if (result) {
+			slot_put(point->slot, NULL, 0);
+			return result;
+		}
+	}
+	/* stream_prepare() may have queued waits: they count as work. */
+	result = ring_kick(queue);
+	point->queue = queue;
+	point->value = load_relaxed(&queue->tail);
+	return result;
+}
+
+CUresult event_record(CUevent event, CUstream stream)
+{
+	struct point point = { .recorded = false };
+	CUresult result;
+
+	if (!event_valid(event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (event->ctx != stream->ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	lock_take(&stream->lock);
+	result = record_in(stream, !(event->flags & CU_EVENT_DISABLE_TIMING), &point);
+	if (!result) {
+		lock_take(&event->lock);
+		slot_put(event->point.slot, event->point.queue, event->point.value);
+		point_write(event, &point);
+		lock_drop(&event->lock);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
+CUresult event_query(CUevent event)
+{
+	struct point point;
+
+	if (!event_valid(event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	point_read(event, &point);
+	if (!point_done(&point))
+		return CUDA_ERROR_NOT_READY;
+	return point.queue ? queue_wait(point.queue, point.value) : CUDA_SUCCESS;
+}
+
+CUresult event_synchronize(CUevent event)
+{
+	struct point point;
+
+	if (!event_valid(event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	point_read(event, &point);
+	return point.queue ? queue_wait(point.queue, point.value) : CUDA_SUCCESS;
+}
+
+CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
+{
+	struct gpumem_sqe sqe = { .op = GPUMEM_OP_WAIT };
+	struct queue *queue;
+	struct point point;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!event_valid(event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	point_read(event, &point);
+	if (point_done(&point))
+		return CUDA_SUCCESS;
+	lock_take(&stream->lock);
+	if (stream->queue != point.queue) {
+		result = stream_prepare(stream, &queue);
+		sqe.handle = point.queue->timeline;
+		sqe.value = point.value;
+		if (!result)
+			result = ring_push(queue, &sqe);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
+static uint64_t point_ns(const struct point *point)
+{
+	return point->slot ? load_relaxed((uint64_t *)(uintptr_t)point->slot->addr) : point->ns;
+}
+
+CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end)
+{
+	struct point from, to;
+
+	if (!milliseconds || !event_valid(start) || !event_valid(end) ||
+	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+		return CUDA_ERROR_INVALID_HANDLE;
+	point_read(start, &from);
+	point_read(end, &to);
+	if (!from.recorded || !to.recorded)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!point_done(&from) || !point_done(&to))
+		return CUDA_ERROR_NOT_READY;
+	*milliseconds = (double)(int64_t)(point_ns(&to) - point_ns(&from)) / 1e6;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the library share. Nothing here is seen by programs.
+ *
+ * Vocabulary
+ *
+ *   client      the process's one open file of a device node; other devices are attached to it
+ *   device      a visible device: CUDA ordinal (what programs say) and index (what the kernel says)
+ *   context     a CUcontext: an owner of memory, streams and a sticky error; userspace only
+ *   block       a mapping: one buffer object at one place of the address arena, whole 2 MiB slots
+ *   alloc       what a program got from one call: a part of a block, or all of it
+ *   span        a consistent copy of what an alloc says
+ *   queue       a kernel stream: ring, timeline page, number of entries submitted
+ *   stream      a CUstream; has a queue from its first queued operation on
+ *   inline      executed by the calling thread because the stream is idle
+ *   default     the legacy stream (handles 0, 1) or a thread's own (2, and 0 in _ptds/_ptsz forms)
+ *
+ * Device addresses are process addresses. All sizes are bytes.
+ *
+ * Locks, outer to inner: init_lock; lists of contexts; a context's lock; a stream's lock; an
+ * event's lock; staging, queue and event slot locks; mem_lock. Lookups of addresses and queries of
+ * streams and events take none.
+ *
+ * Structures that programs hold handles of (contexts, streams, events), allocs, blocks and queues
+ * are never returned to malloc(): they are reused for the same type only, so that a stale handle or
+ * a concurrent lookup reads a structure of the right type and finds out by its magic number, its
+ * generation or its sequence count.
+ */
+#ifndef GPUMEM_INTERNAL_H
+#define GPUMEM_INTERNAL_H
+
+#define __CUDA_API_VERSION_INTERNAL
+#include "cuda.h"
+#include "gpumem.h"
+
+#include <linux/gpumem.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define likely(x)		__builtin_expect(!!(x), 1)
+#define unlikely(x)		__builtin_expect(!!(x), 0)
+#define load_acquire(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define load_relaxed(p)		__atomic_load_n(p, __ATOMIC_RELAXED)
+#define store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define store_relaxed(p, v)	__atomic_store_n(p, v, __ATOMIC_RELAXED)
+
+/*
+ * gcc's thread sanitizer does not know fences. What they order are atomic accesses only, so there a
+ * compiler barrier and, for the full one, the older builtin do.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define fence_acquire()		__asm__ volatile("" ::: "memory")
+#define fence_release()		__asm__ volatile("" ::: "memory")
+#else
+#define fence_acquire()		__atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define fence_release()		__atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
+#define fence_full()		__sync_synchronize()
+
+#define PAGE		4096ull
+#define SLOT_SHIFT	21
+#define SLOT		(1ull << SLOT_SHIFT)	/* granularity of addresses and of backing */
+#define UNIT		512ull			/* granularity inside a shared block */
+#define SLOT_UNITS	(SLOT / UNIT)
+#define INLINE_MAX	(256ull << 10)		/* asynchronous operations above this are queued */
+
+static inline uint64_t round_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) & ~(to - 1);
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- locks */
+
+/* A futex: 0 free, 1 taken, 2 taken and somebody may sleep. One exchange when uncontended. */
+struct lock {
+	uint32_t word;
+};
+
+void lock_slow(struct lock *lock);
+void lock_wake(struct lock *lock);
+
+static inline void lock_take(struct lock *lock)
+{
+	uint32_t free = 0;
+
+	if (unlikely(!__atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE,
+						  __ATOMIC_RELAXED)))
+		lock_slow(lock);
+}
+
+static inline void lock_drop(struct lock *lock)
+{
+	if (unlikely(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2))
+		lock_wake(lock);
+}
+
+/* ---- client (client.c) */
+
+struct device {
+	unsigned int index;		/* in the client */
+	unsigned int ordinal;		/* N of /dev/gpumemN */
+	uint64_t total;
+	int node;
+	unsigned int workers;
+	char engine[16];
+	unsigned char uuid[16];
+	struct queue *queues;		/* every queue, newest first; only grows */
+	struct block *shared;		/* blocks with room for small allocs; mem_lock */
+};
+
+struct client {
+	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
+	int fd;
+	uint32_t vm;
+	unsigned int devices;
+	uint32_t access;		/* a bit per device, for struct gpumem_vm_map */
+	bool inlining;			/* GPUMEM_INLINE is not 0 */
+	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
+	unsigned int spins;		/* looks at a timeline before sleeping */
+	struct device device[GPUMEM_MAX_DEVICES];
+};
+extern struct client client;
+
+CUresult client_init(void);
+/* 0 or a positive errno; restarted after signals. */
+int client_ioctl(unsigned long request, void *arg);
+void client_destroy_id(uint32_t id);
+/* free bytes of a device as the kernel says now */
+CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes);
+CUresult result_of_errno(int error);
+void debug_failure(const char *call, CUresult result);
+
+/* Before cuInit() and in a forked child. */
+static inline bool not_initialized(void)
+{
+	return unlikely(!load_acquire(load_acquire(&client.alive)));
+}
+
+/*
+ * What a public function returns. CALL evaluates its argument only in an initialized process.
+ */
+#define RETURN_AS(name, expr)						\
+	do {								\
+		CUresult result_ = (expr);				\
+									\
+		if (unlikely(result_))					\
+			debug_failure(name, result_);			\
+		return result_;						\
+	} while (0)
+#define RETURN(expr)		RETURN_AS(__func__, expr)
+#define CALL_AS(name, expr)	\
+	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
+#define CALL(expr)		CALL_AS(__func__, expr)
+
+/* ---- devices (device.c) */
+
+CUresult device_attribute(int *value, int attribute, CUdevice device);
+CUresult device_name(char *name, int size, CUdevice device);
+CUresult device_uuid(CUuuid *uuid, CUdevice device);
+CUresult device_bus_id(char *text, int size, CUdevice device);
+CUresult device_by_bus_id(CUdevice *device, const char *text);
+
+static inline bool device_valid(CUdevice device)
+{
+	return device >= 0 && (unsigned int)device < client.devices;
+}
+
+/* ---- contexts (context.c) */
+
+#define CTX_MAGIC	0x78746367	/* "gctx" */
+
+enum ctx_state { CTX_UNUSED, CTX_LIVE, CTX_DESTROYED };
+
+struct CUctx_st {
+	uint32_t magic;
+	uint32_t state;			/* enum ctx_state; atomic */
+	uint64_t generation;		/* which life of this structure; atomic */
+	uint64_t id;
+	CUdevice device;
+	bool primary;
+	uint32_t sticky;		/* CUresult of failed work, or 0; atomic */
+	unsigned int flags;
+	unsigned int uses;		/* retains, or attaches + 1; lock */
+	size_t limit[CU_LIMIT_MAX];
+	unsigned int cache_config, bank_config;
+	pthread_mutex_t lock;
+	CUstream streams;		/* those that live; lock */
+	CUstream legacy;		/* made at first use; atomic */
+	struct alloc *allocs;		/* mem_lock */
+	CUcontext next_unused;
+};
+
+/* The current context, or 201, 709 or the context's sticky error. */
+CUresult ctx_current(CUcontext *ctx);
+/* The same without looking at the sticky error. */
+CUresult ctx_current_any(CUcontext *ctx);
+CUcontext ctx_top(void);
+CUresult ctx_create(CUcontext *ctx, unsigned int flags, CUdevice device);
+CUresult ctx_destroy(CUcontext ctx);
+CUresult ctx_attach(CUcontext *ctx, unsigned int flags);
+CUresult ctx_detach(CUcontext ctx);
+CUresult ctx_push(CUcontext ctx);
+CUresult ctx_pop(CUcontext *ctx);
+CUresult ctx_set(CUcontext ctx);
+CUresult ctx_valid(CUcontext ctx);
+CUresult ctx_flags(unsigned int *flags);
+CUresult ctx_set_flags(unsigned int flags);
+CUresult ctx_limit(size_t *value, CUlimit limit);
+CUresult ctx_set_limit(CUlimit limit, size_t value);
+CUresult primary_retain(CUcontext *ctx, CUdevice device);
+CUresult primary_release(CUdevice device);
+CUresult primary_reset(CUdevice device);
+CUresult primary_state(CUdevice device, unsigned int *flags, int *active);
+CUresult primary_set_flags(CUdevice device, unsigned int flags);
+/* The calling thread's own stream in a context, made at first use. */
+CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream);
+void ctx_fail(CUcontext ctx, CUresult result);
+
+static inline struct device *ctx_device(CUcontext ctx)
+{
+	return &client.device[ctx->device];
+}
+
+/* ---- addresses (vm.c) */
+
+enum alloc_flags {
+	ALLOC_EXPORTED = 1 << 0,	/* a dma-buf or a token of it exists or existed */
+	ALLOC_IMPORTED = 1 << 1,	/* of another process */
+	ALLOC_SYNC_MEMOPS = 1 << 2,	/* fills and copies wait */
+};
+
+/*
+ * An alloc is written under mem_lock. Lookups read it without a lock: seq is odd while it
+ * changes, and rises with every change.
+ */
+struct alloc {
+	uint32_t seq;
+	uint32_t flags;			/* enum alloc_flags; atomic */
+	uint64_t base, size;		/* as the program asked */
+	uint64_t id;			/* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+	CUcontext ctx;
+	struct block *block;
+	struct alloc *next, **link;	/* in ctx->allocs, or the free list; mem_lock */
+	struct share *share;		/* token or import (ipc.c); mem_lock */
+};
+
+struct block {
+	uint64_t base, length;		/* whole slots */
+	uint64_t mapped;		/* bytes that the buffer object covers, whole pages */
+	uint64_t id;			/* CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID */
+	uint32_t bo;
+	CUdevice device;
+	struct alloc *whole;		/* the only alloc, or NULL if shared; atomic */
+	/* Shared blocks. */
+	struct alloc *unit[SLOT_UNITS];	/* who owns each unit; atomic */
+	uint64_t used[SLOT_UNITS / 64];	/* units taken or withheld; mem_lock */
+	uint64_t dirty[SLOT_UNITS / 64];/* units that had an owner; mem_lock */
+	unsigned int allocs;		/* mem_lock */
+	unsigned int longest;		/* no free run is longer, in units; mem_lock */
+	struct withheld *withheld;	/* freed, but somebody else can reach it; mem_lock */
+	struct block *next, **link;	/* in device->shared, or the free list; mem_lock */
+};
+
+struct span {
+	uint64_t base, size, id;
+	uint32_t flags;
+	CUcontext ctx;
+	struct alloc *alloc;
+	/* Of the block. */
+	uint64_t block_base, block_length, block_id;
+	uint32_t bo;
+	CUdevice device;
+};
+
+/* What lies at an address; false if nothing. No lock, no system call. */
+bool vm_lookup(uint64_t addr, struct span *span);
+/* Whether an address is in the arena, where nothing but device memory ever is. */
+bool vm_reserved(uint64_t addr);
+/* Addresses for @length bytes (whole slots); 0 if there are none. mem_lock is held. */
+uint64_t vm_reserve(uint64_t length);
+void vm_release(uint64_t addr, uint64_t length);
+/* Map a buffer object for the CPU and the devices. mem_lock is held. */
+CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo);
+/* Undo vm_map(); false if the addresses must not be used again. mem_lock is held. */
+bool vm_unmap(uint64_t addr, uint64_t length);
+/* Make a block's addresses point at it, or at nothing. mem_lock is held. */
+CUresult vm_publish(struct block *block);
+void vm_retract(struct block *block);
+void alloc_begin(struct alloc *alloc);
+void alloc_end(struct alloc *alloc);
+
+/* ---- memory (mem.c) */
+
+extern struct lock mem_lock;
+
+CUresult mem_alloc(uint64_t *ptr, uint64_t size);
+CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_t height,
+			 unsigned int element);
+CUresult mem_free(uint64_t ptr);
+CUresult mem_info(uint64_t *free_bytes, uint64_t *total);
+CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr);
+/* Give back everything that a context owns; its work is done. */
+void mem_free_context(CUcontext ctx);
+/* A buffer object of the library's own: mapped, never seen by lookups. 0 if there is no memory. */
+uint64_t mem_internal(CUdevice device, uint64_t length, const char *name);
+/* Map a buffer object that was opened as an alloc of its own. */
+CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
+		   uint64_t bytes, struct share *share, uint64_t *ptr);
+/* Undo mem_adopt(); mem_lock is held. */
+void mem_drop_adopted(struct alloc *alloc);
+
+/* ---- streams (stream.c, ring.h) */
+
+#define STREAM_MAGIC	0x6d727473	/* "strm" */
+#define QUEUE_ENTRIES	256u
+
+enum stream_kind { STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD };
+
+struct queue {
+	uint32_t id, timeline;
+	CUdevice device;
+	int priority;
+	struct gpumem_ring *ring;
+	struct gpumem_sqe *sqes;
+	const struct gpumem_timeline_page *page;
+	uint64_t tail;			/* entries submitted; owner's stream lock; read without */
+	CUcontext ctx;			/* of the last owner; atomic */
+	bool blocking;			/* the last owner obeys the legacy stream; atomic */
+	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
+	struct queue *next;		/* in device->queues */
+	struct queue *next_idle;	/* in the recycling list; queue_lock */
+};
+
+struct CUstream_st {
+	uint32_t magic;			/* atomic */
+	struct lock lock;		/* order of submission */
+	CUcontext ctx;
+	enum stream_kind kind;
+	unsigned int flags;
+	int priority;
+	uint64_t id;
+	struct queue *queue;		/* made at first use; lock; read without */
+	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
+	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
+};
+
+CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
+		       int priority);
+CUresult stream_destroy(CUstream stream);
+/* Resolve a handle; @own: 0 is the calling thread's stream. Errors: 201, 709, 400, sticky. */
+CUresult stream_get(CUstream handle, bool own, CUstream *stream);
+/* The same without looking at the sticky error. */
+CUresult stream_get_any(CUstream handle, bool own, CUstream *stream);
+/* Whether everything that the stream's next operation must wait for is done. */
+bool stream_idle(CUstream stream);
+CUresult stream_query(CUstream stream);
+CUresult stream_synchronize(CUstream stream);
+/* Wait for what the next operation would wait for. */
+CUresult stream_drain(CUstream stream);
+/* The queue, with the waits for other streams in it. stream->lock is held. */
+CUresult stream_prepare(CUstream stream, struct queue **queue);
+CUresult queue_wait(struct queue *queue, uint64_t value);
+CUresult queue_room(struct queue *queue);
+CUresult queue_doorbell(struct queue *queue);
+CUresult device_synchronize(CUdevice device);
+CUresult ctx_synchronize(CUcontext ctx);
+void ctx_release_streams(CUcontext ctx);
+
+/* ---- events (event.c) */
+
+CUresult event_create(CUevent *event, unsigned int flags);
+CUresult event_destroy(CUevent event);
+CUresult event_record(CUevent event, CUstream stream);
+CUresult event_query(CUevent event);
+CUresult event_synchronize(CUevent event);
+CUresult event_wait(CUstream stream, CUevent event, unsigned int flags);
+CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end);
+
+/* ---- copies and fills (memcpy.c, memset.c) */
+
+/* Where a stream argument comes from and how a call behaves. */
+enum call_flags {
+	CALL_OWN = 1 << 0,		/* stream 0 is the calling thread's own */
+	CALL_SYNC = 1 << 1,		/* a call without a stream argument */
+	CALL_WAIT = 1 << 2,		/* one that is done when it returns, whatever it copies */
+};
+
+/* What an address of a copy may be. */
+enum end_flags {
+	END_DEVICE = 1 << 0,		/* memory of the library */
+	END_HOST = 1 << 1,		/* any other memory of the process */
+};
+
+CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
+		     uint64_t bytes, CUstream stream, unsigned int flags);
+CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
+CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
+		     CUstream stream, unsigned int flags);
+
+/* ---- sharing (ipc.c, dmabuf.c) */
+
+CUresult ipc_get(CUipcMemHandle *handle, uint64_t ptr);
+CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *handle, unsigned int flags);
+CUresult ipc_close(uint64_t ptr);
+/* An alloc goes away: forget its token. mem_lock is held. */
+void share_drop(struct share *share);
+CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned long long flags);
+
+#endif /* GPUMEM_INTERNAL_H */

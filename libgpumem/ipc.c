@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory handles for other processes.
+ *
+ * A handle names a whole alloc: a random token that the kernel resolves, and the exact size. The
+ * token is made once per alloc, so that the handles of one alloc are the same bytes; freeing the
+ * alloc revokes it. Nothing in a handle is a pid, a path or an address.
+ *
+ * Opening maps the pages around the range as an alloc of its own, in a block of its own. Opening
+ * the same handle again gives the same pointer and counts; the last close unmaps. The process that
+ * made a handle cannot open it.
+ *
+ * Locks: mem_lock for the list of imports and everything in a struct share.
+ *
+ * Vocabulary: share, an alloc's token (exporter) or an opened handle (importer).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define HANDLE_MAGIC	0x6d656d67	/* "gmem" */
+#define HANDLE_VERSION	1
+
+/* What is in a CUipcMemHandle; the rest is zero. */
+struct handle {
+	uint32_t magic;
+	uint32_t version;
+	uint8_t token[GPUMEM_TOKEN_SIZE];
+	uint64_t bytes;
+};
+
+struct share {
+	struct share *next;		/* in imports, if this is one */
+	bool import;
+	unsigned int opens;
+	uint32_t token_id;		/* exporter's */
+	uint8_t token[GPUMEM_TOKEN_SIZE];
+	uint64_t ptr;			/* importer's */
+};
+
+static struct share *imports;		/* mem_lock */
+
+_Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
+
+void share_drop(struct share *share)
+{
+	struct share **link;
+
+	if (share->import) {
+		for (link = &imports; *link; link = &(*link)->next)
+			if (*link == share) {
+				*link = share->next;
+				break;
+			}
+	} else {
+		client_destroy_id(share->token_id);
+	}
+	free(share);
+}
+
+/* Give an alloc its token. mem_lock is held. */
+static CUresult share_make(const struct span *span)
+{
+	struct gpumem_token_create create = {
+		.size = sizeof(create), .bo = span->bo, .offset = span->base - span->block_base,
+		.length = span->size,
+	};
+	struct share *share = calloc(1, sizeof(*share));
+	int error;
+
+	if (!share)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* From here on the memory is not touched inline. */
+	__atomic_fetch_or(&span->alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
+	error = client_ioctl(GPUMEM_TOKEN_CREATE, &create);
+	if (error) {
+		free(share);
+		return result_of_errno(error);
+	}
+	share->token_id = create.id;
+	memcpy(share->token, create.token, sizeof(share->token));
+	span->alloc->share = share;
+	return CUDA_SUCCESS;
+}
+
+CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
+{
+	struct handle handle = { .magic = HANDLE_MAGIC, .version = HANDLE_VERSION };
+	struct span span;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&mem_lock);
+	if (!vm_lookup(ptr, &span) || span.flags & ALLOC_IMPORTED)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!span.alloc->share)
+		result = share_make(&span);
+	if (!result) {
+		memcpy(handle.token, span.alloc->share->token, sizeof(handle.token));
+		handle.bytes = span.size;
+		memset(out, 0, sizeof(*out));
+		memcpy(out, &handle, sizeof(handle));
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
+/* The visible device with an index in the client. */
+static CUdevice device_of_index(unsigned int index)
+{
+	unsigned int i;
+
+	for (i = 0; i < client.devices; i++)
+		if (client.device[i].index == index)
+			return i;
+	return CU_DEVICE_INVALID;
+}
+
+/* mem_lock is held. */
+static CUresult import(CUcontext ctx, const struct handle *handle, uint64_t *ptr)
+{
+	struct gpumem_token_open open = { .size = sizeof(open) };
+	struct share *share;
+	CUresult result;
+	CUdevice device;
+	int error;
+
+	memcpy(open.token, handle->token, sizeof(open.token));
+	error = client_ioctl(GPUMEM_TOKEN_OPEN, &open);
+	if (error)
+		return error == EACCES ? CUDA_ERROR_MAP_FAILED : result_of_errno(error);
+	device = device_of_index(open.device);
+	if (open.result & GPUMEM_TOKEN_OPEN_OWN || open.bytes != handle->bytes ||
+	    device == CU_DEVICE_INVALID) {
+		client_destroy_id(open.id);
+		return open.result & GPUMEM_TOKEN_OPEN_OWN ? CUDA_ERROR_INVALID_CONTEXT :
+			CUDA_ERROR_INVALID_VALUE;
+	}
+	share = calloc(1, sizeof(*share));
+	if (!share) {
+		client_destroy_id(open.id);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = mem_adopt(ctx, device, open.id, open.length, open.delta, open.bytes, share, ptr);
+	if (result) {
+		free(share);
+		return result;
+	}
+	share->import = true;
+	share->opens = 1;
+	share->ptr = *ptr;
+	memcpy(share->token, open.token, sizeof(share->token));
+	share->next = imports;
+	imports = share;
+	return CUDA_SUCCESS;
+}
+
+CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
+{
+	struct share *share;
+	struct handle handle;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	memcpy(&handle, in, sizeof(handle));
+	if (!ptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != HANDLE_MAGIC ||
+	    handle.version != HANDLE_VERSION)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&mem_lock);
+	for (share = imports; share; share = share->next)
+		if (!memcmp(share->token, handle.token, sizeof(share->token)))
+			break;
+	if (share) {
+		share->opens++;
+		*ptr = share->ptr;
+	} else {
+		result = import(ctx, &handle, ptr);
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
+CUresult ipc_close(uint64_t ptr)
+{
+	struct span span;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = device_synchronize(span.device);
+	lock_take(&mem_lock);
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!--span.alloc->share->opens)
+		mem_drop_adopted(span.alloc);
+	lock_drop(&mem_lock);
+	return result;
+}

@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Device memory: how an allocation is cut out of buffer objects.
+ *
+ * Up to 2 MiB come from shared blocks: buffer objects of 2 MiB in units of 512 bytes, first fit, so
+ * that 600 allocations of 4 KiB cost two blocks. Larger ones get a block of their own, whole 2 MiB,
+ * at a 2 MiB aligned address. A block is given back when its last alloc is freed. All blocks are
+ * made and destroyed here; the kernel zeroes a buffer object when it is made, and a unit that had
+ * an owner is zeroed here before it gets the next one. Nothing is kept back: what a program frees,
+ * other processes can have.
+ *
+ * Freeing waits for all work of the device first, so that no queued work reaches a new owner.
+ *
+ * Withheld ranges: an alloc that was shared (a token or a DMA-buf of it exists or existed) and lies
+ * in a shared block is retired in the kernel when it is freed. While somebody else can still reach
+ * one of its pages its units stay taken, in a list of the block. The list is looked at again when
+ * no other room is left and before the library would ask the kernel for more memory. A block whose
+ * last alloc goes is destroyed at once: the kernel keeps shared memory for as long as it is shared.
+ *
+ * Locks: mem_lock for everything. It is held over system calls that make and destroy buffer
+ * objects; lookups do not need it. Waiting for the device is done without it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct withheld {
+	struct withheld *next;
+	unsigned int first, units;
+};
+
+struct lock mem_lock;
+
+static struct alloc *free_allocs;	/* mem_lock */
+static struct block *free_blocks;	/* mem_lock */
+static uint64_t last_id;		/* mem_lock; of allocs */
+static uint64_t last_block_id;		/* mem_lock */
+
+/* ---- structures */
+
+static struct alloc *alloc_get(void)
+{
+	enum { BATCH = 64 };
+	struct alloc *alloc = free_allocs;
+
+	if (!alloc) {
+		unsigned int i;
+
+		alloc = calloc(BATCH, sizeof(*alloc));
+		if (!alloc)
+			return NULL;
+		for (i = 1; i < BATCH; i++)
+			alloc[i - 1].next = &alloc[i];
+	}
+	free_allocs = alloc->next;
+	alloc->next = NULL;
+	return alloc;
+}
+
+static void alloc_put(struct alloc *alloc)
+{
+	alloc->next = free_allocs;
+	free_allocs = alloc;
+}
+
+static struct block *block_get(void)
+{
+	struct block *block = free_blocks;
+
+	if (!block)
+		return calloc(1, sizeof(*block));
+	free_blocks = block->next;
+	block->next = NULL;
+	return block;
+}
+
+static void alloc_link(struct alloc *alloc, CUcontext ctx)
+{
+	alloc->next = ctx->allocs;
+	if (alloc->next)
+		alloc->next->link = &alloc->next;
+	alloc->link = &ctx->allocs;
+	ctx->allocs = alloc;
+}
+
+static void alloc_unlink(struct alloc *alloc)
+{
+	*alloc->link = alloc->next;
+	if (alloc->next)
+		alloc->next->link = alloc->link;
+}
+
+static void block_unlink(struct block *block)
+{
+	if (!block->link)
+		return;
+	*block->link = block->next;
+	if (block->next)
+		block->next->link = block->link;
+	block->link = NULL;
+}
+
+/* Give an alloc its place. Lookups find it when the caller has stored a pointer to it. */
+static void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t base,
+		      uint64_t size, uint32_t flags)
+{
+	alloc_begin(alloc);
+	store_relaxed(&alloc->base, base);
+	store_relaxed(&alloc->size, size);
+	store_relaxed(&alloc->id, ++last_id);
+	store_relaxed(&alloc->ctx, ctx);
+	store_relaxed(&alloc->flags, flags);
+	store_relaxed(&alloc->block, block);
+	alloc_end(alloc);
+	alloc->share = NULL;
+	alloc_link(alloc, ctx);
+}
+
+static void alloc_clear(struct alloc *alloc)
+{
+	alloc_unlink(alloc);
+	alloc_begin(alloc);
+	store_relaxed(&alloc->size, 0);
+	store_relaxed(&alloc->block, NULL);
+	alloc_end(alloc);
+	alloc_put(alloc);
+}
+
+/* ---- blocks */
+
+/* Give a block's memory and addresses back. Nothing points into it any more. */
+static void block_destroy(struct block *block)
+{
+	block_unlink(block);
+	vm_retract(block);
+	if (vm_unmap(block->base, block->mapped))
+		vm_release(block->base, block->length);
+	client_destroy_id(block->bo);
+	while (block->withheld) {
+		struct withheld *next = block->withheld->next;
+
+		free(block->withheld);
+		block->withheld = next;
+	}
+	store_release(&block->whole, NULL);
+	memset(block->used, 0, sizeof(block->used));
+	memset(block->dirty, 0, sizeof(block->dirty));
+	block->next = free_blocks;
+	free_blocks = block;
+}
+
+/* A block around a buffer object, which becomes the block's in any case. */
+static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, uint64_t mapped)
+{
+	struct block *block = block_get();
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t length = round_up(mapped, SLOT);
+
+	if (!block)
+		goto destroy;
+	store_relaxed(&block->base, vm_reserve(length));
+	store_relaxed(&block->length, length);
+	store_relaxed(&block->id, ++last_block_id);
+	store_relaxed(&block->bo, bo);
+	store_relaxed(&block->device, device);
+	block->mapped = mapped;
+	block->allocs = 0;
+	block->longest = SLOT_UNITS;
+	if (!block->base)
+		goto put;
+	result = vm_map(block->base, mapped, bo);
+	if (result)
+		goto release;
+	result = vm_publish(block);
+	if (result)
+		goto unmap;
+	*made = block;
+	return CUDA_SUCCESS;
+
+unmap:
+	if (!vm_unmap(block->base, mapped))
+		goto put;
+release:
+	vm_release(block->base, length);
+put:
+	block->next = free_blocks;
+	free_blocks = block;
+destroy:
+	client_destroy_id(bo);
+	return result;
+}
+
+static CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name)
+{
+	struct gpumem_bo_alloc alloc = {
+		.size = sizeof(alloc), .device = client.device[device].index, .length = length,
+	};
+	int error;
+
+	strncpy((char *)alloc.name, name, sizeof(alloc.name) - 1);
+	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
+	*bo = alloc.id;
+	return result_of_errno(error);
+}
+
+static CUresult block_alloc(struct block **block, CUdevice device, uint64_t length)
+{
+	uint32_t bo;
+	CUresult result = bo_alloc(&bo, device, length, length > SLOT ? "cuMemAlloc" : "shared");
+
+	return result ? result : block_make(block, device, bo, length);
+}
+
+/* ---- units of a shared block */
+
+/* The first run of @want free units, or -1; remembers the longest run when there is none. */
+static int units_find(struct block *block, unsigned int want)
+{
+	unsigned int unit = 0, run = 0, longest = 0;
+
+	if (want > block->longest)
+		return -1;
+	while (unit < SLOT_UNITS) {
+		uint64_t word = block->used[unit / 64] >> (unit % 64);
+		bool used = word & 1;
+		unsigned int left = 64 - unit % 64, same;
+
+		/* How many units from here on are like this one, as far as this word goes. */
+		word = used ? ~word : word;
+		same = word ? (unsigned int)__builtin_ctzll(word) : left;
+		same = same > left ? left : same;
+		unit += same;
+		run = used ? 0 : run + same;
+		if (run > longest)
+			longest = run;
+		if (run >= want)
+			return unit - run;
+	}
+	block->longest = longest;
+	return -1;
+}
+
+static void units_set(uint64_t *map, unsigned int first, unsigned int count)
+{
+	unsigned int unit;
+
+	for (unit = first; unit < first + count; unit++)
+		map[unit / 64] |= 1ull << (unit % 64);
+}
+
+static void units_free(struct block *block, unsigned int first, unsigned int count)
+{
+	unsigned int unit;
+
+	for (unit = first; unit < first + count; unit++)
+		block->used[unit / 64] &= ~(1ull << (unit % 64));
+	block->longest = SLOT_UNITS;
+}
+
+/* What an earlier owner left must not be seen. */
+static void units_scrub(struct block *block, unsigned int first, unsigned int count)
+{
+	unsigned int unit = first, from;
+
+	while (unit < first + count) {
+		if (!(block->dirty[unit / 64] >> (unit % 64) & 1)) {
+			unit++;
+			continue;
+		}
+		from = unit;
+		while (unit < first + count && block->dirty[unit / 64] >> (unit % 64) & 1)
+			unit++;
+		memset((void *)(uintptr_t)(block->base + from * UNIT), 0, (unit - from) * UNIT);
+	}
+}
+
+/* ---- withheld ranges */
+
+/* How many others can still reach the pages of a range of a buffer object. */
+static unsigned int range_live(const struct block *block, uint64_t offset, uint64_t length,
+			       unsigned int flags)
+{
+	struct gpumem_bo_retire retire = {
+		.size = sizeof(retire), .id = block->bo, .offset = offset, .length = length,
+		.flags = flags,
+	};
+
+	/* If the kernel cannot tell, somebody can. */
+	return client_ioctl(GPUMEM_BO_RETIRE, &retire) ? 1 : retire.live;
+}
+
+/* Take back what nobody else can reach any more. */
+static bool reclaim(struct device *device)
+{
+	struct block *block;
+	bool got = false;
+
+	for (block = device->shared; block; block = block->next) {
+		struct withheld **link = &block->withheld, *held;
+
+		while ((held = *link)) {
+			if (range_live(block, held->first * UNIT, held->units * UNIT,
+				       GPUMEM_BO_RETIRE_QUERY)) {
+				link = &held->next;
+				continue;
+			}
+			units_free(block, held->first, held->units);
+			*link = held->next;
+			free(held);
+			got = true;
+		}
+	}
+	return got;
+}
+
+/* ---- allocation */
+
+static struct block *shared_room(struct device *device, unsigned int units, int *first)
+{
+	struct block *block;
+
+	for (block = device->shared; block; block = block->next) {
+		*first = units_find(block, units);
+		if (*first >= 0)
+			return block;
+	}
+	return NULL;
+}
+
+static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size)
+{
+	struct device *device = ctx_device(ctx);
+	unsigned int units = (size + UNIT - 1) / UNIT, i;
+	struct block *block;
+	int first = 0;
+
+	block = shared_room(device, units, &first);
+	if (!block && reclaim(device))
+		block = shared_room(device, units, &first);
+	if (!block) {
+		CUresult result = block_alloc(&block, ctx->device, SLOT);
+
+		if (result)
+			return result;
+		first = 0;
+		block->next = device->shared;
+		if (block->next)
+			block->next->link = &block->next;
+		block->link = &device->shared;
+		device->shared = block;
+	}
+	units_scrub(block, first, units);
+	units_set(block->used, first, units);
+	units_set(block->dirty, first, units);
+	block->allocs++;
+	alloc_set(alloc, ctx, block, block->base + first * UNIT, size, 0);
+	for (i = first; i < first + units; i++)
+		store_release(&block->unit[i], alloc);
+	return CUDA_SUCCESS;
+}
+
+static CUresult alloc_whole(struct alloc *alloc, CUcontext ctx, uint64_t size)
+{
+	uint64_t length = round_up(size, SLOT);
+	struct block *block;
+	CUresult result = block_alloc(&block, ctx->device, length);
+
+	if (result)
+		return result;
+	alloc_set(alloc, ctx, block, block->base, size, 0);
+	store_release(&block->whole, alloc);
+	return CUDA_SUCCESS;
+}
+
+static CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	struct alloc *alloc;
+
+	if (size > ctx_device(ctx)->total)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	lock_take(&mem_lock);
+	alloc = alloc_get();
+	if (alloc) {
+		result = size <= SLOT ? alloc_shared(alloc, ctx, size) :
+			alloc_whole(alloc, ctx, size);
+		if (result)
+			alloc_put(alloc);
+		else
+			*ptr = alloc->base;
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
+CUresult mem_alloc(uint64_t *ptr, uint64_t size)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ptr = 0;
+	if (!size)
+		return CUDA_ERROR_INVALID_VALUE;
+	return mem_alloc_in(ctx, ptr, size);
+}
+
+CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_t height,
+			 unsigned int element)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	uint64_t row, size;
+
+	if (result)
+		return result;
+	if (!ptr || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	row = round_up(width, UNIT);
+	if (row < width || __builtin_mul_overflow(row, height, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = mem_alloc_in(ctx, ptr, size);
+	if (!result)
+		*pitch = row;
+	return result;
+}
+
+uint64_t mem_internal(CUdevice device, uint64_t length, const char *name)
+{
+	uint64_t addr;
+	uint32_t bo;
+
+	if (bo_alloc(&bo, device, length, name))
+		return 0;
+	lock_take(&mem_lock);
+	addr = vm_reserve(round_up(length, SLOT));
+	if (addr && vm_map(addr, length, bo)) {
+		vm_release(addr, round_up(length, SLOT));
+		addr = 0;
+	}
+	lock_drop(&mem_lock);
+	if (!addr)
+		client_destroy_id(bo);
+	return addr;
+}
+
+/* ---- freeing */
+
+/* Hide an alloc's units from lookups and let them be used again, unless others reach them. */
+static void free_shared(struct alloc *alloc, struct block *block, uint32_t flags)
+{
+	unsigned int first = (alloc->base - block->base) / UNIT, i;
+	unsigned int units = (alloc->size + UNIT - 1) / UNIT;
+	struct withheld *held;
+
+	for (i = first; i < first + units; i++)
+		store_release(&block->unit[i], NULL);
+	if (!--block->allocs) {
+		block_destroy(block);
+		return;
+	}
+	if (flags & ALLOC_EXPORTED && range_live(block, first * UNIT, units * UNIT, 0)) {
+		held = malloc(sizeof(*held));
+		/* Without memory for the note the units stay taken until the block goes. */
+		if (held) {
+			held->first = first;
+			held->units = units;
+			held->next = block->withheld;
+			block->withheld = held;
+		}
+		return;
+	}
+	units_free(block, first, units);
+}
+
+/* mem_lock is held; no work that uses the memory is left. */
+static void alloc_free(struct alloc *alloc)
+{
+	struct block *block = alloc->block;
+
+	if (alloc->share)
+		share_drop(alloc->share);
+	if (block->whole == alloc) {
+		store_release(&block->whole, NULL);
+		block_destroy(block);
+	} else {
+		free_shared(alloc, block, load_relaxed(&alloc->flags));
+	}
+	alloc_clear(alloc);
+}
+
+CUresult mem_free(uint64_t ptr)
+{
+	CUresult result;
+	struct span span;
+	uint64_t id;
+
+	/* No context is needed, but one that is gone is an error. */
+	if (ctx_top() && ctx_valid(ctx_top()))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (!ptr)
+		return CUDA_SUCCESS;
+	if (!vm_lookup(ptr, &span) || span.base != ptr || span.flags & ALLOC_IMPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	id = span.id;
+	result = device_synchronize(span.device);
+	lock_take(&mem_lock);
+	/* Another thread may have freed it meanwhile. */
+	if (vm_lookup(ptr, &span) && span.id == id)
+		alloc_free(span.alloc);
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	lock_drop(&mem_lock);
+	return result;
+}
+
+void mem_free_context(CUcontext ctx)
+{
+	lock_take(&mem_lock);
+	while (ctx->allocs) {
+		if (ctx->allocs->flags & ALLOC_IMPORTED)
+			mem_drop_adopted(ctx->allocs);
+		else
+			alloc_free(ctx->allocs);
+	}
+	lock_drop(&mem_lock);
+}
+
+/* ---- memory of other processes */
+
+CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
+		   uint64_t bytes, struct share *share, uint64_t *ptr)
+{
+	struct alloc *alloc = alloc_get();
+	struct block *block;
+	CUresult result;
+
+	if (!alloc) {
+		client_destroy_id(bo);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = block_make(&block, device, bo, length);
+	if (result) {
+		alloc_put(alloc);
+		return result;
+	}
+	alloc_set(alloc, ctx, block, block->base + delta, bytes, ALLOC_IMPORTED);
+	alloc->share = share;
+	store_release(&block->whole, alloc);
+	*ptr = alloc->base;
+	return CUDA_SUCCESS;
+}
+
+void mem_drop_adopted(struct alloc *alloc)
+{
+	struct block *block = alloc->block;
+
+	if (alloc->share)
+		share_drop(alloc->share);
+	store_release(&block->whole, NULL);
+	block_destroy(block);
+	alloc_clear(alloc);
+}
+
+/* ---- questions */
+
+CUresult mem_info(uint64_t *free_bytes, uint64_t *total)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (total)
+		*total = ctx_device(ctx)->total;
+	return free_bytes ? client_free_bytes(ctx->device, free_bytes) : CUDA_SUCCESS;
+}
+
+CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	struct span span;
+
+	if (result)
+		return result;
+	if (!base && !size)
+		return CUDA_SUCCESS;
+	if (!vm_lookup(ptr, &span)) {
+		span.base = 0;
+		span.size = 0;
+		result = CUDA_ERROR_NOT_FOUND;
+	}
+	if (base)
+		*base = span.base;
+	if (size)
+		*size = span.size;
+	return result;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pointer attributes: what an address is.
+ *
+ * Owns nothing: every answer comes from one lookup (vm.c), without a lock or a system call.
+ *
+ * An address that the library does not know is an error for cuPointerGetAttribute(), which then
+ * writes nothing, and no error for cuPointerGetAttributes(), which then writes null values; the
+ * range attributes stay untouched. Both as recorded.
+ *
+ * Vocabulary: width, how many bytes an attribute's value has.
+ */
+#include "internal.h"
+
+union value {
+	uint32_t u32;
+	int32_t s32;
+	uint64_t u64;
+	unsigned char bytes[16];
+};
+
+static unsigned int width_of(CUpointer_attribute attribute)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		return 12;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		return 4;
+	default:
+		return 8;
+	}
+}
+
+static bool attribute_known(CUpointer_attribute attribute)
+{
+	return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
+	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
+}
+
+/* The value for known memory. It may be written even if the result is an error. */
+static CUresult known_value(union value *v, CUpointer_attribute attribute, uint64_t ptr,
+			    const struct span *span)
+{
+	bool own = !(span->flags & ALLOC_IMPORTED);
+	CUcontext ctx;
+
+	memset(v, 0, sizeof(*v));
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		v->u64 = (uintptr_t)span->ctx;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		v->u32 = CU_MEMORYTYPE_DEVICE;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		if (ctx_current_any(&ctx))
+			return ctx_current_any(&ctx);
+		v->u64 = ptr;
+		break;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		return CUDA_ERROR_INVALID_VALUE;
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		/* Whoever asks is going to let another driver write here. */
+		__atomic_fetch_or(&span->alloc->flags, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
+		break;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		v->u32 = !!(span->flags & ALLOC_SYNC_MEMOPS);
+		break;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		v->u64 = span->id;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		v->s32 = span->device;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		v->u32 = own;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		v->u64 = span->base;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		v->u64 = span->size;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		v->u32 = 1;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		v->u32 = own;
+		break;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		v->u32 = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		v->u64 = span->block_length;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		v->u64 = span->block_base;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		v->u64 = span->block_id;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		v->u32 = own;
+		break;
+	default:
+		/* Not managed, no pool, no exportable handle types. */
+		break;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_one(void *data, CUpointer_attribute attribute, uint64_t ptr)
+{
+	struct span span;
+	union value value;
+	CUresult result;
+
+	if (!data || !attribute_known(attribute) || !vm_lookup(ptr, &span))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = known_value(&value, attribute, ptr, &span);
+	if (!result || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		memcpy(data, &value, width_of(attribute));
+	return result;
+}
+
+static void put_unknown(void *data, CUpointer_attribute attribute)
+{
+	union value value;
+
+	if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+	    attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+		return;
+	memset(&value, 0, sizeof(value));
+	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		value.s32 = CU_DEVICE_INVALID;
+	memcpy(data, &value, width_of(attribute));
+}
+
+static CUresult get_many(unsigned int count, const CUpointer_attribute *attributes, void **data,
+			 uint64_t ptr)
+{
+	struct span span;
+	unsigned int i;
+	bool known;
+
+	if (!count || !attributes || !data)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count; i++)
+		if (!data[i] || !attribute_known(attributes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	known = vm_lookup(ptr, &span);
+	for (i = 0; i < count; i++) {
+		union value value;
+
+		if (known && !known_value(&value, attributes[i], ptr, &span))
+			memcpy(data[i], &value, width_of(attributes[i]));
+		else
+			put_unknown(data[i], attributes[i]);
+	}
+	return CUDA_SUCCESS;
+}
+
+/**
+ * cuPointerGetAttribute - one attribute of an address
+ * @data: where the value goes; its width depends on the attribute
+ * @attribute: which
+ * @ptr: any address inside an allocation
+ *
+ * Follows "Unified Addressing". No context is needed, except for DEVICE_POINTER. P2P_TOKENS sets
+ * SYNC_MEMOPS. HOST_POINTER of device memory is an error that writes 0 all the same.
+ *
+ * Return: INVALID_VALUE for an unknown address or attribute, or NULL @data.
+ */
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	CALL(get_one(data, attribute, ptr));
+}
+
+/**
+ * cuPointerGetAttributes - several attributes of an address
+ * @count: how many, not 0
+ * @attributes: which
+ * @data: where each value goes
+ * @ptr: any address
+ *
+ * Follows "Unified Addressing". An address that is not device memory is no error: values are null
+ * (device ordinal -2), the range attributes are not written.
+ *
+ * Return: INVALID_VALUE for an unknown attribute or a NULL pointer.
+ */
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+				CUdeviceptr ptr)
+{
+	CALL(get_many(count, attributes, data, ptr));
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submission: how an entry gets from a thread into a kernel stream's ring.
+ *
+ * The caller holds the lock of the stream that owns the queue; nobody else writes the ring. An
+ * entry is written into its slot, then the ring's tail is stored with release semantics, then,
+ * after a full barrier, the worker's flag is read: the worker sets the flag, then, after a full
+ * barrier of its own, reads the tail, so that one of the two sees the other. No system call is made
+ * unless the worker sleeps or the ring is full.
+ *
+ * Vocabulary: value, the number of entries that a queue had submitted after some entry: the entry
+ * is done when the timeline page shows at least this value. Values never fall, also when another
+ * stream takes the queue over.
+ */
+#ifndef GPUMEM_RING_H
+#define GPUMEM_RING_H
+
+#include "internal.h"
+
+/* Whether the entries up to @value are done. What they wrote is visible to the caller then. */
+static inline bool queue_reached(const struct queue *queue, uint64_t value)
+{
+	return load_acquire(&queue->page->value) >= value;
+}
+
+/* Whether everything submitted so far is done. */
+static inline bool queue_idle(const struct queue *queue)
+{
+	return queue_reached(queue, load_acquire(&queue->tail));
+}
+
+/* Write an entry without waking the worker; ring_kick() must follow. */
+static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sqe)
+{
+	uint64_t tail = load_relaxed(&queue->tail);
+
+	if (unlikely(tail - load_acquire(&queue->page->head) >= QUEUE_ENTRIES)) {
+		CUresult result = queue_room(queue);
+
+		if (result)
+			return result;
+	}
+	queue->sqes[tail % QUEUE_ENTRIES] = *sqe;
+	store_release(&queue->ring->tail, tail + 1);
+	store_release(&queue->tail, tail + 1);
+	return CUDA_SUCCESS;
+}
+
+/* Let the worker know. */
+static inline CUresult ring_kick(struct queue *queue)
+{
+	fence_full();
+	if (load_relaxed(&queue->page->flags) & GPUMEM_TIMELINE_NEED_WAKEUP)
+		return queue_doorbell(queue);
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult ring_push(struct queue *queue, const struct gpumem_sqe *sqe)
+{
+	CUresult result = ring_put(queue, sqe);
+
+	return result ? result : ring_kick(queue);
+}
+
+#endif /* GPUMEM_RING_H */

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Streams: order of work, and the kernel streams (queues) that keep it.
+ *
+ * Owns all CUstream_st and all queues. A stream gets a queue with its first operation that cannot
+ * be executed inline. Destroying a stream returns at once: its queue goes to a recycling list with
+ * whatever is still in it, and the next stream of the same device and priority takes it when it is
+ * idle. A queue is never given back to the kernel and its pages are never unmapped: events point at
+ * them. Its timeline continues under the next stream, so old events stay done.
+ *
+ * The legacy stream (one per context) orders against the context's blocking streams, which are all
+ * but those created NON_BLOCKING, and include the threads' own streams. Legacy work waits for what
+ * blocking streams have queued, and their work waits for what the legacy stream has queued: a WAIT
+ * entry goes before the work unless the value is reached, or a wait for it is already queued. The
+ * blocking queues are found by walking the device's list of queues, where the queues of destroyed
+ * streams stay until another stream takes them.
+ *
+ * Invariants: queue->tail and the ring are written with the owning stream's lock held. A stream is
+ * idle if its queue is and nothing that its next operation must wait for is pending.
+ *
+ * Locks: stream->lock orders submission; ctx->lock its list of streams; queue_lock the recycling
+ * list and the free list of stream structures. Queries take none.
+ *
+ * Vocabulary: drain, wait until the next operation could run at once; tail, value (ring.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+#include "ring.h"
+
+static struct lock queue_lock;
+static struct queue *idle_queues;	/* queue_lock; of no stream, perhaps still at work */
+static CUstream free_streams;		/* queue_lock */
+static uint64_t last_stream_id;		/* atomic */
+
+/* ---- queues */
+
+static struct queue *queue_make(CUdevice device, int priority)
+{
+	struct gpumem_stream_create create = {
+		.size = sizeof(create), .vm = client.vm, .device = client.device[device].index,
+		.priority = priority, .entries = QUEUE_ENTRIES,
+	};
+	struct queue *queue = calloc(1, sizeof(*queue));
+	void *ring, *page;
+	size_t length = GPUMEM_RING_SQES + QUEUE_ENTRIES * sizeof(struct gpumem_sqe);
+
+	if (!queue)
+		return NULL;
+	if (client_ioctl(GPUMEM_STREAM_CREATE, &create))
+		goto free_queue;
+	ring = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, client.fd,
+		    GPUMEM_MMAP_OFFSET(create.id));
+	if (ring == MAP_FAILED)
+		goto destroy;
+	page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, client.fd,
+		    GPUMEM_MMAP_OFFSET(create.timeline));
+	if (page == MAP_FAILED)
+		goto unmap;
+	queue->id = create.id;
+	queue->timeline = create.timeline;
+	queue->device = device;
+	queue->priority = priority;
+	queue->ring = ring;
+	queue->sqes = (struct gpumem_sqe *)((char *)ring + GPUMEM_RING_SQES);
+	queue->page = page;
+	return queue;
+
+unmap:
+	munmap(ring, length);
+destroy:
+	client_destroy_id(create.timeline);
+	client_destroy_id(create.id);
+free_queue:
+	free(queue);
+	return NULL;
+}
+
+/* A queue for a stream: a recycled one that is idle, else a new one. */
+static struct queue *queue_get(CUstream stream)
+{
+	struct device *device = ctx_device(stream->ctx);
+	struct queue **link, *queue;
+
+	lock_take(&queue_lock);
+	for (link = &idle_queues; (queue = *link); link = &queue->next_idle)
+		if (queue->device == stream->ctx->device && queue->priority == stream->priority &&
+		    queue_idle(queue) && !load_relaxed(&queue->page->error))
+			break;
+	if (queue)
+		*link = queue->next_idle;
+	lock_drop(&queue_lock);
+	if (queue) {
+		store_relaxed(&queue->ctx, stream->ctx);
+		store_release(&queue->blocking, stream->kind != STREAM_LEGACY_KIND &&
+			      !(stream->flags & CU_STREAM_NON_BLOCKING));
+		return queue;
+	}
+	queue = queue_make(stream->ctx->device, stream->priority);
+	if (!queue)
+		return NULL;
+	queue->ctx = stream->ctx;
+	queue->blocking = stream->kind != STREAM_LEGACY_KIND &&
+		!(stream->flags & CU_STREAM_NON_BLOCKING);
+	lock_take(&queue_lock);
+	queue->next = device->queues;
+	store_release(&device->queues, queue);
+	lock_drop(&queue_lock);
+	return queue;
+}
+
+static void queue_put(struct queue *queue)
+{
+	lock_take(&queue_lock);
+	queue->next_idle = idle_queues;
+	idle_queues = queue;
+	lock_drop(&queue_lock);
+}
+
+CUresult queue_doorbell(struct queue *queue)
+{
+	struct gpumem_stream_doorbell doorbell = { .size = sizeof(doorbell), .id = queue->id };
+
+	return result_of_errno(client_ioctl(GPUMEM_STREAM_DOORBELL, &doorbell));
+}
+
+/* Work of the queue failed: from now on its context returns what that means. */
+static CUresult queue_error(struct queue *queue)
+{
+	uint32_t error = load_relaxed(&queue->page->error);
+	CUcontext ctx = load_relaxed(&queue->ctx);
+	CUresult result;
+
+	if (likely(!error))
+		return CUDA_SUCCESS;
+	switch (error) {
+	case EFAULT:
+	case EACCES:
+	case EOVERFLOW:
+	case ENOENT:
+		result = CUDA_ERROR_ILLEGAL_ADDRESS;
+		break;
+	default:
+		result = CUDA_ERROR_LAUNCH_FAILED;
+		break;
+	}
+	ctx_fail(ctx, result);
+	return load_relaxed(&ctx->sticky);
+}
+
+CUresult queue_wait(struct queue *queue, uint64_t value)
+{
+	struct gpumem_timeline_wait wait = {
+		.size = sizeof(wait), .id = queue->timeline, .value = value, .deadline = ~0ull,
+	};
+	unsigned int i;
+
+	for (i = 0; !queue_reached(queue, value) && i < client.spins; i++)
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+	while (!queue_reached(queue, value)) {
+		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+
+		if (error == EIO && !queue_reached(queue, value)) {
+			queue_error(queue);
+			return CUDA_ERROR_LAUNCH_FAILED;
+		}
+		if (error && error != EIO && error != ETIMEDOUT)
+			return result_of_errno(error);
+	}
+	return queue_error(queue);
+}
+
+/* Wait until the ring has a free slot. */
+CUresult queue_room(struct queue *queue)
+{
+	CUresult result = queue_doorbell(queue);
+
+	/* An entry that is done has left the ring. Failed work does not hinder the next. */
+	if (!result)
+		queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + 1);
+	if (!result && load_relaxed(&queue->tail) - load_acquire(&queue->page->head) >=
+	    QUEUE_ENTRIES)
+		result = CUDA_ERROR_LAUNCH_FAILED;
+	return result;
+}
+
+/* Of which queues of a device something is wanted. */
+enum queue_choice { QUEUES_ALL, QUEUES_CONTEXT, QUEUES_BLOCKING };
+
+static bool queue_chosen(struct queue *queue, CUcontext ctx, enum queue_choice choice)
+{
+	if (choice == QUEUES_ALL)
+		return true;
+	if (load_relaxed(&queue->ctx) != ctx)
+		return false;
+	return choice == QUEUES_CONTEXT || load_acquire(&queue->blocking);
+}
+
+static bool queues_idle(const struct device *device, CUcontext ctx, enum queue_choice choice)
+{
+	struct queue *queue;
+
+	for (queue = load_acquire(&device->queues); queue; queue = queue->next)
+		if (queue_chosen(queue, ctx, choice) && !queue_idle(queue))
+			return false;
+	return true;
+}
+
+/* Wait for what was submitted before the call; the first error counts. */
+static CUresult queues_wait(const struct device *device, CUcontext ctx, enum queue_choice choice)
+{
+	CUresult first = CUDA_SUCCESS;
+	struct queue *queue;
+
+	for (queue = load_acquire(&device->queues); queue; queue = queue->next) {
+		CUresult result;
+
+		if (!queue_chosen(queue, ctx, choice))
+			continue;
+		result = queue_wait(queue, load_acquire(&queue->tail));
+		/* Another context's failure is not this call's. */
+		if (!first && (!ctx || load_relaxed(&queue->ctx) == ctx))
+			first = result;
+	}
+	return first;
+}
+
+/* ---- handles */
+
+CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsigned int flags,
+		       int priority)
+{
+	CUstream stream;
+
+	lock_take(&queue_lock);
+	stream = free_streams;
+	if (stream)
+		free_streams = stream->next;
+	lock_drop(&queue_lock);
+	if (!stream)
+		stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stream->ctx = ctx;
+	stream->kind = kind;
+	stream->flags = flags;
+	stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	stream->id = __atomic_add_fetch(&last_stream_id, 1, __ATOMIC_RELAXED);
+	stream->legacy_seen = 0;
+	pthread_mutex_lock(&ctx->lock);
+	stream->link = NULL;
+	stream->next = ctx->streams;
+	if (stream->next)
+		stream->next->link = stream;
+	ctx->streams = stream;
+	pthread_mutex_unlock(&ctx->lock);
+	store_release(&stream->magic, STREAM_MAGIC);
+	*out = stream;
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_destroy(CUstream stream)
+{
+	uint32_t magic = STREAM_MAGIC;
+	struct queue *queue;
+
+	if ((uintptr_t)stream < PAGE ||
+	    !__atomic_compare_exchange_n(&stream->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&stream->ctx->lock);
+	if (stream->link)
+		stream->link->next = stream->next;
+	else
+		stream->ctx->streams = stream->next;
+	if (stream->next)
+		stream->next->link = stream->link;
+	pthread_mutex_unlock(&stream->ctx->lock);
+	lock_take(&stream->lock);
+	queue = stream->queue;
+	store_release(&stream->queue, NULL);
+	lock_drop(&stream->lock);
+	if (queue)
+		queue_put(queue);
+	lock_take(&queue_lock);
+	stream->next = free_streams;
+	free_streams = stream;
+	lock_drop(&queue_lock);
+	return CUDA_SUCCESS;
+}
+
+void ctx_release_streams(CUcontext ctx)
+{
+	store_release(&ctx->legacy, NULL);
+	for (;;) {
+		CUstream stream;
+
+		pthread_mutex_lock(&ctx->lock);
+		stream = ctx->streams;
+		pthread_mutex_unlock(&ctx->lock);
+		if (!stream)
+			return;
+		stream_destroy(stream);
+	}
+}
+
+static CUresult legacy_stream(CUcontext ctx, CUstream *out)
+{
+	static pthread_mutex_t make = PTHREAD_MUTEX_INITIALIZER;
+	CUresult result = CUDA_SUCCESS;
+	CUstream stream = load_acquire(&ctx->legacy);
+
+	if (likely(stream != NULL)) {
+		*out = stream;
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&make);
+	stream = load_acquire(&ctx->legacy);
+	if (!stream) {
+		result = stream_create(&stream, ctx, STREAM_LEGACY_KIND, CU_STREAM_DEFAULT, 0);
+		if (!result)
+			store_release(&ctx->legacy, stream);
+	}
+	pthread_mutex_unlock(&make);
+	if (!result)
+		*out = stream;
+	return result;
+}
+
+CUresult stream_get_any(CUstream handle, bool own, CUstream *stream)
+{
+	CUcontext ctx;
+	CUresult result;
+
+	if (likely((uintptr_t)handle > (uintptr_t)CU_STREAM_PER_THREAD)) {
+		if ((uintptr_t)handle < PAGE || load_acquire(&handle->magic) != STREAM_MAGIC)
+			return CUDA_ERROR_INVALID_HANDLE;
+		*stream = handle;
+		return CUDA_SUCCESS;
+	}
+	result = ctx_current_any(&ctx);
+	if (result)
+		return result;
+	if (handle == CU_STREAM_PER_THREAD || (!handle && own))
+		return ctx_thread_stream(ctx, stream);
+	return legacy_stream(ctx, stream);
+}
+
+CUresult stream_get(CUstream handle, bool own, CUstream *stream)
+{
+	CUresult result = stream_get_any(handle, own, stream);
+
+	return likely(!result) ? load_relaxed(&(*stream)->ctx->sticky) : result;
+}
+
+/* ---- order */
+
+static struct queue *legacy_queue(CUcontext ctx)
+{
+	CUstream legacy = load_acquire(&ctx->legacy);
+
+	return legacy ? load_acquire(&legacy->queue) : NULL;
+}
+
+bool stream_idle(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (queue && !queue_idle(queue))
+		return false;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING);
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return true;
+	queue = legacy_queue(stream->ctx);
+	return !queue || queue_idle(queue);
+}
+
+static CUresult put_wait(struct queue *queue, const struct queue *other, uint64_t value)
+{
+	struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_WAIT, .handle = other->timeline, .value = value,
+	};
+
+	return ring_put(queue, &sqe);
+}
+
+/* The legacy stream's next entry comes after what blocking streams have queued. */
+static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
+{
+	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
+	CUresult result = CUDA_SUCCESS;
+
+	for (; other && !result; other = other->next) {
+		uint64_t value = load_acquire(&other->tail);
+
+		if (!queue_chosen(other, stream->ctx, QUEUES_BLOCKING) ||
+		    queue_reached(other, value) || other->legacy_seen == value)
+			continue;
+		result = put_wait(queue, other, value);
+		if (!result)
+			other->legacy_seen = value;
+	}
+	return result;
+}
+
+/* A blocking stream's next entry comes after what the legacy stream has queued. */
+static CUresult wait_for_legacy(CUstream stream, struct queue *queue)
+{
+	struct queue *legacy = legacy_queue(stream->ctx);
+	uint64_t value = legacy ? load_acquire(&legacy->tail) : 0;
+	CUresult result;
+
+	if (!legacy || queue_reached(legacy, value) || stream->legacy_seen == value)
+		return CUDA_SUCCESS;
+	result = put_wait(queue, legacy, value);
+	if (!result)
+		stream->legacy_seen = value;
+	return result;
+}
+
+CUresult stream_prepare(CUstream stream, struct queue **out)
+{
+	struct queue *queue = stream->queue;
+
+	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (unlikely(!queue)) {
+		queue = queue_get(stream);
+		if (!queue)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		store_release(&stream->queue, queue);
+	}
+	*out = queue;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return wait_for_blocking(stream, queue);
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return CUDA_SUCCESS;
+	return wait_for_legacy(stream, queue);
+}
+
+CUresult stream_drain(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+	CUresult result = CUDA_SUCCESS;
+
+	if (queue)
+		result = queue_wait(queue, load_acquire(&queue->tail));
+	if (result)
+		return result;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_wait(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING);
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return CUDA_SUCCESS;
+	queue = legacy_queue(stream->ctx);
+	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+}
+
+/* ---- waiting for work */
+
+CUresult stream_query(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (queue && !queue_idle(queue))
+		return CUDA_ERROR_NOT_READY;
+	if (stream->kind == STREAM_LEGACY_KIND &&
+	    !queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING))
+		return CUDA_ERROR_NOT_READY;
+	return queue ? queue_error(queue) : CUDA_SUCCESS;
+}
+
+CUresult stream_synchronize(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return stream_drain(stream);
+	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+}
+
+CUresult ctx_synchronize(CUcontext ctx)
+{
+	return queues_wait(ctx_device(ctx), ctx, QUEUES_CONTEXT);
+}
+
+/* Wait for all work of all contexts on a device. */
+CUresult device_synchronize(CUdevice device)
+{
+	CUcontext ctx = ctx_top();
+	CUresult result = queues_wait(&client.device[device], ctx, QUEUES_ALL);
+
+	return ctx ? result : CUDA_SUCCESS;
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Addresses: where device memory lies in the process, and what lies at an address.
+ *
+ * Owns the arenas: big reservations of address space below 2^47 that nobody can access. Memory is
+ * mapped into them and taken out again; the addresses themselves belong to the library until the
+ * process ends, so no other mapping of the process is ever found at an address that was device
+ * memory. Taking memory out puts the reservation back in one mmap() call: there is never a hole
+ * that another thread's mmap() could fall into.
+ *
+ * A buffer object lies at the same address for the CPU and in the client's one address space of the
+ * devices. Whole slots of 2 MiB are given out, by a rover, so that an address is not used again
+ * soon after it was freed.
+ *
+ * The index finds the block of an address: two levels, 2^13 leaves of 2^13 slots. Leaves, blocks
+ * and allocs are never given back to malloc(), and every link in them is stored atomically: lookups
+ * take no lock. A lookup that races with a change of the alloc that it found tries again; one that
+ * races with the free of the very memory may find it or not.
+ *
+ * Locks: mem_lock for everything but lookups.
+ *
+ * Vocabulary: slot, 2 MiB of address space, aligned; leaf, the index of 16 GiB.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+#define ADDRESS_BITS	47
+#define LEAF_BITS	13
+#define LEAF_SLOTS	(1u << LEAF_BITS)
+#define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
+#define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
+
+#define ARENA_SMALLEST	(64ull << 20)
+#define ARENA_USUAL	(64ull << 30)
+#define ARENA_LARGEST	(1ull << 42)
+#define MAX_ARENAS	64
+
+struct arena {
+	uint64_t base, length;
+	uint64_t *taken;		/* a bit per slot */
+	uint64_t slots, free, rover;
+};
+
+static struct block **index_leaf[LEAVES];
+static struct arena arenas[MAX_ARENAS];
+static unsigned int arena_count;	/* atomic; grows only */
+
+/* ---- arenas */
+
+static uint64_t reserve_addresses(uint64_t length)
+{
+	uint64_t start, end, base;
+	void *p = mmap(NULL, length + SLOT, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 0;
+	start = (uintptr_t)p;
+	end = start + length + SLOT;
+	base = round_up(start, SLOT);
+	if (end > 1ull << ADDRESS_BITS) {
+		munmap(p, length + SLOT);
+		return 0;
+	}
+	if (base > start)
+		munmap(p, base - start);
+	if (end > base + length)
+		munmap((void *)(uintptr_t)(base + length), end - base - length);
+	return base;
+}
+
+/* A new arena with room for @length bytes. */
+static struct arena *arena_add(uint64_t length)
+{
+	struct arena *arena;
+	uint64_t want = ARENA_USUAL, memory = 0;
+	unsigned int i;
+
+	if (arena_count == MAX_ARENAS)
+		return NULL;
+	for (i = 0; i < client.devices; i++)
+		memory += client.device[i].total;
+	while (want < ARENA_LARGEST && (want < 4 * memory || want < 2 * length))
+		want *= 2;
+	arena = &arenas[arena_count];
+	for (; want >= length && want >= ARENA_SMALLEST; want /= 2) {
+		arena->base = reserve_addresses(want);
+		if (arena->base)
+			break;
+	}
+	if (!arena->base)
+		return NULL;
+	arena->length = want;
+	arena->slots = want >> SLOT_SHIFT;
+	arena->free = arena->slots;
+	arena->rover = 0;
+	arena->taken = calloc((arena->slots + 63) / 64, sizeof(*arena->taken));
+	if (!arena->taken) {
+		munmap((void *)(uintptr_t)arena->base, want);
+		memset(arena, 0, sizeof(*arena));
+		return NULL;
+	}
+	store_release(&arena_count, arena_count + 1);
+	return arena;
+}
+
+static bool slot_taken(const struct arena *arena, uint64_t slot)
+{
+	return arena->taken[slot / 64] >> (slot % 64) & 1;
+}
+
+/* @count free slots in [from, to), or -1. */
+static int64_t arena_find(const struct arena *arena, uint64_t from, uint64_t to, uint64_t count)
+{
+	uint64_t slot = from, run = 0;
+
+	while (slot < to) {
+		if (!run && slot % 64 == 0 && arena->taken[slot / 64] == ~0ull) {
+			slot += 64;
+			continue;
+		}
+		run = slot_taken(arena, slot) ? 0 : run + 1;
+		slot++;
+		if (run == count)
+			return slot - count;
+	}
+	return -1;
+}
+
+uint64_t vm_reserve(uint64_t length)
+{
+	uint64_t count = length >> SLOT_SHIFT, slot;
+	unsigned int i;
+
+	for (i = 0; i <= arena_count && i < MAX_ARENAS; i++) {
+		struct arena *arena = i < arena_count ? &arenas[i] : arena_add(length);
+		int64_t found;
+
+		if (!arena || arena->free < count)
+			continue;
+		found = arena_find(arena, arena->rover, arena->slots, count);
+		if (found < 0)
+			found = arena_find(arena, 0, arena->slots, count);
+		if (found < 0)
+			continue;
+		for (slot = found; slot < found + count; slot++)
+			arena->taken[slot / 64] |= 1ull << (slot % 64);
+		arena->free -= count;
+		arena->rover = found + count;
+		return arena->base + ((uint64_t)found << SLOT_SHIFT);
+	}
+	return 0;
+}
+
+void vm_release(uint64_t addr, uint64_t length)
+{
+	unsigned int i;
+	uint64_t slot, end;
+
+	for (i = 0; i < arena_count; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (addr - arena->base >= arena->length)
+			continue;
+		slot = (addr - arena->base) >> SLOT_SHIFT;
+		end = slot + (length >> SLOT_SHIFT);
+		arena->free += end - slot;
+		for (; slot < end; slot++)
+			arena->taken[slot / 64] &= ~(1ull << (slot % 64));
+		return;
+	}
+}
+
+bool vm_reserved(uint64_t addr)
+{
+	unsigned int i, count = load_acquire(&arena_count);
+
+	for (i = 0; i < count; i++)
+		if (addr - arenas[i].base < arenas[i].length)
+			return true;
+	return false;
+}
+
+/* ---- mapping */
+
+static bool put_reservation_back(uint64_t addr, uint64_t length)
+{
+	return mmap((void *)(uintptr_t)addr, length, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo)
+{
+	struct gpumem_vm_map map = {
+		.size = sizeof(map), .vm = client.vm, .bo = bo, .addr = addr, .length = length,
+		.readers = client.access, .writers = client.access,
+	};
+	int error;
+
+	if (mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED)
+		return result_of_errno(errno);
+	error = client_ioctl(GPUMEM_VM_MAP, &map);
+	if (error)
+		put_reservation_back(addr, length);
+	return result_of_errno(error);
+}
+
+bool vm_unmap(uint64_t addr, uint64_t length)
+{
+	struct gpumem_vm_unmap unmap = {
+		.size = sizeof(unmap), .vm = client.vm, .addr = addr, .length = length,
+	};
+	bool back = put_reservation_back(addr, length);
+
+	return !client_ioctl(GPUMEM_VM_UNMAP, &unmap) && back;
+}
+
+/* ---- the index */
+
+static unsigned int leaf_slot(uint64_t addr)
+{
+	return addr >> SLOT_SHIFT & (LEAF_SLOTS - 1);
+}
+
+CUresult vm_publish(struct block *block)
+{
+	uint64_t addr, end = block->base + block->length;
+
+	for (addr = block->base; addr < end; addr += SLOT) {
+		struct block ***leaf = &index_leaf[addr >> LEAF_SHIFT];
+
+		if (!*leaf) {
+			struct block **fresh = calloc(LEAF_SLOTS, sizeof(*fresh));
+
+			if (!fresh) {
+				block->length = addr - block->base;
+				vm_retract(block);
+				block->length = end - block->base;
+				return CUDA_ERROR_OUT_OF_MEMORY;
+			}
+			store_release(leaf, fresh);
+		}
+		store_release(&(*leaf)[leaf_slot(addr)], block);
+	}
+	return CUDA_SUCCESS;
+}
+
+void vm_retract(struct block *block)
+{
+	uint64_t addr, end = block->base + block->length;
+
+	for (addr = block->base; addr < end; addr += SLOT)
+		store_release(&index_leaf[addr >> LEAF_SHIFT][leaf_slot(addr)], NULL);
+}
+
+/* Between these two the caller may change an alloc. mem_lock is held. */
+void alloc_begin(struct alloc *alloc)
+{
+	store_relaxed(&alloc->seq, alloc->seq + 1);
+	fence_release();
+}
+
+void alloc_end(struct alloc *alloc)
+{
+	store_release(&alloc->seq, alloc->seq + 1);
+}
+
+/* Fields are read one by one: only an unchanged, even seq says that they belong together. */
+static bool read_alloc(struct alloc *alloc, struct span *span)
+{
+	struct block *block;
+	uint32_t seq = load_acquire(&alloc->seq);
+
+	if (seq & 1)
+		return false;
+	span->alloc = alloc;
+	span->base = load_relaxed(&alloc->base);
+	span->size = load_relaxed(&alloc->size);
+	span->id = load_relaxed(&alloc->id);
+	span->ctx = load_relaxed(&alloc->ctx);
+	span->flags = load_relaxed(&alloc->flags);
+	block = load_relaxed(&alloc->block);
+	if (!block)
+		return false;
+	span->block_base = load_relaxed(&block->base);
+	span->block_length = load_relaxed(&block->length);
+	span->block_id = load_relaxed(&block->id);
+	span->bo = load_relaxed(&block->bo);
+	span->device = load_relaxed(&block->device);
+	fence_acquire();
+	return load_relaxed(&alloc->seq) == seq;
+}
+
+bool vm_lookup(uint64_t addr, struct span *span)
+{
+	struct block **leaf, *block;
+	struct alloc *alloc;
+
+	for (;;) {
+		if (addr >> ADDRESS_BITS)
+			return false;
+		leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
+		if (!leaf)
+			return false;
+		block = load_acquire(&leaf[leaf_slot(addr)]);
+		if (!block)
+			return false;
+		alloc = load_acquire(&block->whole);
+		if (!alloc)
+			alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+		if (!alloc)
+			return false;
+		/* An alloc that changes is looked for again: what led to it changed first. */
+		if (read_alloc(alloc, span))
+			return addr - span->base < span->size;
+	}
+}

@@ -1,0 +1,213 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Run the kernel selftests, one program after another, on a kernel that has gpumem.ko loaded.
+#
+#   run_kselftest.sh [-l] [-s] [PROGRAM...]
+#
+#   -l  list the programs     -s  summary only: show the output of failing programs alone
+#
+# The programs are those of kselftest-list.txt, in the directory GPUMEM_SELFTESTS, beside this
+# script, or in ../build/selftests.  Each gets as many seconds as the file "settings" says.  Besides
+# its own verdict a program fails
+#
+#  - when it ends without finishing its TAP plan, or takes too long;
+#  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
+#  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used};
+#  - when it skips a case that "skips.tsv" does not name for this kernel.
+#
+# "modes.tsv" names programs to run once more in another environment.  The last line is
+# "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
+set -u -o pipefail
+here=$(dirname "$(readlink -f "$0")")
+
+for dir in "${GPUMEM_SELFTESTS:-}" "$here" "$here/../build/selftests"; do
+	[ "$dir" ] && [ -e "$dir/kselftest-list.txt" ] && break
+done
+if [ ! -e "$dir/kselftest-list.txt" ]; then
+	echo "run_kselftest.sh: no kselftest-list.txt: make selftests first" >&2
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
+
+quiet=
+while getopts ls o; do
+	case $o in
+	l) sed 's/^[^:]*://' "$dir/kselftest-list.txt"; exit 0 ;;
+	s) quiet=1 ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+
+mapfile -t all < <(sed 's/^[^:]*://; /^$/d' "$dir/kselftest-list.txt")
+names=("$@")
+[ $# -gt 0 ] || names=("${all[@]}")
+
+passed=0 failed=0 skipped=0
+release=$(uname -r)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What counts as a complaint of the kernel.  vm/vmlib/splat.py has the same list.
+splat='\bBUG: |\bWARNING: |\bOops: |Oops - |general protection fault|kernel BUG at'
+splat+='|kernel NULL pointer|Unable to handle kernel|invalid opcode:|stack segment:'
+splat+='|KASAN:|KCSAN:|KFENCE:.* in |KMSAN:|UBSAN: .* in |refcount_t: |ODEBUG: '
+splat+='|DMA-API: .* device driver|kmemleak:.*new suspected|possible (recursive|circular) locking'
+splat+='|lock held when returning|inconsistent lock state|possible irq lock inversion'
+splat+='|suspicious RCU usage|sleeping function called from|INFO: task .* blocked for more'
+splat+='|INFO: trying to register non-static key|INFO:.*(stall|detected)|soft lockup|hard LOCKUP'
+splat+='|workqueue lockup|(list_add|list_del) corruption|Bad page (state|map)|Bad rss-counter'
+splat+='|bad: scheduling|scheduling while atomic|held lock freed|Invalid wait context'
+splat+='|stack-protector:|page_table_check.*BUG|usercopy: Kernel memory|Objects remaining'
+splat+='|double fault|Call Trace:'
+
+setting() {	# PROGRAM: its seconds
+	local v
+	v=$(sed -n "s/^timeout\.$1=//p" "$here/settings" | tail -n 1)
+	[ "$v" ] || v=$(sed -n 's/^timeout=//p' "$here/settings" | tail -n 1)
+	echo "${GPUMEM_TIMEOUT:-${v:-300}}"
+}
+
+may_skip() {	# PROGRAM.CASE
+	local kernel test
+	while IFS=$'\t' read -r kernel test _; do
+		# shellcheck disable=SC2053
+		[[ $kernel != '#'* && $release == $kernel && $1 == $test ]] && return 0
+	done <"$here/skips.tsv"
+	return 1
+}
+
+marks=0
+mark() {	# TITLE: a line in the kernel's log that is like no other
+	marks=$((marks + 1))
+	mark="gpumem-kselftest $$.$marks: $1"
+	echo "$mark" >/dev/kmsg 2>/dev/null
+}
+
+# The kernel's log since the mark; all of it when the mark is gone, which is worse, not better.
+log_since() {
+	dmesg >"$work/dmesg"
+	if grep -qF "$mark" "$work/dmesg"; then
+		sed "1,/gpumem-kselftest $$\.$marks: /d" "$work/dmesg"
+	else
+		cat "$work/dmesg"
+	fi
+}
+
+leftovers() {
+	local f n
+	for f in /sys/class/gpumem/*/{clients,bos,exports,views,used}; do
+		[ -e "$f" ] || continue
+		read -r n <"$f"
+		[ "$n" = 0 ] || echo "${f#/sys/class/gpumem/} is $n"
+	done
+}
+
+bad() {		# one more failure, and why
+	echo "not ok $*"
+	failed=$((failed + 1))
+	trouble=1
+}
+
+ok_line='^ok [0-9]+ (- )?([^ ]*)(.*)$'
+
+# Adds the TAP results in $work/out up.
+count() {	# NAME STATUS
+	local name=$1 rc=$2 plan='' results=0 nok=0 line case=''
+	while IFS= read -r line; do
+		if [[ $line =~ ^1\.\.([0-9]+) ]]; then
+			plan=${BASH_REMATCH[1]}
+		elif [[ $line =~ ^not\ ok\ [0-9]+ ]]; then
+			results=$((results + 1))
+			nok=$((nok + 1))
+			failed=$((failed + 1))
+			trouble=1
+		elif [[ $line =~ $ok_line ]]; then
+			results=$((results + 1))
+			case=${BASH_REMATCH[2]}
+			if [[ ${BASH_REMATCH[3]} != *'# SKIP'* ]]; then
+				passed=$((passed + 1))
+			elif may_skip "$name.$case"; then
+				skipped=$((skipped + 1))
+			else
+				bad "$name.$case skips and is not in skips.tsv"
+			fi
+		fi
+	done <"$work/out"
+	if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
+		bad "$name took more than $(setting "$name") seconds"
+	elif [ -z "$plan" ]; then
+		bad "$name has no TAP plan (exit status $rc)"
+	elif [ "$results" != "$plan" ]; then
+		bad "$name planned $plan cases and finished $results (exit status $rc)"
+	elif [ "$rc" != 0 ] && [ "$rc" != 4 ] && [ $nok = 0 ]; then
+		bad "$name: exit status $rc though no case failed"
+	elif [ "$plan" = 0 ]; then
+		bad "$name has no case"
+	fi
+}
+
+run_one() {	# PROGRAM [NAME=VALUE...]
+	local name=$1 title rc left program
+	shift
+	title="$name${*:+ ($*)}"
+	program=$dir/$name
+	[ -e "$program" ] || program=$dir/gpumem/$name
+	[ -e "$program" ] || program=$here/$name
+	trouble=
+	echo "# $title"
+	if [ ! -x "$program" ]; then
+		bad "$name is not there"
+		return
+	fi
+	mark "$title"
+	SECONDS=0
+	if [ "$quiet" ]; then
+		env "$@" timeout -k 10 "$(setting "$name")" "$program" >"$work/out" 2>&1
+		rc=$?
+	else
+		env "$@" timeout -k 10 "$(setting "$name")" "$program" 2>&1 | tee "$work/out"
+		rc=${PIPESTATUS[0]}
+	fi
+	count "$name" "$rc"
+	echo "# $title: $SECONDS seconds"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		left=$(leftovers)
+		[ "$left" ] || break
+		sleep 0.5
+	done
+	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
+	log_since >"$work/log"
+	if grep -qE "$splat" "$work/log"; then
+		bad "$name made the kernel complain:"
+		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
+	fi
+	if [ "$quiet" ] && [ "$trouble" ]; then
+		cat "$work/out"
+	fi
+}
+
+if ! ls -d /sys/class/gpumem/* >/dev/null 2>&1; then
+	echo "run_kselftest.sh: gpumem.ko is not loaded" >&2
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
+if ! dmesg >/dev/null 2>&1; then
+	echo "run_kselftest.sh: cannot read the kernel's log" >&2
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
+
+for name in "${names[@]}"; do
+	run_one "$name"
+	while IFS=$'\t' read -r program mode; do
+		if [ "$program" = "$name" ]; then
+			# shellcheck disable=SC2086
+			run_one "$name" $mode
+		fi
+	done <"$here/modes.tsv"
+done
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] && [ $passed != 0 ]

@@ -1,0 +1,268 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Loading and unloading gpumem.ko: parameters good and bad, again and again, in use.
+# The module that is loaded is removed and finally loaded again with the parameters that it had.
+set -u
+here=$(dirname "$(readlink -f "$0")")
+class=/sys/class/gpumem
+param=/sys/module/gpumem/parameters
+number=0 failures=0
+
+ko=
+for f in "${GPUMEM_KO:-}" /run/vm/gpumem.ko "$here/../build/$(uname -r)/gpumem.ko" \
+	 "/lib/modules/$(uname -r)/updates/gpumem.ko"; do
+	if [ "$f" ] && [ -e "$f" ]; then
+		ko=$f
+		break
+	fi
+done
+
+stats=
+for f in "${GPUMEM_SELFTESTS:-$here}/t_stats" "$here/t_stats" "$here/../build/selftests/t_stats"; do
+	if [ -x "$f" ]; then
+		stats=$f
+		break
+	fi
+done
+
+cases=(loaded_at_first params_k params_m params_g params_node params_default bad_devices
+       bad_vram bad_node unknown_param reload_ten_times same_uuid unload_in_use unload_mapped
+       restore)
+
+say() {
+	echo "# $*"
+}
+
+# Checks of one case: each "want" that fails fails the case.
+wrong=
+want() {	# WHAT EXPECTED SEEN
+	if [ "$2" != "$3" ]; then
+		say "$1 is '$3', not '$2'"
+		wrong=1
+	fi
+}
+
+want_like() {	# WHAT PATTERN SEEN
+	# shellcheck disable=SC2053
+	if [[ $3 != $2 ]]; then
+		say "$1 is '$3', not like '$2'"
+		wrong=1
+	fi
+}
+
+unload() {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		rmmod gpumem 2>/dev/null && return 0
+		[ -d /sys/module/gpumem ] || return 0
+		sleep 0.2
+	done
+	say "cannot unload gpumem: $(cat /sys/module/gpumem/refcnt 2>/dev/null) users"
+	wrong=1
+	return 1
+}
+
+load() {	# PARAM...
+	insmod "$ko" "$@" 2>/dev/null
+}
+
+nodes() {
+	local n=0
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		n=$(find /dev -maxdepth 1 -type c -name 'gpumem*' | wc -l)
+		[ "$n" = "$1" ] && break
+		sleep 0.1
+	done
+	echo "$n"
+}
+
+# Loads with parameters and checks the number of devices and the size of the last one.
+good() {	# DEVICES BYTES PARAM...
+	local n=$1 bytes=$2
+	shift 2
+	if ! load "$@"; then
+		say "insmod gpumem.ko $* failed"
+		wrong=1
+		return
+	fi
+	want "number of nodes with $*" "$n" "$(nodes "$n")"
+	want "number of devices with $*" "$n" "$(find $class -mindepth 1 -maxdepth 1 | wc -l)"
+	want "size with $*" "$bytes" "$(cat $class/gpumem$((n - 1))/size)"
+	want "used with $*" 0 "$(cat $class/gpumem$((n - 1))/used)"
+	want "mode of the node" 660 "$(stat -c %a /dev/gpumem0)"
+	unload
+	want "nodes afterwards" 0 "$(nodes 0)"
+}
+
+# Parameters that are refused, with a line in the kernel's log that says which.
+refused() {	# WORD-IN-LOG PARAM...
+	local word=$1 mark="gpumem-t_module: $$ $number $RANDOM"
+	shift
+	echo "$mark" >/dev/kmsg
+	if load "$@"; then
+		say "insmod gpumem.ko $* worked"
+		wrong=1
+		unload
+		return
+	fi
+	want "nodes after $*" 0 "$(nodes 0)"
+	want "module after $*" no "$([ -d /sys/module/gpumem ] && echo yes || echo no)"
+	want_like "log after $*" "*gpumem*$word*" "$(dmesg | sed "1,/$mark\$/d")"
+}
+
+case_loaded_at_first() {
+	want "refcnt" 0 "$(cat /sys/module/gpumem/refcnt)"
+	want_like "engine" "?*" "$(cat $class/gpumem0/engine)"
+	unload
+	want "class" no "$([ -e $class ] && echo yes || echo no)"
+}
+
+case_params_k() { good 1 4194304 vram=4096K; }
+case_params_m() { good 3 8388608 devices=3 vram=8M; good 16 2097152 devices=16 vram=2M; }
+case_params_g() { good 1 1073741824 vram=1G; good 2 2147483648 devices=2 vram=2G; }
+
+case_params_node() {
+	load vram=4M node=0 || { say "insmod with node=0 failed"; wrong=1; return; }
+	want "node" 0 "$(cat $class/gpumem0/node)"
+	unload
+	load vram=4M devices=2 node=-1,0 || { say "insmod with node=-1,0 failed"; wrong=1; return; }
+	want "node" -1 "$(cat $class/gpumem0/node)"
+	want "node" 0 "$(cat $class/gpumem1/node)"
+	unload
+}
+
+case_params_default() {
+	local ram half size
+	load || { say "insmod without parameters failed"; wrong=1; return; }
+	want "nodes" 1 "$(nodes 1)"
+	want "node" -1 "$(cat $class/gpumem0/node)"
+	ram=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024))
+	half=$((ram / 2))
+	size=$(cat $class/gpumem0/size)
+	# Half of RAM, in pieces of 2 MiB
+	want "size is half of RAM" yes "$([ "$size" -le $half ] && [ "$size" -gt $((half - 4194304)) ] &&
+					  echo yes || echo "no: $size of $ram")"
+	unload
+}
+
+case_bad_devices() {
+	refused devices devices=0
+	refused devices devices=17
+	refused devices devices=4294967295
+	refused devices devices=-1
+	refused devices devices=two
+}
+
+case_bad_vram() {
+	refused vram vram=0
+	refused vram vram=
+	refused vram vram=lots
+	refused vram vram=4X
+	refused vram vram=-4M
+	refused vram vram=4096
+	refused vram vram=16E
+}
+
+case_bad_node() {
+	refused node vram=4M node=1000000
+	refused node vram=4M node=-2
+	refused node vram=4M node=x
+}
+
+case_unknown_param() {
+	local mark="gpumem-t_module: $$ $RANDOM"
+	# The kernel loads a module all the same, and says so.
+	echo "$mark" >/dev/kmsg
+	load vram=4M no_such_thing=1 || { say "insmod failed"; wrong=1; return; }
+	want_like "log" "*gpumem*no_such_thing*" "$(dmesg | sed "1,/$mark\$/d")"
+	unload
+}
+
+case_reload_ten_times() {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		good 2 67108864 devices=2 vram=64M
+		[ "$wrong" ] && return
+	done
+}
+
+case_same_uuid() {
+	local a b
+	if [ -z "$stats" ]; then
+		say "t_stats, which prints identities, is not there"
+		wrong=1
+		return
+	fi
+	load devices=2 vram=4M
+	a=$("$stats" --uuid)
+	unload
+	load devices=3 vram=8M
+	b=$("$stats" --uuid)
+	unload
+	want_like "identities" "????????????????????????????????
+????????????????????????????????" "$a"
+	want "the first two identities after a reload" "$a" "$(echo "$b" | head -n 2)"
+	want "different identities" 3 "$(echo "$b" | sort -u | wc -l)"
+}
+
+case_unload_in_use() {
+	load vram=4M || { say "insmod failed"; wrong=1; return; }
+	exec 9<>/dev/gpumem0
+	want "clients" 1 "$(cat $class/gpumem0/clients)"
+	rmmod gpumem 2>/dev/null
+	want "rmmod with a client" 1 $?
+	want "device" yes "$([ -c /dev/gpumem0 ] && echo yes || echo no)"
+	exec 9>&-
+	unload
+}
+
+case_unload_mapped() {
+	# t_bo.the_module_stays does it with mappings and DMA-bufs; here: a client in another process.
+	load vram=4M || { say "insmod failed"; wrong=1; return; }
+	local pid
+	sleep 60 9<>/dev/gpumem0 &
+	pid=$!
+	sleep 0.2
+	rmmod gpumem 2>/dev/null
+	want "rmmod with a client elsewhere" 1 $?
+	kill -9 $pid
+	wait $pid 2>/dev/null
+	unload
+}
+
+case_restore() {
+	load "${saved[@]}" || { say "insmod gpumem.ko ${saved[*]} failed"; wrong=1; return; }
+	want "devices" "$count" "$(find $class -mindepth 1 -maxdepth 1 | wc -l)"
+	chmod "$mode" /dev/gpumem*
+	want "size" "$size" "$(cat $class/gpumem0/size)"
+}
+
+echo "TAP version 13"
+echo "1..${#cases[@]}"
+if [ -z "$ko" ] || [ "$(id -u)" != 0 ] || [ ! -d /sys/module/gpumem ]; then
+	for c in "${cases[@]}"; do
+		number=$((number + 1))
+		echo "ok $number $c # SKIP needs root, gpumem.ko and it loaded"
+	done
+	exit 4
+fi
+saved=()
+for p in devices vram node; do
+	v=$(cat $param/$p)
+	[ "$v" ] && [ "$v" != "(null)" ] && saved+=("$p=$v")
+done
+count=$(find $class -mindepth 1 -maxdepth 1 | wc -l)
+mode=$(stat -c %a /dev/gpumem0)
+size=$(cat $class/gpumem0/size)
+
+for c in "${cases[@]}"; do
+	number=$((number + 1))
+	wrong=
+	"case_$c"
+	if [ "$wrong" ]; then
+		echo "not ok $number $c"
+		failures=$((failures + 1))
+	else
+		echo "ok $number $c"
+	fi
+done
+[ $failures = 0 ]

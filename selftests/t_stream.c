@@ -1,0 +1,1200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Streams and timelines: what entries do, in which order, what becomes of bad ones, and what a
+ * client that breaks every rule of the ring can do to others (nothing).
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "kselftest_harness.h"
+#include "util.h"
+
+#define ADDR		0x200000000ULL
+#define BYTES		(2 * MIB)
+#define RW		(PROT_READ | PROT_WRITE)
+
+FIXTURE(stream)
+{
+	int fd;
+	__u32 vm, bo;
+	unsigned char *p;
+	struct stream s;
+};
+
+FIXTURE_SETUP(stream)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->fd = gp_open(0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));
+	self->p = gp_map(self->fd, self->bo, 0, BYTES, RW);
+	ASSERT_NE(NULL, self->p);
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, BYTES, 1, 1));
+	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
+}
+
+FIXTURE_TEARDOWN(stream)
+{
+	unmap_all();
+	close(self->fd);
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* The error that @sqe leaves on a fresh stream; 0 when it succeeds. */
+static int error_of(int fd, __u32 vm, struct gpumem_sqe sqe)
+{
+	struct gpumem_timeline_wait w;
+	struct stream s;
+	int ret = stream_open(&s, fd, vm, 0, 16);
+
+	if (ret)
+		return ret;
+	stream_push(&s, &sqe);
+	ret = gp_timeline_wait(fd, s.timeline, 1, in_seconds(10), &w);
+	stream_close(&s);
+	if (ret == -EIO && w.reached >= 1)
+		return w.error;
+	return ret;
+}
+
+/* --- creation */
+
+TEST_F(stream, create_errors)
+{
+	struct gpumem_stream_create good = {
+		.size = sizeof(good), .vm = self->vm, .entries = 16,
+	}, c;
+	static const __u32 entries[] = { 0, 1, 8, 15, 17, 48, 4095, 8192, 1U << 31, ~0U };
+	static const __s32 priorities[] = { 1, -6, 100, -100, 0x7fffffff, -0x7fffffff - 1 };
+	struct gpumem_stats before, after;
+
+	ASSERT_EQ(0, gp_stats(self->fd, &before));
+	for (unsigned int i = 0; i < ARRAY_SIZE(entries); i++) {
+		c = good;
+		c.entries = entries[i];
+		EXPECT_EQ(-EINVAL, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(priorities); i++) {
+		c = good;
+		c.priority = priorities[i];
+		EXPECT_EQ(-EINVAL, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+	}
+	c = good;
+	c.device = 1;
+	EXPECT_EQ(-EACCES, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+	c.device = ~0U;
+	EXPECT_EQ(-EACCES, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+	c = good;
+	c.vm = self->bo;
+	EXPECT_EQ(-ENOENT, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+	ASSERT_EQ(0, gp_stats(self->fd, &after));
+	EXPECT_EQ(0, memcmp(&before, &after, sizeof(after)));
+}
+
+TEST_F(stream, sizes_and_priorities)
+{
+	for (__u32 entries = 16; entries <= 4096; entries *= 2) {
+		struct gpumem_sqe sqe = sqe_nop();
+		struct stream s;
+
+		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, entries));
+		EXPECT_EQ(0, s.ring->tail);
+		EXPECT_EQ(0, s.page->value);
+		EXPECT_EQ(0, s.page->head);
+		EXPECT_EQ(0, s.page->error);
+		EXPECT_EQ(GPUMEM_TIMELINE_NEED_WAKEUP, s.page->flags);
+		for (__u32 i = 0; i < 2 * entries + 3; i++) {
+			ASSERT_EQ(0, stream_push(&s, &sqe));
+		}
+		EXPECT_EQ(0, stream_sync(&s));
+		EXPECT_EQ(2 * entries + 3, s.page->value);
+		EXPECT_EQ(2 * entries + 3, s.page->head);
+		EXPECT_EQ(0, stream_close(&s));
+	}
+	for (__s32 priority = 0; priority >= -5; priority--) {
+		struct gpumem_stream_create c = {
+			.size = sizeof(c), .vm = self->vm, .entries = 16, .priority = priority,
+		};
+
+		EXPECT_EQ(0, gp_ioctl(self->fd, GPUMEM_STREAM_CREATE, &c));
+		EXPECT_EQ(0, gp_destroy(self->fd, c.id));
+		EXPECT_EQ(0, gp_destroy(self->fd, c.timeline));
+	}
+}
+
+TEST_F(stream, mappings)
+{
+	size_t ring = self->s.ring_size;
+	void *page;
+
+	/* Whole, from its start, nothing else. */
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, self->s.id, page_size, ring, RW, MAP_SHARED));
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, self->s.id, 0, ring + page_size, RW, MAP_SHARED));
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, self->s.timeline, page_size, page_size, PROT_READ,
+					MAP_SHARED));
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, self->s.timeline, 0, 2 * page_size, PROT_READ,
+					MAP_SHARED));
+	/* A timeline is written by the kernel alone. */
+	EXPECT_GT(0, gp_map_errno(self->fd, self->s.timeline, 0, page_size, RW, MAP_SHARED));
+	page = gp_map(self->fd, self->s.timeline, 0, page_size, PROT_READ);
+	ASSERT_NE(NULL, page);
+	EXPECT_EQ(-1, mprotect(page, page_size, RW));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_TRUE(faults_with(page, true, SIGSEGV));
+	EXPECT_EQ(MAP_FAILED, mremap(page, page_size, 2 * page_size, MREMAP_MAYMOVE));
+	EXPECT_EQ(MAP_FAILED, mremap(self->s.ring, ring, 2 * ring, MREMAP_MAYMOVE));
+	/* Both outlive the ids. */
+	EXPECT_EQ(0, gp_destroy(self->fd, self->s.id));
+	EXPECT_EQ(0, gp_destroy(self->fd, self->s.timeline));
+	self->s.ring->tail = 1;
+	EXPECT_EQ(0, *(volatile __u64 *)page);
+	EXPECT_EQ(1, self->s.ring->tail);
+}
+
+/* --- what entries do */
+
+TEST_F(stream, copy)
+{
+	static const struct {
+		__u64 dst, src, n;
+	} cases[] = {
+		{ 0, MIB, 1 }, { 1, MIB, 1 }, { 3, MIB + 5, 7 }, { 4095, MIB + 4095, 2 },
+		{ 100, MIB + 4000, 5000 }, { 0, MIB, MIB }, { 1, MIB + 3, MIB - 3 },
+		{ MIB, 0, MIB }, { 12345, 600001, 300007 }, { 0, 0x100, 0x100 }, { 0, 0, 0 },
+	};
+	struct gpumem_sqe sqe;
+	unsigned char *model = malloc(BYTES);
+	struct rng r;
+
+	rng_start(&r, "copy");
+	rng_fill(&r, self->p, BYTES);
+	memcpy(model, self->p, BYTES);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		sqe = sqe_copy(ADDR + cases[i].dst, ADDR + cases[i].src, cases[i].n);
+		sqe.height = i % 2;
+		memcpy(model + cases[i].dst, model + cases[i].src, cases[i].n);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		ASSERT_EQ(0, stream_sync(&self->s));
+		EXPECT_EQ(0, memcmp(model, self->p, BYTES))
+			TH_LOG("case %u", i);
+	}
+	free(model);
+}
+
+TEST_F(stream, copy_2d)
+{
+	static const struct {
+		__u64 dst, dst_pitch, src, src_pitch, width, height;
+	} cases[] = {
+		{ 0, 100, MIB, 200, 50, 10 }, { 7, 4096, MIB + 1, 13, 13, 200 },
+		{ 0, 4096, MIB, 4096, 4096, 256 }, { 1, 10000, MIB, 10000, 9999, 100 },
+		{ 5, 1, MIB, 1, 1, 1000 }, { 64, 70000, MIB, 65536, 65536, 14 },
+		{ 0, 64, MIB, 64, 0, 10 },
+	};
+	struct gpumem_sqe sqe;
+	unsigned char *model = malloc(BYTES);
+	struct rng r;
+
+	rng_start(&r, "copy 2d");
+	rng_fill(&r, self->p, BYTES);
+	memcpy(model, self->p, BYTES);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		sqe = sqe_copy2d(ADDR + cases[i].dst, cases[i].dst_pitch, ADDR + cases[i].src,
+				 cases[i].src_pitch, cases[i].width, cases[i].height);
+		for (__u64 y = 0; y < cases[i].height; y++)
+			memcpy(model + cases[i].dst + y * cases[i].dst_pitch,
+			       model + cases[i].src + y * cases[i].src_pitch, cases[i].width);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		ASSERT_EQ(0, stream_sync(&self->s));
+		EXPECT_EQ(0, memcmp(model, self->p, BYTES))
+			TH_LOG("case %u", i);
+	}
+	free(model);
+}
+
+static void model_fill(unsigned char *p, unsigned int elem, __u64 value, __u64 count)
+{
+	for (__u64 i = 0; i < count; i++)
+		memcpy(p + i * elem, &value, elem);
+}
+
+TEST_F(stream, fill)
+{
+	const __u64 value = 0x8877665544332211ULL;
+	unsigned char *model = calloc(1, BYTES);
+	struct gpumem_sqe sqe;
+
+	for (unsigned int elem = 1; elem <= 8; elem *= 2) {
+		static const __u64 counts[] = { 1, 3, 511, 513, 4097, 50001 };
+
+		for (unsigned int i = 0; i < ARRAY_SIZE(counts); i++) {
+			__u64 at = elem * (i * 3 + 1);
+
+			sqe = sqe_fill(ADDR + at, elem, value + i, counts[i]);
+			model_fill(model + at, elem, value + i, counts[i]);
+			ASSERT_EQ(0, stream_push(&self->s, &sqe));
+			ASSERT_EQ(0, stream_sync(&self->s));
+			EXPECT_EQ(0, memcmp(model, self->p, BYTES))
+				TH_LOG("elements of %u, %llu of them", elem,
+				       (unsigned long long)counts[i]);
+		}
+		/* 2D: what lies between the rows stays. */
+		sqe = sqe_fill2d(ADDR + MIB, 1024 + 8 * elem, elem, ~value, 100, 333);
+		for (__u64 y = 0; y < 333; y++)
+			model_fill(model + MIB + y * (1024 + 8 * elem), elem, ~value, 100);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		ASSERT_EQ(0, stream_sync(&self->s));
+		EXPECT_EQ(0, memcmp(model, self->p, BYTES));
+	}
+	/* All of it, the last byte included. */
+	sqe = sqe_fill(ADDR, 8, value, BYTES / 8);
+	model_fill(model, 8, value, BYTES / 8);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	ASSERT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, memcmp(model, self->p, BYTES));
+	free(model);
+}
+
+/* Ranges that go through several mappings, of several objects. */
+TEST_F(stream, across_mappings)
+{
+	const __u64 base = ADDR * 4;
+	unsigned char *q;
+	struct gpumem_sqe sqe;
+	__u32 other;
+
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, 4 * page_size, &other));
+	q = gp_map(self->fd, other, 0, 4 * page_size, RW);
+	ASSERT_NE(NULL, q);
+	/* Pages of the two in turn; those of the other one backwards. */
+	for (int i = 0; i < 4; i++) {
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, i * page_size,
+				       base + 2 * i * page_size, page_size, 1, 1));
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, other, (3 - i) * page_size,
+				       base + (2 * i + 1) * page_size, page_size, 1, 1));
+	}
+	for (size_t i = 0; i < 8 * page_size; i++)
+		self->p[MIB + i] = i / page_size * 16 + i % 13;
+	sqe = sqe_copy(base, ADDR + MIB, 8 * page_size);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	ASSERT_EQ(0, stream_sync(&self->s));
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(0, memcmp(self->p + i * page_size, self->p + MIB + 2 * i * page_size,
+				    page_size));
+		EXPECT_EQ(0, memcmp(q + (3 - i) * page_size,
+				    self->p + MIB + (2 * i + 1) * page_size, page_size));
+	}
+	/* One page less, and it is a fault. */
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, base + 7 * page_size, page_size, NULL));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe));
+	sqe = sqe_copy(base, ADDR + MIB, 7 * page_size);
+	EXPECT_EQ(0, error_of(self->fd, self->vm, sqe));
+}
+
+static __u64 raw_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return t.tv_sec * NSEC + t.tv_nsec;
+}
+
+TEST_F(stream, timestamps)
+{
+	const __u64 *t = (const __u64 *)self->p;
+	__u64 before = raw_ns(), after;
+	struct gpumem_sqe sqe;
+
+	for (int i = 0; i < 100; i++) {
+		sqe = sqe_timestamp(ADDR + 8 * i);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	}
+	ASSERT_EQ(0, stream_sync(&self->s));
+	after = raw_ns();
+	EXPECT_LE(before, t[0]);
+	for (int i = 1; i < 100; i++) {
+		EXPECT_LE(t[i - 1], t[i]);
+	}
+	EXPECT_LE(t[99], after);
+	EXPECT_EQ(0, t[100]);
+}
+
+/* Each entry reads what the one before wrote. */
+TEST_F_TIMEOUT(stream, order, 120)
+{
+	const __u64 n = 5000;
+
+	for (__u64 i = 0; i < n; i++) {
+		struct gpumem_sqe sqe = sqe_fill(ADDR, 8, i, 1);
+
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		sqe = sqe_copy(ADDR + MIB + 8 * i, ADDR, 8);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	}
+	ASSERT_EQ(0, stream_sync(&self->s));
+	for (__u64 i = 0; i < n; i++) {
+		ASSERT_EQ(i, ((__u64 *)(self->p + MIB))[i]);
+	}
+	EXPECT_EQ(2 * n, self->s.page->value);
+	EXPECT_EQ(2 * n, self->s.page->head);
+	EXPECT_EQ(0, self->s.page->error);
+}
+
+/* A value is stored when the work is done, not before. */
+TEST_F(stream, value_follows_the_bytes)
+{
+	for (int i = 1; i <= 200; i++) {
+		struct gpumem_sqe sqe = sqe_fill(ADDR, 1, i, BYTES / 8);
+		__u64 end = in_seconds(10);
+
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		while (__atomic_load_n(&self->s.page->value, __ATOMIC_ACQUIRE) < self->s.tail) {
+			ASSERT_GT(end, mono_ns());
+		}
+		ASSERT_EQ((unsigned char)i, ((volatile unsigned char *)self->p)[BYTES / 8 - 1]);
+		ASSERT_EQ((unsigned char)i, ((volatile unsigned char *)self->p)[0]);
+	}
+}
+
+/* --- waits and signals */
+
+TEST_F(stream, wait_and_signal)
+{
+	__u32 timeline;
+	const struct gpumem_timeline_page *page;
+	struct gpumem_sqe sqe;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 10, &timeline));
+	page = gp_map(self->fd, timeline, 0, page_size, PROT_READ);
+	ASSERT_NE(NULL, page);
+	EXPECT_EQ(10, page->value);
+	sqe = sqe_wait(timeline, 10);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	sqe = sqe_wait(timeline, 11);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	sqe = sqe_fill(ADDR, 1, 5, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	sqe = sqe_signal(timeline, 20);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	sqe = sqe_signal(timeline, 15);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 2, 0.1));
+	EXPECT_EQ(1, self->s.page->value);
+	EXPECT_EQ(0, self->p[0]);
+	/* A doorbell does not make it true. */
+	EXPECT_EQ(0, gp_doorbell(self->fd, self->s.id));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 2, 0.05));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, timeline, 11));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(5, self->p[0]);
+	/* The lower value changed nothing. */
+	EXPECT_EQ(20, page->value);
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, timeline, 19));
+	EXPECT_EQ(20, page->value);
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, timeline, 20, 0, NULL));
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 21, 0, NULL));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, timeline, ~0ULL));
+	EXPECT_EQ(~0ULL, page->value);
+}
+
+TEST_F(stream, a_streams_timeline_is_its_own)
+{
+	struct stream t;
+
+	ASSERT_EQ(0, stream_open(&t, self->fd, self->vm, 0, 16));
+	EXPECT_EQ(-EINVAL, gp_timeline_signal(self->fd, self->s.timeline, 1));
+	EXPECT_EQ(EINVAL, error_of(self->fd, self->vm, sqe_signal(self->s.timeline, 1)));
+	EXPECT_EQ(0, self->s.page->value);
+	EXPECT_EQ(ENOENT, error_of(self->fd, self->vm, sqe_signal(self->s.id, 1)));
+	EXPECT_EQ(ENOENT, error_of(self->fd, self->vm, sqe_wait(self->bo, 1)));
+	EXPECT_EQ(ENOENT, error_of(self->fd, self->vm, sqe_wait(0x3fffff, 1)));
+	EXPECT_EQ(0, self->s.page->error);
+}
+
+/* Many streams, each of which waits for the one before: submitted last first. */
+TEST_F(stream, chain)
+{
+	enum { N = 32 };
+	struct stream s[N];
+	struct gpumem_sqe sqe;
+
+	for (int i = 0; i < N; i++) {
+		ASSERT_EQ(0, stream_open(&s[i], self->fd, self->vm, 0, 16));
+	}
+	for (int i = N - 1; i >= 0; i--) {
+		if (i) {
+			sqe = sqe_wait(s[i - 1].timeline, 3);
+			ASSERT_EQ(0, stream_push(&s[i], &sqe));
+			sqe = sqe_copy(ADDR + 8 * i, ADDR + 8 * (i - 1), 8);
+		} else {
+			sqe = sqe_nop();
+			ASSERT_EQ(0, stream_push(&s[i], &sqe));
+			sqe = sqe_fill(ADDR, 8, 0xfeed, 1);
+		}
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+		sqe = sqe_nop();
+		if (i) {
+			ASSERT_EQ(0, s[i].page->value);
+		}
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+	}
+	EXPECT_EQ(0, stream_sync(&s[N - 1]));
+	EXPECT_EQ(0xfeed, ((__u64 *)self->p)[N - 1]);
+	for (int i = 0; i < N; i++) {
+		EXPECT_EQ(0, stream_close(&s[i]));
+	}
+}
+
+/* Two streams hand a token to and fro. */
+TEST_F_TIMEOUT(stream, ping_pong, 120)
+{
+	enum { ROUNDS = 500 };
+	struct gpumem_sqe sqe;
+	struct stream t;
+	__u32 ping, pong;
+
+	ASSERT_EQ(0, stream_open(&t, self->fd, self->vm, 0, 16));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &ping));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &pong));
+	for (__u64 i = 1; i <= ROUNDS; i++) {
+		sqe = sqe_wait(pong, i - 1);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		sqe = sqe_fill(ADDR, 4, i, 1);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		sqe = sqe_signal(ping, i);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		sqe = sqe_wait(ping, i);
+		ASSERT_EQ(0, stream_push(&t, &sqe));
+		sqe = sqe_copy(ADDR + MIB + 4 * i, ADDR, 4);
+		ASSERT_EQ(0, stream_push(&t, &sqe));
+		sqe = sqe_signal(pong, i);
+		ASSERT_EQ(0, stream_push(&t, &sqe));
+	}
+	EXPECT_EQ(0, stream_sync(&t));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	for (__u32 i = 1; i <= ROUNDS; i++) {
+		ASSERT_EQ(i, ((__u32 *)(self->p + MIB))[i]);
+	}
+	EXPECT_EQ(0, stream_close(&t));
+}
+
+/* --- GPUMEM_TIMELINE_WAIT */
+
+TEST_F(stream, deadlines)
+{
+	struct gpumem_timeline_wait w;
+	__u32 timeline;
+	__u64 before;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 5, &timeline));
+	before = mono_ns();
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, timeline, 5, 0, &w));
+	EXPECT_EQ(5, w.reached);
+	EXPECT_EQ(0, w.error);
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, timeline, 0, FOREVER, &w));
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 6, 0, &w));
+	EXPECT_EQ(5, w.reached);
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 6, 1, &w));
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 6, before, &w));
+	EXPECT_GT(in_seconds(-1), before - 2 * NSEC);
+	before = mono_ns();
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 6, before + NSEC / 10, &w));
+	EXPECT_LE(before + NSEC / 10, mono_ns());
+	EXPECT_EQ(5, w.reached);
+	EXPECT_EQ(0, w.error);
+}
+
+struct waiter {
+	int fd;
+	__u32 timeline;
+	__u64 value, deadline;
+	int ret;
+	struct gpumem_timeline_wait out;
+	pthread_t thread;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->ret = gp_timeline_wait(w->fd, w->timeline, w->value, w->deadline, &w->out);
+	return NULL;
+}
+
+TEST_F(stream, waiters_of_many_values)
+{
+	enum { N = 16 };
+	struct waiter w[N];
+	__u32 timeline;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &timeline));
+	for (int i = 0; i < N; i++) {
+		w[i] = (struct waiter) {
+			.fd = self->fd, .timeline = timeline, .value = i + 1,
+			.deadline = i % 2 ? FOREVER : in_seconds(20), .ret = 1,
+		};
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+	}
+	nap_ms(50);
+	for (int i = 0; i < N; i += 2) {
+		EXPECT_EQ(0, gp_timeline_signal(self->fd, timeline, i + 2));
+		pthread_join(w[i].thread, NULL);
+		pthread_join(w[i + 1].thread, NULL);
+		EXPECT_EQ(0, w[i].ret);
+		EXPECT_EQ(0, w[i + 1].ret);
+		EXPECT_EQ((__u64)i + 2, w[i].out.reached);
+		EXPECT_EQ(0, w[i].out.error);
+		if (i + 2 < N) {
+			EXPECT_EQ(1, w[i + 2].ret);
+		}
+	}
+}
+
+/* A timeline that is destroyed wakes everybody who waits for it. */
+TEST_F(stream, destroyed_under_a_waiter)
+{
+	struct waiter w = { .fd = self->fd, .value = 1, .deadline = FOREVER, .ret = 1 };
+	struct gpumem_timeline_wait out;
+	struct gpumem_sqe sqe;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &w.timeline));
+	ASSERT_EQ(0, pthread_create(&w.thread, NULL, waiter_main, &w));
+	sqe = sqe_wait(w.timeline, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	nap_ms(50);
+	EXPECT_EQ(0, gp_destroy(self->fd, w.timeline));
+	pthread_join(w.thread, NULL);
+	EXPECT_EQ(-EIO, w.ret);
+	EXPECT_NE(0, w.out.error);
+	EXPECT_EQ(0, w.out.reached);
+	/* So does a stream that waited for it. */
+	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, self->s.timeline, 1, in_seconds(10), &out));
+	EXPECT_EQ(w.out.error, out.error);
+}
+
+static volatile sig_atomic_t caught;
+
+static void catch(int sig)
+{
+	caught = sig;
+}
+
+static void *poke(void *arg)
+{
+	nap_ms(100);
+	pthread_kill(*(pthread_t *)arg, SIGUSR1);
+	return NULL;
+}
+
+TEST_F(stream, interrupted)
+{
+	struct sigaction sa = { .sa_handler = catch };
+	pthread_t me = pthread_self(), t;
+	__u32 timeline;
+	__u64 before;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &timeline));
+	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
+	ASSERT_EQ(0, pthread_create(&t, NULL, poke, &me));
+	EXPECT_EQ(-EINTR, gp_timeline_wait(self->fd, timeline, 1, FOREVER, NULL));
+	EXPECT_EQ(SIGUSR1, caught);
+	pthread_join(t, NULL);
+	/* The deadline is absolute: restarting does not move it. */
+	sa.sa_flags = SA_RESTART;
+	caught = 0;
+	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
+	ASSERT_EQ(0, pthread_create(&t, NULL, poke, &me));
+	before = mono_ns();
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, timeline, 1, before + NSEC / 2, NULL));
+	EXPECT_EQ(SIGUSR1, caught);
+	EXPECT_LE(before + NSEC / 2, mono_ns());
+	EXPECT_GT(before + 5 * NSEC, mono_ns());
+	pthread_join(t, NULL);
+}
+
+/* --- faults */
+
+TEST_F(stream, no_mapping)
+{
+	const __u64 hole = ADDR + BYTES;
+
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(hole, ADDR, 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(ADDR, hole, 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(hole - 1, ADDR, 2)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(ADDR, hole - 1, 2)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(ADDR - 1, ADDR + MIB, 2)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(0, ADDR, 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_fill(hole, 1, 0, 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_fill(0, 8, 0, 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_fill(ADDR, 1, 0, BYTES + 1)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_timestamp(hole)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy2d(ADDR, MIB, ADDR, MIB, 1, 3)));
+	EXPECT_EQ(EFAULT, error_of(self->fd, self->vm, sqe_copy(1ULL << 63, ADDR, 1)));
+	EXPECT_EQ(0, error_of(self->fd, self->vm, sqe_copy(hole - 1, ADDR, 1)));
+	/* One stream's fault is nobody else's. */
+	EXPECT_EQ(0, self->s.page->error);
+}
+
+TEST_F(stream, no_access)
+{
+	const __u64 ro = 2 * ADDR, none = 4 * ADDR;
+
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ro, BYTES, 1, 0));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, none, BYTES, 0, 0));
+	EXPECT_EQ(0, error_of(self->fd, self->vm, sqe_copy(ADDR, ro + MIB, 10)));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_copy(ro, ADDR + MIB, 10)));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_fill(ro, 1, 1, 1)));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_timestamp(ro)));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_copy(ADDR, none, 10)));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_copy(none, ADDR, 10)));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, none, BYTES, 0,
+				  GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE));
+	EXPECT_EQ(0, error_of(self->fd, self->vm, sqe_copy(none, ADDR + MIB, 10)));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, none, BYTES, 0, GPUMEM_ACCESS_READ));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_copy(none, ADDR + MIB, 10)));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, none, BYTES, 0, 0));
+	EXPECT_EQ(EACCES, error_of(self->fd, self->vm, sqe_copy(ADDR, none + MIB, 10)));
+	for (int i = 0; i < 10; i++) {
+		EXPECT_EQ(0, self->p[i]);
+	}
+}
+
+/* After a failure nothing is executed any more, and yet everything completes. */
+TEST_F(stream, after_a_failure)
+{
+	struct gpumem_timeline_wait w;
+	struct gpumem_stats stats;
+	struct gpumem_sqe sqe;
+
+	sqe = sqe_fill(ADDR, 1, 1, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	sqe = sqe_fill(ADDR + BYTES, 1, 1, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	for (int i = 0; i < 500; i++) {
+		sqe = i == 250 ? (struct gpumem_sqe) { .op = 77 } : sqe_fill(ADDR + 1, 1, 2, 100);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	}
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, self->s.timeline, 502, 0, &w));
+	EXPECT_EQ(EFAULT, w.error);
+	EXPECT_EQ(502, w.reached);
+	EXPECT_EQ(502, self->s.page->value);
+	EXPECT_EQ(EFAULT, self->s.page->error);
+	EXPECT_EQ(1, self->p[0]);
+	EXPECT_EQ(0, self->p[1]);
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(1, stats.fill_bytes);
+}
+
+TEST_F(stream, malformed)
+{
+	const __u64 a = ADDR, b = ADDR + MIB;
+	const struct gpumem_sqe nop = sqe_nop(), copy = sqe_copy(a, b, 8),
+		fill = sqe_fill(a, 4, 1, 8), sig = sqe_signal(1, 1), wait = sqe_wait(1, 0),
+		stamp = sqe_timestamp(a);
+	struct gpumem_sqe all[6] = { nop, copy, fill, wait, sig, stamp }, e;
+	__u32 timeline;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 1, &timeline));
+	all[3].handle = timeline;
+	all[4].handle = timeline;
+#define BAD(base, member, v, want) do {							\
+		e = (base);								\
+		e.member = (v);								\
+		EXPECT_EQ((want), error_of(self->fd, self->vm, e))			\
+			TH_LOG("op %u " #member " %#llx", e.op, (unsigned long long)(v));	\
+	} while (0)
+	for (unsigned int i = 0; i < ARRAY_SIZE(all); i++) {
+		EXPECT_EQ(0, error_of(self->fd, self->vm, all[i]));
+		for (int bit = 0; bit < 16; bit += 5)
+			BAD(all[i], reserved, 1 << bit, EOPNOTSUPP);
+		for (int bit = 0; bit < 64; bit += 9)
+			BAD(all[i], reserved2, 1ULL << bit, EOPNOTSUPP);
+		if (i != GPUMEM_OP_FILL)
+			BAD(all[i], elem, 1, EINVAL);
+		if (i != GPUMEM_OP_WAIT && i != GPUMEM_OP_SIGNAL)
+			BAD(all[i], handle, timeline, EINVAL);
+		if (i != GPUMEM_OP_COPY && i != GPUMEM_OP_FILL) {
+			BAD(all[i], width, 1, EINVAL);
+			BAD(all[i], height, 1, EINVAL);
+			BAD(all[i], dst_pitch, 1, EINVAL);
+			BAD(all[i], src_pitch, 1, EINVAL);
+		}
+	}
+	for (int op = GPUMEM_OP_TIMESTAMP + 1; op < 256; op += op < 16 ? 1 : 17)
+		BAD(nop, op, op, EOPNOTSUPP);
+	BAD(nop, dst, a, EINVAL);
+	BAD(nop, src, a, EINVAL);
+	BAD(all[3], dst, a, EINVAL);
+	BAD(all[4], dst, a, EINVAL);
+	BAD(all[3], handle, 0, EINVAL);
+	BAD(all[4], handle, 0, EINVAL);
+	BAD(stamp, src, a, EINVAL);
+	BAD(stamp, dst, a + 4, EINVAL);
+	/* A pitch is for more than one row, and no smaller than a row. */
+	BAD(copy, dst_pitch, 8, EINVAL);
+	BAD(copy, src_pitch, 8, EINVAL);
+	BAD(copy, height, 2, EINVAL);
+	e = sqe_copy2d(a, 8, b, 8, 8, 2);
+	BAD(e, dst_pitch, 7, EINVAL);
+	BAD(e, src_pitch, 7, EINVAL);
+	BAD(fill, elem, 0, EINVAL);
+	BAD(fill, elem, 3, EINVAL);
+	BAD(fill, elem, 16, EINVAL);
+	BAD(fill, elem, 255, EINVAL);
+	BAD(fill, dst, a + 2, EINVAL);
+	BAD(fill, src_pitch, 4, EINVAL);
+	BAD(fill, dst_pitch, 32, EINVAL);
+	e = sqe_fill2d(a, 32, 4, 1, 8, 2);
+	BAD(e, dst_pitch, 34, EINVAL);
+	BAD(e, dst_pitch, 28, EINVAL);
+	/* Numbers that wrap. */
+	BAD(copy, width, ~0ULL, EOVERFLOW);
+	BAD(fill, width, 1ULL << 62, EOVERFLOW);
+	e = sqe_copy2d(a, 1ULL << 40, b, 1ULL << 40, 8, 2);
+	BAD(e, height, 1ULL << 40, EOVERFLOW);
+	EXPECT_EQ(0, self->s.page->error);
+}
+
+/* --- a hostile client */
+
+/* The stream answers, one way or the other, and another one still works. */
+static bool still_works(int fd, __u32 vm)
+{
+	return error_of(fd, vm, sqe_fill(ADDR, 1, 9, 100)) == 0;
+}
+
+TEST_F_TIMEOUT(stream, random_entries, 300)
+{
+	__u64 steps = env_number("GPUMEM_STEPS", 20000), i = 0, failed = 0;
+	struct rng r;
+	__u32 timeline;
+
+	rng_start(&r, "random entries");
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &timeline));
+	while (i < steps) {
+		unsigned int n = 1 + rng_below(&r, 64);
+		struct gpumem_timeline_wait w;
+		struct stream s;
+
+		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 64));
+		for (unsigned int j = 0; j < n; j++, i++) {
+			struct gpumem_sqe sqe;
+
+			rng_fill(&r, &sqe, sizeof(sqe));
+			/* Most are made to look better than that. */
+			if (rng_below(&r, 8)) {
+				sqe.op = rng_below(&r, 7);
+				sqe.reserved = 0;
+				sqe.reserved2 = 0;
+			}
+			if (rng_below(&r, 4)) {
+				sqe.elem = sqe.op == GPUMEM_OP_FILL ? 1 << rng_below(&r, 4) : 0;
+				sqe.handle = sqe.op == GPUMEM_OP_WAIT || sqe.op == GPUMEM_OP_SIGNAL ?
+					     timeline : 0;
+				sqe.dst = ADDR + rng_below(&r, BYTES + 4096);
+				sqe.src = ADDR + rng_below(&r, BYTES + 4096);
+				sqe.width = rng_below(&r, 10000);
+				sqe.height = rng_below(&r, 3);
+				sqe.dst_pitch = rng_below(&r, 2) ? 0 : rng_below(&r, 20000);
+				sqe.src_pitch = rng_below(&r, 2) ? 0 : rng_below(&r, 20000);
+			}
+			stream_put(&s, &sqe);
+		}
+		stream_publish(&s);
+		/* A wait may block it: that is no failure. */
+		gp_timeline_signal(self->fd, timeline, ~0ULL);
+		ASSERT_NE(-ETIMEDOUT, gp_timeline_wait(self->fd, s.timeline, s.tail, in_seconds(20), &w));
+		failed += w.error != 0;
+		ASSERT_EQ(s.tail, w.reached);
+		ASSERT_EQ(0, stream_close(&s));
+	}
+	EXPECT_LT(0, failed);
+	EXPECT_TRUE(still_works(self->fd, self->vm));
+}
+
+static const __s64 bad_tails[] = {
+	-1, -2, -64, 65, 66, 128, 1000000, 1LL << 32, 1LL << 62, -(1LL << 62),
+	(-0x7fffffffffffffffLL - 1),
+};
+
+TEST_F(stream, bad_tails)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(bad_tails); i++) {
+		struct gpumem_sqe sqe = sqe_nop();
+		struct gpumem_timeline_wait w;
+		struct stream s;
+
+		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 64));
+		for (int j = 0; j < 10; j++) {
+			ASSERT_EQ(0, stream_push(&s, &sqe));
+		}
+		ASSERT_EQ(0, stream_sync(&s));
+		s.ring->tail = 10 + bad_tails[i];
+		EXPECT_EQ(0, gp_doorbell(self->fd, s.id));
+		/* The stream is over, and says so to whoever waits. */
+		EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, s.timeline, 11, in_seconds(10), &w))
+			TH_LOG("tail moved by %lld", (long long)bad_tails[i]);
+		EXPECT_NE(0, w.error);
+		EXPECT_EQ(10, w.reached);
+		/* Going back is no way back. */
+		s.ring->tail = 10;
+		EXPECT_EQ(0, gp_doorbell(self->fd, s.id));
+		s.ring->tail = 11;
+		EXPECT_EQ(0, gp_doorbell(self->fd, s.id));
+		nap_ms(5);
+		EXPECT_EQ(10, s.page->value);
+		EXPECT_EQ(0, stream_close(&s));
+	}
+	EXPECT_TRUE(still_works(self->fd, self->vm));
+}
+
+struct scribbler {
+	struct stream *s;
+	struct rng r;
+	volatile bool stop;
+	bool tail;
+};
+
+static void *scribble(void *arg)
+{
+	struct scribbler *x = arg;
+	volatile __u32 *words = (void *)x->s->sqes;
+	unsigned int n = x->s->entries * sizeof(struct gpumem_sqe) / 4;
+
+	while (!x->stop) {
+		for (int i = 0; i < 100; i++) {
+			unsigned int at = rng_below(&x->r, n);
+
+			/* Bytes of valid entries in wrong places, mostly. */
+			words[at] = rng_below(&x->r, 2) ? words[rng_below(&x->r, n)] :
+				    rng_next(&x->r);
+		}
+		if (x->tail)
+			x->s->ring->tail = x->s->tail + rng_below(&x->r, 80) - 8;
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(stream, scribbling_thread, 120)
+{
+	struct rng r;
+
+	rng_start(&r, "scribble");
+	for (int round = 0; round < 40; round++) {
+		struct scribbler x = { .r = { rng_next(&r) }, .tail = round % 2 };
+		struct gpumem_timeline_wait w;
+		struct stream s;
+		pthread_t t;
+
+		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 64));
+		x.s = &s;
+		ASSERT_EQ(0, pthread_create(&t, NULL, scribble, &x));
+		for (int i = 0; i < 200; i++) {
+			struct gpumem_sqe sqe = i % 2 ? sqe_fill(ADDR, 1, i, 1000) :
+							sqe_copy(ADDR + MIB, ADDR, 1000);
+
+			stream_put(&s, &sqe);
+			__atomic_store_n(&s.ring->tail, s.tail, __ATOMIC_RELEASE);
+			ASSERT_EQ(0, gp_doorbell(self->fd, s.id));
+		}
+		x.stop = true;
+		pthread_join(t, NULL);
+		/* It may have completed, failed, be blocked, or be broken; the kernel lives. */
+		gp_timeline_wait(self->fd, s.timeline, s.tail, in_seconds(0.02), &w);
+		EXPECT_EQ(0, stream_close(&s));
+		ASSERT_TRUE(still_works(self->fd, self->vm));
+	}
+}
+
+/* --- the end of streams */
+
+TEST_F(stream, destroy_finishes_the_ring)
+{
+	struct gpumem_stats stats;
+	struct gpumem_sqe sqe;
+	__u32 gate;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &gate));
+	sqe = sqe_wait(gate, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	for (int i = 0; i < 50; i++) {
+		sqe = sqe_fill(ADDR + i, 1, i + 1, 1);
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	}
+	/* Only the id goes; what is in the ring stays to be done, in its address space. */
+	EXPECT_EQ(0, gp_destroy(self->fd, self->s.id));
+	EXPECT_EQ(0, gp_destroy(self->fd, self->vm));
+	EXPECT_EQ(-ENOENT, gp_doorbell(self->fd, self->s.id));
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(1, stats.streams);
+	EXPECT_EQ(BYTES, stats.vm_bytes);
+	EXPECT_EQ(0, self->p[0]);
+	/* What is written behind the tail of that moment is not. */
+	self->s.sqes[51] = sqe_fill(ADDR + 51, 1, 1, 1);
+	self->s.ring->tail = 52;
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, gate, 1));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, self->s.timeline, 51, in_seconds(10), NULL));
+	for (int i = 0; i < 50; i++) {
+		EXPECT_EQ(i + 1, self->p[i]);
+	}
+	nap_ms(20);
+	EXPECT_EQ(0, self->p[51]);
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(0, stats.streams);
+	EXPECT_EQ(0, stats.vm_bytes);
+	/* Nobody will raise it any more. */
+	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, self->s.timeline, 52, in_seconds(10), NULL));
+}
+
+/* Work that is queued for a range fails when the range is gone by then. */
+TEST_F(stream, unmapped_under_queued_work)
+{
+	struct gpumem_timeline_wait w;
+	struct gpumem_sqe sqe;
+	__u32 gate;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &gate));
+	sqe = sqe_wait(gate, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	sqe = sqe_fill(ADDR, 1, 1, 1);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, ADDR, BYTES, NULL));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, gate, 1));
+	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, self->s.timeline, 2, in_seconds(10), &w));
+	EXPECT_EQ(EFAULT, w.error);
+	EXPECT_EQ(0, self->p[0]);
+}
+
+TEST_F(stream, client_dies_with_blocked_streams)
+{
+	struct gpumem_sqe sqe;
+	struct stream s[8];
+	__u32 never;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &never));
+	for (int i = 0; i < 8; i++) {
+		ASSERT_EQ(0, stream_open(&s[i], self->fd, self->vm, 0, 16));
+		sqe = sqe_wait(i ? s[i - 1].timeline : never, 1);
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+		sqe = sqe_fill(ADDR, 1, 1, BYTES);
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+		/* Half of them have no id any more. */
+		if (i % 2) {
+			EXPECT_EQ(0, gp_destroy(self->fd, s[i].id));
+		}
+	}
+	nap_ms(20);
+	/* The mappings of the rings hold the client; the teardown of the test drops them. */
+	for (int i = 0; i < 8; i++) {
+		munmap(s[i].ring, s[i].ring_size);
+		munmap((void *)s[i].page, page_size);
+	}
+	munmap(self->s.ring, self->s.ring_size);
+	munmap((void *)self->s.page, page_size);
+	munmap(self->p, BYTES);
+	close(self->fd);
+	EXPECT_TRUE(dev_quiet(10));
+	self->fd = -1;
+}
+
+/* --- counters */
+
+TEST_F(stream, counters)
+{
+	struct gpumem_stats before, after;
+	__u64 jobs = 0, copied = 0, filled = 0;
+	struct gpumem_sqe sqe;
+	struct rng r;
+
+	rng_start(&r, "counters");
+	ASSERT_EQ(0, gp_stats(self->fd, &before));
+	EXPECT_EQ(0, before.jobs);
+	EXPECT_EQ(0, before.doorbells);
+	for (int i = 0; i < 1000; i++) {
+		__u64 n = rng_below(&r, 3000), height = 1 + rng_below(&r, 5);
+		unsigned int elem = 1 << rng_below(&r, 4);
+
+		switch (rng_below(&r, 4)) {
+		case 0:
+			sqe = sqe_copy2d(ADDR, 4096, ADDR + MIB, 4096, n, height);
+			copied += n * height;
+			break;
+		case 1:
+			sqe = sqe_fill2d(ADDR, 4096 * 8, elem, 1, n, height);
+			filled += n * height * elem;
+			break;
+		case 2:
+			sqe = sqe_timestamp(ADDR);
+			break;
+		default:
+			sqe = sqe_nop();
+		}
+		/* With one row there is no pitch. */
+		if (height == 1 && sqe.op <= GPUMEM_OP_FILL) {
+			sqe.dst_pitch = 0;
+			sqe.src_pitch = 0;
+		}
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		jobs++;
+		if (i % 100 == 0)
+			nap_ms(3);
+	}
+	ASSERT_EQ(0, stream_sync(&self->s));
+	ASSERT_EQ(0, gp_stats(self->fd, &after));
+	EXPECT_EQ(jobs, after.jobs);
+	EXPECT_EQ(copied, after.copy_bytes);
+	EXPECT_EQ(filled, after.fill_bytes);
+	EXPECT_EQ(self->s.doorbells, after.doorbells);
+	EXPECT_LT(0, after.doorbells);
+	EXPECT_EQ(1, after.streams);
+}
+
+/* --- the model: the same operations, one after the other, on plain memory */
+
+#define ALIAS	(ADDR + 16 * BYTES)
+
+TEST_F_TIMEOUT(stream, model, 300)
+{
+	__u64 steps = env_number("GPUMEM_STEPS", 5000), value = 0;
+	unsigned char *model = malloc(BYTES);
+	__u32 timeline;
+	struct rng r;
+
+	rng_start(&r, "stream model");
+	rng_fill(&r, self->p, BYTES);
+	memcpy(model, self->p, BYTES);
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &timeline));
+	/* The same memory a second time, elsewhere. */
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ALIAS, BYTES, 1, 1));
+	for (__u64 step = 0; step < steps; step++) {
+		__u64 max = rng_below(&r, 16) ? 5000 : BYTES / 16;
+		__u64 width = 1 + rng_below(&r, max), height = 1, pitch[2] = { 0, 0 };
+		unsigned int elem = 1 << rng_below(&r, 4);
+		__u64 half = rng_below(&r, 2) * MIB, dst, src, span[2];
+		struct gpumem_sqe sqe;
+
+		if (rng_below(&r, 3) == 0 && width < 5000) {
+			height = 2 + rng_below(&r, 30);
+			for (int i = 0; i < 2; i++)
+				pitch[i] = width + rng_below(&r, 500);
+		}
+		for (int i = 0; i < 2; i++)
+			span[i] = (height - 1) * pitch[i] + width;
+		switch (rng_below(&r, 8)) {
+		case 0:
+			sqe = sqe_nop();
+			break;
+		case 1:
+			sqe = sqe_signal(timeline, ++value);
+			break;
+		case 2:
+			sqe = sqe_wait(timeline, value);
+			break;
+		case 3:
+		case 4:
+			width = (width + elem - 1) / elem;
+			pitch[0] = height > 1 ? (width + rng_below(&r, 50)) * elem : 0;
+			span[0] = (height - 1) * pitch[0] + width * elem;
+			ASSERT_GT(BYTES, span[0]);
+			dst = rng_below(&r, BYTES - span[0]) & -elem;
+			sqe = sqe_fill2d((rng_below(&r, 2) ? ADDR : ALIAS) + dst, pitch[0], elem,
+					 rng_next(&r), width, height);
+			for (__u64 y = 0; y < height; y++)
+				model_fill(model + dst + y * pitch[0], elem, sqe.value, width);
+			break;
+		default:
+			/* Source and destination in different halves: no overlap. */
+			ASSERT_GT(MIB, span[0]);
+			ASSERT_GT(MIB, span[1]);
+			dst = half + rng_below(&r, MIB - span[0]);
+			src = MIB - half + rng_below(&r, MIB - span[1]);
+			sqe = sqe_copy2d((rng_below(&r, 2) ? ADDR : ALIAS) + dst, pitch[0],
+					 (rng_below(&r, 2) ? ADDR : ALIAS) + src, pitch[1], width,
+					 height);
+			for (__u64 y = 0; y < height; y++)
+				memcpy(model + dst + y * pitch[0], model + src + y * pitch[1], width);
+		}
+		ASSERT_EQ(0, stream_push(&self->s, &sqe));
+		if (step % 500 == 499) {
+			ASSERT_EQ(0, stream_sync(&self->s));
+			ASSERT_EQ(0, memcmp(model, self->p, BYTES))
+				TH_LOG("differs within 500 steps before %llu",
+				       (unsigned long long)step);
+		}
+	}
+	ASSERT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, memcmp(model, self->p, BYTES));
+	EXPECT_EQ(0, self->s.page->error);
+	free(model);
+}
+
+/* Several streams at once, each in its own part: none disturbs another. */
+struct worker {
+	int fd;
+	__u32 vm;
+	__u64 base, seed, size;
+	unsigned char *p;
+	int result;
+	pthread_t thread;
+};
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	unsigned char *model = malloc(w->size);
+	struct rng r = { w->seed };
+	struct stream s;
+
+	w->result = stream_open(&s, w->fd, w->vm, 0, 32);
+	memcpy(model, w->p, w->size);
+	for (int i = 0; i < 1000 && !w->result; i++) {
+		__u64 n = 1 + rng_below(&r, 1000), dst = rng_below(&r, w->size / 2 - n);
+		__u64 src = w->size / 2 + rng_below(&r, w->size / 2 - n);
+		struct gpumem_sqe sqe;
+
+		if (rng_below(&r, 2)) {
+			sqe = sqe_fill(w->base + src, 1, rng_next(&r), n);
+			memset(model + src, sqe.value, n);
+		} else {
+			sqe = sqe_copy(w->base + dst, w->base + src, n);
+			memcpy(model + dst, model + src, n);
+		}
+		w->result = stream_push(&s, &sqe);
+	}
+	if (!w->result)
+		w->result = stream_sync(&s);
+	if (!w->result && memcmp(model, w->p, w->size))
+		w->result = -EILSEQ;
+	stream_close(&s);
+	free(model);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(stream, many_at_once, 120)
+{
+	enum { N = 8 };
+	struct worker w[N];
+	struct rng r;
+
+	rng_start(&r, "many at once");
+	rng_fill(&r, self->p, BYTES);
+	for (int i = 0; i < N; i++) {
+		__u64 at = i * (BYTES / N);
+
+		w[i] = (struct worker) {
+			.fd = self->fd, .vm = self->vm, .base = ADDR + at, .seed = rng_next(&r),
+			.size = BYTES / N, .p = self->p + at,
+		};
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, worker_main, &w[i]));
+	}
+	for (int i = 0; i < N; i++) {
+		pthread_join(w[i].thread, NULL);
+		EXPECT_EQ(0, w[i].result);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,737 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The form of the kernel interface: structure layout, sizes, flags, reserved members, bad pointers,
+ * unknown numbers, and random structures.  What the calls do is the business of the other programs.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include "kselftest_harness.h"
+#include "util.h"
+
+#define LAYOUT(type, bytes, last)							\
+	_Static_assert(sizeof(struct type) == (bytes), #type " has another size");	\
+	_Static_assert(offsetof(struct type, last) + sizeof(((struct type *)0)->last) ==	\
+		       (bytes), #type " ends with padding");				\
+	_Static_assert(offsetof(struct type, size) == 0, #type " is not size-first")
+#define AT(type, member, offset)							\
+	_Static_assert(offsetof(struct type, member) == (offset), #type "." #member " moved")
+
+LAYOUT(gpumem_info, 88, uuid);
+AT(gpumem_info, device, 4);
+AT(gpumem_info, abi, 8);
+AT(gpumem_info, ordinal, 12);
+AT(gpumem_info, total, 16);
+AT(gpumem_info, used, 24);
+AT(gpumem_info, node, 32);
+AT(gpumem_info, engine_workers, 36);
+AT(gpumem_info, engine, 40);
+AT(gpumem_info, release, 56);
+AT(gpumem_info, uuid, 72);
+LAYOUT(gpumem_device_attach, 16, device);
+AT(gpumem_device_attach, fd, 4);
+AT(gpumem_device_attach, flags, 8);
+LAYOUT(gpumem_destroy, 8, id);
+LAYOUT(gpumem_bo_alloc, 40, name);
+AT(gpumem_bo_alloc, flags, 4);
+AT(gpumem_bo_alloc, device, 8);
+AT(gpumem_bo_alloc, id, 12);
+AT(gpumem_bo_alloc, length, 16);
+AT(gpumem_bo_alloc, name, 24);
+LAYOUT(gpumem_bo_info, 40, reserved);
+AT(gpumem_bo_info, id, 4);
+AT(gpumem_bo_info, kind, 8);
+AT(gpumem_bo_info, device, 12);
+AT(gpumem_bo_info, length, 16);
+AT(gpumem_bo_info, huge, 24);
+AT(gpumem_bo_info, exports, 32);
+LAYOUT(gpumem_bo_retire, 32, live);
+AT(gpumem_bo_retire, id, 4);
+AT(gpumem_bo_retire, offset, 8);
+AT(gpumem_bo_retire, length, 16);
+AT(gpumem_bo_retire, flags, 24);
+LAYOUT(gpumem_bo_export, 32, fd);
+AT(gpumem_bo_export, id, 4);
+AT(gpumem_bo_export, offset, 8);
+AT(gpumem_bo_export, length, 16);
+AT(gpumem_bo_export, flags, 24);
+LAYOUT(gpumem_bo_import, 32, length);
+AT(gpumem_bo_import, fd, 4);
+AT(gpumem_bo_import, flags, 8);
+AT(gpumem_bo_import, id, 12);
+AT(gpumem_bo_import, device, 16);
+AT(gpumem_bo_import, reserved, 20);
+LAYOUT(gpumem_token_create, 48, token);
+AT(gpumem_token_create, bo, 4);
+AT(gpumem_token_create, offset, 8);
+AT(gpumem_token_create, length, 16);
+AT(gpumem_token_create, flags, 24);
+AT(gpumem_token_create, id, 28);
+LAYOUT(gpumem_token_open, 64, reserved);
+AT(gpumem_token_open, flags, 4);
+AT(gpumem_token_open, token, 8);
+AT(gpumem_token_open, id, 24);
+AT(gpumem_token_open, device, 28);
+AT(gpumem_token_open, length, 32);
+AT(gpumem_token_open, delta, 40);
+AT(gpumem_token_open, bytes, 48);
+AT(gpumem_token_open, result, 56);
+LAYOUT(gpumem_vm_create, 16, reserved);
+AT(gpumem_vm_create, flags, 4);
+AT(gpumem_vm_create, id, 8);
+LAYOUT(gpumem_vm_map, 48, writers);
+AT(gpumem_vm_map, vm, 4);
+AT(gpumem_vm_map, bo, 8);
+AT(gpumem_vm_map, flags, 12);
+AT(gpumem_vm_map, offset, 16);
+AT(gpumem_vm_map, addr, 24);
+AT(gpumem_vm_map, length, 32);
+AT(gpumem_vm_map, readers, 40);
+LAYOUT(gpumem_vm_unmap, 32, unmapped);
+AT(gpumem_vm_unmap, vm, 4);
+AT(gpumem_vm_unmap, addr, 8);
+AT(gpumem_vm_unmap, length, 16);
+LAYOUT(gpumem_vm_access, 32, access);
+AT(gpumem_vm_access, vm, 4);
+AT(gpumem_vm_access, addr, 8);
+AT(gpumem_vm_access, length, 16);
+AT(gpumem_vm_access, device, 24);
+LAYOUT(gpumem_stream_create, 32, timeline);
+AT(gpumem_stream_create, flags, 4);
+AT(gpumem_stream_create, vm, 8);
+AT(gpumem_stream_create, device, 12);
+AT(gpumem_stream_create, priority, 16);
+AT(gpumem_stream_create, entries, 20);
+AT(gpumem_stream_create, id, 24);
+LAYOUT(gpumem_stream_doorbell, 8, id);
+LAYOUT(gpumem_timeline_create, 24, reserved);
+AT(gpumem_timeline_create, flags, 4);
+AT(gpumem_timeline_create, value, 8);
+AT(gpumem_timeline_create, id, 16);
+LAYOUT(gpumem_timeline_signal, 16, value);
+AT(gpumem_timeline_signal, id, 4);
+LAYOUT(gpumem_timeline_wait, 40, reached);
+AT(gpumem_timeline_wait, id, 4);
+AT(gpumem_timeline_wait, value, 8);
+AT(gpumem_timeline_wait, deadline, 16);
+AT(gpumem_timeline_wait, flags, 24);
+AT(gpumem_timeline_wait, error, 28);
+LAYOUT(gpumem_stats, 120, doorbells);
+AT(gpumem_stats, flags, 4);
+AT(gpumem_stats, objects, 8);
+AT(gpumem_stats, jobs, 88);
+_Static_assert(sizeof(struct gpumem_sqe) == 64, "sqe");
+_Static_assert(offsetof(struct gpumem_sqe, reserved2) == 56, "sqe.reserved2");
+_Static_assert(offsetof(struct gpumem_timeline_page, head) == 64, "timeline_page.head");
+_Static_assert(sizeof(struct gpumem_timeline_page) == 128, "timeline_page");
+_Static_assert(_IOC_SIZE(GPUMEM_INFO) == 0 && _IOC_DIR(GPUMEM_INFO) == 0, "_IO() only");
+
+/* Objects that valid calls name. */
+struct world {
+	int fd, fd2, dmabuf;
+	__u32 bo, vm, stream, stream_timeline, timeline, token;
+	__u8 name[GPUMEM_TOKEN_SIZE];
+};
+
+#define BO_BYTES	(64 * KIB)
+#define ADDR		0x100000000ULL
+
+struct span {
+	unsigned int offset, size;
+};
+
+#define SPAN(type, member) { offsetof(struct type, member), sizeof(((struct type *)0)->member) }
+
+union any {
+	__u32 size;
+	struct gpumem_info info;
+	struct gpumem_device_attach attach;
+	struct gpumem_destroy destroy;
+	struct gpumem_bo_alloc bo_alloc;
+	struct gpumem_bo_info bo_info;
+	struct gpumem_bo_retire retire;
+	struct gpumem_bo_export export;
+	struct gpumem_bo_import import;
+	struct gpumem_token_create token_create;
+	struct gpumem_token_open token_open;
+	struct gpumem_vm_create vm_create;
+	struct gpumem_vm_map map;
+	struct gpumem_vm_unmap unmap;
+	struct gpumem_vm_access access;
+	struct gpumem_stream_create stream;
+	struct gpumem_stream_doorbell doorbell;
+	struct gpumem_timeline_create timeline;
+	struct gpumem_timeline_signal signal;
+	struct gpumem_timeline_wait wait;
+	struct gpumem_stats stats;
+	unsigned char bytes[256];
+};
+
+/* Makes the members that go in valid; what the call needs besides exists then. */
+static void prepare(struct world *w, unsigned int cmd, union any *u)
+{
+	switch (cmd) {
+	case GPUMEM_CMD_DEVICE_ATTACH:
+		u->attach.fd = w->fd2;
+		break;
+	case GPUMEM_CMD_DESTROY:
+		gp_timeline_create(w->fd, 0, &u->destroy.id);
+		break;
+	case GPUMEM_CMD_BO_ALLOC:
+		u->bo_alloc.length = page_size;
+		break;
+	case GPUMEM_CMD_BO_INFO:
+		u->bo_info.id = w->bo;
+		break;
+	case GPUMEM_CMD_BO_RETIRE:
+		u->retire.id = w->bo;
+		u->retire.length = page_size;
+		u->retire.flags = GPUMEM_BO_RETIRE_QUERY;
+		break;
+	case GPUMEM_CMD_BO_EXPORT:
+		u->export.id = w->bo;
+		u->export.length = page_size;
+		break;
+	case GPUMEM_CMD_BO_IMPORT:
+		u->import.fd = w->dmabuf;
+		break;
+	case GPUMEM_CMD_TOKEN_CREATE:
+		u->token_create.bo = w->bo;
+		u->token_create.length = 100;
+		break;
+	case GPUMEM_CMD_TOKEN_OPEN:
+		memcpy(u->token_open.token, w->name, sizeof(w->name));
+		break;
+	case GPUMEM_CMD_VM_MAP:
+		u->map.vm = w->vm;
+		u->map.bo = w->bo;
+		u->map.addr = ADDR;
+		u->map.length = page_size;
+		break;
+	case GPUMEM_CMD_VM_UNMAP:
+		u->unmap.vm = w->vm;
+		u->unmap.addr = ADDR;
+		u->unmap.length = page_size;
+		gp_vm_map(w->fd, w->vm, w->bo, 0, ADDR, page_size, 1, 1);
+		break;
+	case GPUMEM_CMD_VM_ACCESS:
+		u->access.vm = w->vm;
+		u->access.addr = ADDR;
+		u->access.length = page_size;
+		u->access.access = GPUMEM_ACCESS_READ;
+		gp_vm_map(w->fd, w->vm, w->bo, 0, ADDR, page_size, 1, 1);
+		break;
+	case GPUMEM_CMD_STREAM_CREATE:
+		u->stream.vm = w->vm;
+		u->stream.entries = 16;
+		break;
+	case GPUMEM_CMD_STREAM_DOORBELL:
+		u->doorbell.id = w->stream;
+		break;
+	case GPUMEM_CMD_TIMELINE_SIGNAL:
+		u->signal.id = w->timeline;
+		u->signal.value = 1;
+		break;
+	case GPUMEM_CMD_TIMELINE_WAIT:
+		u->wait.id = w->timeline;
+		break;
+	}
+}
+
+/* Takes back what prepare() and the call, when it succeeded, made. */
+static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
+{
+	switch (cmd) {
+	case GPUMEM_CMD_DESTROY:
+		if (!done)
+			gp_destroy(w->fd, u->destroy.id);
+		break;
+	case GPUMEM_CMD_BO_ALLOC:
+		if (done)
+			gp_destroy(w->fd, u->bo_alloc.id);
+		break;
+	case GPUMEM_CMD_BO_EXPORT:
+		if (done)
+			close(u->export.fd);
+		break;
+	case GPUMEM_CMD_BO_IMPORT:
+		if (done)
+			gp_destroy(w->fd, u->import.id);
+		break;
+	case GPUMEM_CMD_TOKEN_CREATE:
+		if (done)
+			gp_destroy(w->fd, u->token_create.id);
+		break;
+	case GPUMEM_CMD_TOKEN_OPEN:
+		if (done)
+			gp_destroy(w->fd, u->token_open.id);
+		break;
+	case GPUMEM_CMD_VM_CREATE:
+		if (done)
+			gp_destroy(w->fd, u->vm_create.id);
+		break;
+	case GPUMEM_CMD_VM_MAP:
+	case GPUMEM_CMD_VM_UNMAP:
+	case GPUMEM_CMD_VM_ACCESS:
+		gp_vm_unmap(w->fd, w->vm, ADDR, page_size, NULL);
+		break;
+	case GPUMEM_CMD_STREAM_CREATE:
+		if (done) {
+			gp_destroy(w->fd, u->stream.id);
+			gp_destroy(w->fd, u->stream.timeline);
+		}
+		break;
+	case GPUMEM_CMD_TIMELINE_CREATE:
+		if (done)
+			gp_destroy(w->fd, u->timeline.id);
+		break;
+	}
+}
+
+#define NONE	(~0U)
+
+FIXTURE(uapi)
+{
+	struct world w;
+};
+
+/*
+ * @flags: offset of the flags, or NONE; @known: the bits there are; @reserved: offset of the reserved
+ * member, or NONE; @out: what the call writes when it succeeds.
+ */
+FIXTURE_VARIANT(uapi)
+{
+	unsigned int cmd, size, flags, known, reserved;
+	struct span out[14];
+};
+
+#define V(name, CMD, type, ...)						\
+	FIXTURE_VARIANT_ADD(uapi, name)					\
+	{								\
+		.cmd = GPUMEM_CMD_##CMD, .size = sizeof(struct type), __VA_ARGS__	\
+	}
+#define FLAGS(type, bits) .flags = offsetof(struct type, flags), .known = (bits)
+#define NO_FLAGS .flags = NONE
+#define RESERVED(type) .reserved = offsetof(struct type, reserved)
+#define NO_RESERVED .reserved = NONE
+
+V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
+  .out = { SPAN(gpumem_info, abi), SPAN(gpumem_info, ordinal), SPAN(gpumem_info, total),
+	   SPAN(gpumem_info, used), SPAN(gpumem_info, node), SPAN(gpumem_info, engine_workers),
+	   SPAN(gpumem_info, engine), SPAN(gpumem_info, release), SPAN(gpumem_info, uuid) });
+V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_device_attach, device) });
+V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
+V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_bo_alloc, id) });
+V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, RESERVED(gpumem_bo_info),
+  .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
+	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports) });
+V(bo_retire, BO_RETIRE, gpumem_bo_retire, FLAGS(gpumem_bo_retire, 1), NO_RESERVED,
+  .out = { SPAN(gpumem_bo_retire, live) });
+V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 3), NO_RESERVED,
+  .out = { SPAN(gpumem_bo_export, fd) });
+V(bo_import, BO_IMPORT, gpumem_bo_import, FLAGS(gpumem_bo_import, 0), RESERVED(gpumem_bo_import),
+  .out = { SPAN(gpumem_bo_import, id), SPAN(gpumem_bo_import, device),
+	   SPAN(gpumem_bo_import, length) });
+V(token_create, TOKEN_CREATE, gpumem_token_create, FLAGS(gpumem_token_create, 1), NO_RESERVED,
+  .out = { SPAN(gpumem_token_create, id), SPAN(gpumem_token_create, token) });
+V(token_open, TOKEN_OPEN, gpumem_token_open, FLAGS(gpumem_token_open, 0),
+  RESERVED(gpumem_token_open),
+  .out = { SPAN(gpumem_token_open, id), SPAN(gpumem_token_open, device),
+	   SPAN(gpumem_token_open, length), SPAN(gpumem_token_open, delta),
+	   SPAN(gpumem_token_open, bytes), SPAN(gpumem_token_open, result) });
+V(vm_create, VM_CREATE, gpumem_vm_create, FLAGS(gpumem_vm_create, 0), RESERVED(gpumem_vm_create),
+  .out = { SPAN(gpumem_vm_create, id) });
+V(vm_map, VM_MAP, gpumem_vm_map, FLAGS(gpumem_vm_map, 0), NO_RESERVED);
+V(vm_unmap, VM_UNMAP, gpumem_vm_unmap, NO_FLAGS, NO_RESERVED,
+  .out = { SPAN(gpumem_vm_unmap, unmapped) });
+V(vm_access, VM_ACCESS, gpumem_vm_access, .flags = offsetof(struct gpumem_vm_access, access),
+  .known = 3, NO_RESERVED);
+V(stream_create, STREAM_CREATE, gpumem_stream_create, FLAGS(gpumem_stream_create, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_stream_create, id), SPAN(gpumem_stream_create, timeline) });
+V(stream_doorbell, STREAM_DOORBELL, gpumem_stream_doorbell, NO_FLAGS, NO_RESERVED);
+V(timeline_create, TIMELINE_CREATE, gpumem_timeline_create, FLAGS(gpumem_timeline_create, 0),
+  RESERVED(gpumem_timeline_create), .out = { SPAN(gpumem_timeline_create, id) });
+V(timeline_signal, TIMELINE_SIGNAL, gpumem_timeline_signal, NO_FLAGS, NO_RESERVED);
+V(timeline_wait, TIMELINE_WAIT, gpumem_timeline_wait, FLAGS(gpumem_timeline_wait, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_timeline_wait, error), SPAN(gpumem_timeline_wait, reached) });
+V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_stats, objects), SPAN(gpumem_stats, bos), SPAN(gpumem_stats, bo_bytes),
+	   SPAN(gpumem_stats, views), SPAN(gpumem_stats, view_bytes),
+	   SPAN(gpumem_stats, vm_bytes), SPAN(gpumem_stats, exports),
+	   SPAN(gpumem_stats, export_bytes), SPAN(gpumem_stats, tokens),
+	   SPAN(gpumem_stats, streams), SPAN(gpumem_stats, jobs), SPAN(gpumem_stats, copy_bytes),
+	   SPAN(gpumem_stats, fill_bytes), SPAN(gpumem_stats, doorbells) });
+
+FIXTURE_SETUP(uapi)
+{
+	struct world *w = &self->w;
+
+	w->fd = gp_open(0);
+	ASSERT_LE(0, w->fd);
+	w->fd2 = gp_open(0);
+	ASSERT_LE(0, w->fd2);
+	ASSERT_EQ(0, gp_bo_alloc(w->fd, BO_BYTES, &w->bo));
+	ASSERT_EQ(0, gp_vm_create(w->fd, &w->vm));
+	ASSERT_EQ(0, gp_stream_create(w->fd, w->vm, 0, 16, &w->stream, &w->stream_timeline));
+	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->timeline));
+	ASSERT_EQ(0, gp_token_create(w->fd, w->bo, 10, 100, 0, &w->token, w->name));
+	w->dmabuf = gp_bo_export(w->fd, w->bo, 0, page_size, GPUMEM_BO_EXPORT_CLOEXEC);
+	ASSERT_LE(0, w->dmabuf);
+}
+
+FIXTURE_TEARDOWN(uapi)
+{
+	close(self->w.dmabuf);
+	close(self->w.fd2);
+	close(self->w.fd);
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+#define REQUEST(cmd) _IO(GPUMEM_IOC_TYPE, (cmd))
+
+/* A valid structure with all of its out members poisoned. */
+static void valid(struct world *w, const struct _fixture_variant_uapi *v, union any *u, int poison)
+{
+	memset(u, 0, sizeof(*u));
+	for (unsigned int i = 0; i < ARRAY_SIZE(v->out) && v->out[i].size; i++)
+		memset(u->bytes + v->out[i].offset, poison, v->out[i].size);
+	u->size = v->size;
+	prepare(w, v->cmd, u);
+}
+
+TEST_F(uapi, valid)
+{
+	struct gpumem_stats before, after;
+	union any u, was;
+	int ret;
+
+	ASSERT_EQ(0, gp_stats(self->w.fd, &before));
+	valid(&self->w, variant, &u, 0xa5);
+	was = u;
+	ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+	EXPECT_EQ(0, ret);
+	/* What goes in does not change, nor does anything behind the structure. */
+	for (unsigned int i = 0; i < ARRAY_SIZE(variant->out) && variant->out[i].size; i++)
+		memcpy(was.bytes + variant->out[i].offset, u.bytes + variant->out[i].offset,
+		       variant->out[i].size);
+	EXPECT_EQ(0, memcmp(&u, &was, sizeof(u)));
+	undo(&self->w, variant->cmd, &u, !ret);
+	ASSERT_EQ(0, gp_stats(self->w.fd, &after));
+	EXPECT_EQ(before.objects, after.objects);
+	EXPECT_EQ(before.vm_bytes, after.vm_bytes);
+}
+
+/* Two calls with different poison: bytes that come out poisoned both times were never written. */
+TEST_F(uapi, every_out_member_is_written)
+{
+	union any u[2];
+
+	for (int i = 0; i < 2; i++) {
+		valid(&self->w, variant, &u[i], i ? 0x5a : 0xa5);
+		ASSERT_EQ(0, gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u[i]));
+		undo(&self->w, variant->cmd, &u[i], true);
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(variant->out) && variant->out[i].size; i++) {
+		for (unsigned int b = 0; b < variant->out[i].size; b++) {
+			unsigned int at = variant->out[i].offset + b;
+
+			EXPECT_FALSE(u[0].bytes[at] == 0xa5 && u[1].bytes[at] == 0x5a)
+				TH_LOG("byte %u was not written", at);
+		}
+	}
+}
+
+TEST_F(uapi, too_short)
+{
+	union any u, was;
+
+	for (unsigned int size = 0; size < variant->size; size++) {
+		valid(&self->w, variant, &u, 0xa5);
+		u.size = size;
+		was = u;
+		EXPECT_EQ(-EINVAL, gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u))
+			TH_LOG("size %u", size);
+		EXPECT_EQ(0, memcmp(&u, &was, sizeof(u)));
+		undo(&self->w, variant->cmd, &u, false);
+	}
+}
+
+TEST_F(uapi, longer)
+{
+	union any u;
+	unsigned int more;
+	int ret;
+
+	/* A zero tail is fine, and what lies behind the size is not touched. */
+	for (more = 1; more <= 64; more += more < 9 ? 1 : 11) {
+		valid(&self->w, variant, &u, 0xa5);
+		u.size = variant->size + more;
+		memset(u.bytes + u.size, 0xc3, sizeof(u) - u.size);
+		ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+		EXPECT_EQ(0, ret)
+			TH_LOG("%u bytes more", more);
+		for (unsigned int i = variant->size; i < sizeof(u); i++)
+			EXPECT_EQ(i < variant->size + more ? 0 : 0xc3, u.bytes[i]);
+		undo(&self->w, variant->cmd, &u, !ret);
+	}
+}
+
+/* Bits that this kernel does not know: in the tail, in the flags, in the reserved member. */
+TEST_F(uapi, unknown_bits)
+{
+	const unsigned int members[] = { variant->flags, variant->reserved };
+	union any u, was;
+	int ret;
+
+	for (unsigned int i = 0; i < 32; i++) {
+		valid(&self->w, variant, &u, 0xa5);
+		u.size = variant->size + 32;
+		u.bytes[variant->size + i] = 1 << (i % 8);
+		was = u;
+		ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+		EXPECT_EQ(-E2BIG, ret)
+			TH_LOG("byte %u of the tail", i);
+		EXPECT_EQ(0, memcmp(&u, &was, sizeof(u)));
+		undo(&self->w, variant->cmd, &u, !ret);
+	}
+	for (int m = 0; m < 2; m++) {
+		for (int bit = 0; bit < 32 && members[m] != NONE; bit++) {
+			if (!m && variant->known & (1U << bit))
+				continue;
+			valid(&self->w, variant, &u, 0xa5);
+			*(__u32 *)(u.bytes + members[m]) |= 1U << bit;
+			was = u;
+			ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+			EXPECT_EQ(-EOPNOTSUPP, ret)
+				TH_LOG("%s bit %d", m ? "reserved" : "flags", bit);
+			EXPECT_EQ(0, memcmp(&u, &was, sizeof(u)));
+			undo(&self->w, variant->cmd, &u, !ret);
+		}
+	}
+}
+
+TEST_F(uapi, huge_size)
+{
+	static const __u32 sizes[] = { 1U << 20, 1U << 30, 0x7fffffff, 0x80000000, ~0U };
+	size_t room = 2 * page_size;
+	union any *u = mmap(NULL, 2 * room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, (void *)u);
+	ASSERT_EQ(0, mprotect(u, room, PROT_READ | PROT_WRITE));
+	for (unsigned int i = 0; i < ARRAY_SIZE(sizes); i++) {
+		int ret;
+
+		valid(&self->w, variant, u, 0xa5);
+		u->size = sizes[i];
+		ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), u);
+		EXPECT_TRUE(ret == -E2BIG || ret == -EFAULT)
+			TH_LOG("size %#x: %d", sizes[i], ret);
+		undo(&self->w, variant->cmd, u, !ret);
+	}
+}
+
+TEST_F(uapi, bad_pointer)
+{
+	char *area = mmap(NULL, 3 * page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *end = area + 2 * page_size;
+	unsigned long request = REQUEST(variant->cmd);
+	struct gpumem_stats before, after;
+	union any u;
+	int fd = self->w.fd;
+
+	ASSERT_NE(MAP_FAILED, (void *)area);
+	ASSERT_EQ(0, gp_stats(fd, &before));
+	EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, NULL));
+	EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, area));
+	EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, (void *)-1L));
+	EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, (void *)-4096L));
+	EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, (void *)(1UL << 63)));
+
+	/* Ends exactly where the memory ends: nothing behind it is read or written. */
+	ASSERT_EQ(0, mprotect(area + page_size, page_size, PROT_READ | PROT_WRITE));
+	valid(&self->w, variant, &u, 0xa5);
+	memcpy(end - variant->size, &u, variant->size);
+	EXPECT_EQ(0, gp_ioctl(fd, request, end - variant->size));
+	memcpy(&u, end - variant->size, variant->size);
+	undo(&self->w, variant->cmd, &u, true);
+
+	/* Some of it is not there. */
+	for (unsigned int there = 4; there < variant->size; there += 4) {
+		valid(&self->w, variant, &u, 0xa5);
+		memcpy(end - there, &u, there);
+		EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, end - there))
+			TH_LOG("%u bytes there", there);
+		undo(&self->w, variant->cmd, &u, false);
+	}
+
+	/* Readable, but the answer cannot be written. */
+	if (variant->out[0].size) {
+		valid(&self->w, variant, &u, 0xa5);
+		memcpy(end - variant->size, &u, variant->size);
+		ASSERT_EQ(0, mprotect(area + page_size, page_size, PROT_READ));
+		EXPECT_EQ(-EFAULT, gp_ioctl(fd, request, end - variant->size));
+		undo(&self->w, variant->cmd, &u, false);
+	}
+	/* A call that fails leaves nothing behind. */
+	ASSERT_EQ(0, gp_stats(fd, &after));
+	EXPECT_EQ(before.objects, after.objects);
+	EXPECT_EQ(before.bos, after.bos);
+	EXPECT_EQ(before.bo_bytes, after.bo_bytes);
+	EXPECT_EQ(before.views, after.views);
+	EXPECT_EQ(before.exports, after.exports);
+	EXPECT_EQ(before.tokens, after.tokens);
+	EXPECT_EQ(before.vm_bytes, after.vm_bytes);
+}
+
+FIXTURE(node)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(node)
+{
+	self->fd = gp_open(0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(node)
+{
+	close(self->fd);
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F(node, info)
+{
+	struct gpumem_info info;
+
+	memset(&info, 0xa5, sizeof(info));
+	info.size = sizeof(info);
+	info.device = 0;
+	ASSERT_EQ(0, gp_ioctl(self->fd, GPUMEM_INFO, &info));
+	for (int which = 0; which < 2; which++) {
+		const __u8 *s = which ? info.release : info.engine;
+		size_t len = strnlen((const char *)s, 16);
+
+		EXPECT_LT(0, len);
+		ASSERT_GT(16, len);
+		for (size_t i = len; i < 16; i++)
+			EXPECT_EQ(0, s[i]);
+	}
+	EXPECT_EQ(GPUMEM_ABI_VERSION, info.abi);
+	EXPECT_EQ(0, info.ordinal);
+	EXPECT_LE(1, info.engine_workers);
+	EXPECT_EQ(dev_attr(0, "size"), (long long)info.total);
+	EXPECT_EQ(dev_attr(0, "node"), info.node);
+}
+
+TEST_F(node, unknown_numbers)
+{
+	int fd = self->fd;
+	union any u;
+
+	for (int type = GPUMEM_IOC_TYPE - 1; type <= GPUMEM_IOC_TYPE + 1; type++) {
+		for (int nr = 0; nr < 256; nr++) {
+			if (type == GPUMEM_IOC_TYPE && nr >= GPUMEM_CMD_BASE && nr <= GPUMEM_CMD_STATS)
+				continue;
+			memset(&u, 0, sizeof(u));
+			u.size = sizeof(u);
+			EXPECT_EQ(-ENOTTY, gp_ioctl(fd, _IO(type, nr), &u))
+				TH_LOG("type %#x number %#x", type, nr);
+		}
+	}
+	/* A known number with a direction or a size is another number. */
+	for (int nr = GPUMEM_CMD_BASE; nr <= GPUMEM_CMD_STATS; nr++) {
+		for (int dir = 0; dir < 4; dir++) {
+			unsigned long request = _IOC(dir, GPUMEM_IOC_TYPE, nr, dir ? 16 : 8);
+
+			EXPECT_EQ(-ENOTTY, gp_ioctl(fd, request, &u));
+		}
+	}
+}
+
+/* Every errno that the header knows, and those that single calls name. */
+static bool known_errno(int err)
+{
+	static const int known[] = {
+		0, EFAULT, E2BIG, EOPNOTSUPP, EINVAL, EOVERFLOW, ENOENT, EEXIST, EACCES, ENOSPC,
+		ENOMEM, EMFILE, EIO, ETIMEDOUT, EINTR, EBADF,
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(known); i++) {
+		if (err == -known[i])
+			return true;
+	}
+	return false;
+}
+
+/* A number that means something rather often. */
+static __u64 odd_number(struct rng *r)
+{
+	static const __u64 some[] = { 0, 1, 2, 3, 16, 4096, 8192, 65536, 1ULL << 32, 1ULL << 63 };
+
+	switch (rng_below(r, 6)) {
+	case 0:
+		return rng_below(r, 64);
+	case 1:
+		return some[rng_below(r, ARRAY_SIZE(some))];
+	case 2:
+		return -some[rng_below(r, ARRAY_SIZE(some))];
+	case 3:
+		return rng_below(r, 64) * page_size;
+	case 4:
+		return ADDR + rng_below(r, 64) * page_size;
+	default:
+		return rng_next(r);
+	}
+}
+
+TEST_F_TIMEOUT(uapi, fuzz, 300)
+{
+	__u64 steps = env_number("GPUMEM_STEPS", 20000), good = 0;
+	unsigned int words = (variant->size + 3) / 4;
+	struct gpumem_stats stats;
+	struct rng r;
+	union any u;
+
+	/* The steps are shared by all variants. */
+	steps = (steps + GPUMEM_CMD_STATS - GPUMEM_CMD_BASE) / (GPUMEM_CMD_STATS - GPUMEM_CMD_BASE + 1);
+	rng_start(&r, "fuzz");
+	for (__u64 i = 0; i < steps; i++) {
+		unsigned int changes = rng_below(&r, words + 1);
+		int ret;
+
+		valid(&self->w, variant, &u, 0xa5);
+		while (changes--) {
+			unsigned int at = rng_below(&r, words) * 4;
+			__u64 v = odd_number(&r);
+
+			if (at % 8 || rng_below(&r, 2))
+				memcpy(u.bytes + at, &v, 4);
+			else
+				memcpy(u.bytes + at, &v, 8);
+		}
+		if (rng_below(&r, 4))
+			u.size = variant->size;
+		/* No step may take minutes. */
+		if (variant->cmd == GPUMEM_CMD_TIMELINE_WAIT)
+			u.wait.deadline = in_seconds(0.0001);
+		if (variant->cmd == GPUMEM_CMD_BO_ALLOC && u.bo_alloc.length < 1ULL << 40)
+			u.bo_alloc.length &= 0x3fffff;
+		ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+		EXPECT_TRUE(known_errno(ret))
+			TH_LOG("step %llu: %s", (unsigned long long)i, strerror(-ret));
+		good += !ret;
+		undo(&self->w, variant->cmd, &u, !ret);
+		if (variant->cmd == GPUMEM_CMD_VM_MAP && !ret)
+			gp_vm_unmap(self->w.fd, u.map.vm, u.map.addr, u.map.length, NULL);
+	}
+	EXPECT_LT(0, good);
+	ASSERT_EQ(0, gp_stats(self->w.fd, &stats));
+	EXPECT_GE(steps + 16, stats.objects);
+	EXPECT_GE(BO_BYTES + 64 * page_size, stats.bo_bytes);
+}
+
+TEST_HARNESS_MAIN
