@@ -15,8 +15,8 @@
  * is mapped from that file, so a mapping alone keeps the window alive after the
  * view's id or the DMA-buf's descriptor is gone.  That is how an owner that
  * sub-allocates learns (GPUMEM_BO_RETIRE) whether a range it freed may be handed
- * out again: not while any window overlaps a page of it, nor while anybody has
- * its pages pinned.
+ * out again: not while any window overlaps a page of it, nor while anybody else
+ * holds its pages.
  *
  * The memory of a root lives until the last of: its id, its mappings in address
  * spaces, its windows, its VMAs and foreign pins of its pages.  All but the last
@@ -133,8 +133,10 @@ static u32 gpumem_window_count(struct gpumem_bo *bo, u64 offset, u64 length)
 
 	guard(mutex)(&root->lock);
 	for (it = interval_tree_iter_first(&root->windows, start, last); it;
-	     it = interval_tree_iter_next(it, start, last))
+	     it = interval_tree_iter_next(it, start, last)) {
 		n++;
+		cond_resched();
+	}
 	return n;
 }
 
@@ -234,9 +236,10 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_bo *bo = container_of(obj, struct gpumem_bo, obj);
 
+	/* Views have no tokens. */
 	if (bo->pin)
 		gpumem_pin_unlist(obj->client, bo->pin);
-	else
+	else if (!bo->root)
 		gpumem_token_revoke_all(bo);
 }
 
@@ -369,6 +372,9 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
 		return -EINVAL;
+	/* Room between the mmap offsets of two ids. */
+	if (cmd->length > BIT_ULL(GPUMEM_MMAP_SHIFT))
+		return -ENOSPC;
 	dev = gpumem_client_device(client, cmd->device);
 	if (!dev)
 		return -EACCES;
@@ -442,8 +448,9 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 		if (!(cmd->flags & GPUMEM_BO_RETIRE_QUERY))
 			gpumem_token_revoke(bo, cmd->offset, cmd->length);
 		cmd->live = gpumem_window_count(bo, cmd->offset, cmd->length);
-		if (gpumem_shmem_pinned(bo->file->f_mapping, cmd->offset,
-					cmd->length))
+		/* One reference on each folio is the populated file's. */
+		if (gpumem_shmem_used_elsewhere(bo->file->f_mapping,
+						cmd->offset, cmd->length, 1))
 			cmd->live++;
 		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	}

@@ -376,9 +376,9 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
  */
 void gpumem_client_close(struct gpumem_client *client)
 {
+	gpumem_client_shutdown(client);
 	/* Waits for a shutdown that the end of the mm started. */
 	mmu_notifier_unregister(&client->notifier, client->mm);
-	gpumem_client_shutdown(client);
 	mmdrop(client->mm);
 	client->mm = NULL;
 	gpumem_client_put(client);

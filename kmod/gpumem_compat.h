@@ -58,4 +58,19 @@ static inline int gpumem_compat_mmap_file(struct file *file,
 #endif
 }
 
+/**
+ * gpumem_compat_folio_refs - references of the page cache and of page tables
+ * @folio: folio of a tmpfs file
+ *
+ * Return: how many references these two hold.
+ */
+static inline int gpumem_compat_folio_refs(struct folio *folio)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+	return folio_expected_ref_count(folio);
+#else
+	return folio_nr_pages(folio) + folio_mapcount(folio);
+#endif
+}
+
 #endif /* GPUMEM_COMPAT_H */

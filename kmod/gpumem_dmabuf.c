@@ -70,8 +70,8 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 }
 
 /*
- * Call @fn for each physically contiguous run, at most @max bytes long.
- * Return the number of runs, or a negative errno.
+ * Split the range into physically contiguous runs of at most @max bytes and, with
+ * @sg, write them there.  Return the number of runs, or a negative errno.
  */
 static int gpumem_dmabuf_runs(struct gpumem_dmabuf *buf, size_t max,
 			      struct scatterlist *sg)
@@ -224,7 +224,7 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 
 	if (n > INT_MAX)
 		return -ENOMEM;
-	pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL);
+	pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL | __GFP_NOWARN);
 	if (!pages)
 		return -ENOMEM;
 	for (i = 0; i < n;) {

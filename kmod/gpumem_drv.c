@@ -56,6 +56,7 @@ static struct gpumem_device *gpumem_devices[GPUMEM_MAX_DEVICES];
 static dev_t gpumem_devt;
 
 union gpumem_ucmd_buffer {
+	u32 size;
 	struct gpumem_info info;
 	struct gpumem_device_attach attach;
 	struct gpumem_destroy destroy;
@@ -143,7 +144,7 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 	GPUMEM_IOCTL(GPUMEM_TIMELINE_WAIT, gpumem_ioctl_timeline_wait,
 		     struct gpumem_timeline_wait, reached),
 	GPUMEM_IOCTL(GPUMEM_STATS, gpumem_ioctl_stats,
-		     struct gpumem_stats, doorbells),
+		     struct gpumem_stats, host_bytes),
 	GPUMEM_IOCTL(GPUMEM_BO_PIN, gpumem_ioctl_bo_pin,
 		     struct gpumem_bo_pin, reserved),
 };
@@ -197,7 +198,7 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (ret)
 		return ret;
 	/* Another thread may have changed it between the two reads. */
-	*(u32 *)&buf = ucmd.user_size;
+	buf.size = ucmd.user_size;
 	ucmd.cmd = &buf;
 	ret = op->execute(&ucmd);
 	for (i = 0; i < ARRAY_SIZE(ucmd.new); i++) {
@@ -365,15 +366,8 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 		ret = PTR_ERR(dev->engine);
 		goto err_unmount;
 	}
-	ret = cdev_device_add(&dev->cdev, &dev->dev);
-	if (ret)
-		goto err_engine;
-	dev_info(&dev->dev, "%llu MiB, engine %s\n", size >> 20,
-		 dev->engine->ops->name);
 	return dev;
 
-err_engine:
-	gpumem_engine_destroy(dev->engine);
 err_unmount:
 	gpumem_shmem_unmount(&dev->mem);
 err_put:
@@ -381,12 +375,35 @@ err_put:
 	return ERR_PTR(ret);
 }
 
-static void gpumem_device_remove(struct gpumem_device *dev)
+static void gpumem_device_destroy(struct gpumem_device *dev)
 {
-	cdev_device_del(&dev->cdev, &dev->dev);
 	gpumem_engine_destroy(dev->engine);
 	gpumem_shmem_unmount(&dev->mem);
 	put_device(&dev->dev);
+}
+
+/* The nodes come last: from the first one on there can be clients. */
+static int gpumem_devices_add(void)
+{
+	struct gpumem_device *dev;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < devices; i++) {
+		dev = gpumem_devices[i];
+		ret = cdev_device_add(&dev->cdev, &dev->dev);
+		if (ret)
+			goto err_del;
+		dev_info(&dev->dev, "%llu MiB, engine %s\n",
+			 dev->mem.size >> 20, dev->engine->ops->name);
+	}
+	return 0;
+
+err_del:
+	while (i--)
+		cdev_device_del(&gpumem_devices[i]->cdev,
+				&gpumem_devices[i]->dev);
+	return ret;
 }
 
 static int gpumem_params(u64 *size)
@@ -403,8 +420,8 @@ static int gpumem_params(u64 *size)
 		if (node[i] == NUMA_NO_NODE)
 			continue;
 		if (node[i] < 0 || node[i] >= MAX_NUMNODES ||
-		    !node_state(node[i], N_MEMORY)) {
-			pr_err("node=%d: no such node with memory\n", node[i]);
+		    !node_state(node[i], N_NORMAL_MEMORY)) {
+			pr_err("node=%d: no such node with memory for the kernel\n", node[i]);
 			return -EINVAL;
 		}
 	}
@@ -463,11 +480,14 @@ static int __init gpumem_init(void)
 		}
 		gpumem_devices[i] = dev;
 	}
+	ret = gpumem_devices_add();
+	if (ret)
+		goto err_devices;
 	return 0;
 
 err_devices:
 	while (i--)
-		gpumem_device_remove(gpumem_devices[i]);
+		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 err_class:
 	class_unregister(&gpumem_class);
@@ -485,9 +505,14 @@ static void __exit gpumem_exit(void)
 {
 	unsigned int i;
 
+	for (i = 0; i < devices; i++) {
+		cdev_device_del(&gpumem_devices[i]->cdev,
+				&gpumem_devices[i]->dev);
+		gpumem_engine_flush(gpumem_devices[i]->engine);
+	}
 	gpumem_stream_exit();
 	for (i = 0; i < devices; i++)
-		gpumem_device_remove(gpumem_devices[i]);
+		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
 	gpumem_ipc_exit();

@@ -36,8 +36,10 @@ struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev)
 		return ERR_PTR(-ENOMEM);
 	engine->ops = &gpumem_engine_cpu_ops;
 	engine->workers = num_online_cpus();
-	engine->wq = alloc_workqueue("%s", flags, 0, dev_name(&dev->dev));
-	engine->wq_high = alloc_workqueue("%s-high", flags | WQ_HIGHPRI, 0,
+	engine->wq = alloc_workqueue("%s", flags, engine->workers,
+				     dev_name(&dev->dev));
+	/* Not WQ_HIGHPRI: anybody may ask for a priority. */
+	engine->wq_high = alloc_workqueue("%s-high", flags, engine->workers,
 					  dev_name(&dev->dev));
 	if (!engine->wq || !engine->wq_high) {
 		gpumem_engine_destroy(engine);
@@ -57,6 +59,16 @@ void gpumem_engine_destroy(struct gpumem_engine *engine)
 	if (engine->wq_high)
 		destroy_workqueue(engine->wq_high);
 	kfree(engine);
+}
+
+/**
+ * gpumem_engine_flush - wait for workers that are at their end
+ * @engine: engine without streams
+ */
+void gpumem_engine_flush(struct gpumem_engine *engine)
+{
+	flush_workqueue(engine->wq);
+	flush_workqueue(engine->wq_high);
 }
 
 /* Do @height rows of @bytes at @pitch fit behind @addr? */

@@ -11,14 +11,15 @@
  * its range is retired, when the id of the buffer object goes, or when the client
  * ends.  Numbers are never used again, so an old token cannot name new memory.
  *
- * Opening a token makes a view of the whole pages around the range.  Its window
- * is made under the lock that revoking takes: retiring a range sees every open
- * that succeeded.
+ * Opening a token makes a view of the whole pages around the range, and then
+ * looks whether the token still lives.  So whoever revokes it and counts windows
+ * afterwards sees every open that succeeded.
  *
  * A token opens for the user who made it, in the same user namespace, or, if its
  * maker says so, for everybody who can open the device.
  */
 #include <linux/cred.h>
+#include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/rhashtable.h>
 #include <linux/slab.h>
@@ -208,15 +209,15 @@ static bool gpumem_token_permitted(const struct gpumem_token *token)
 	       token->cred->user_ns == current_user_ns();
 }
 
-/* Look up what a live token names and take the root, if the caller may. */
-static int gpumem_token_find_locked(struct gpumem_ucmd *ucmd,
-				    struct gpumem_token_open *cmd,
-				    struct gpumem_token **found)
+/* What a live token names, with a reference on the root, if the caller may. */
+static int gpumem_token_find(struct gpumem_ucmd *ucmd, u64 *first,
+			     struct gpumem_bo **root)
 {
+	struct gpumem_token_open *cmd = ucmd->cmd;
 	struct gpumem_token *token;
 	int ret;
 
-	lockdep_assert_held(&gpumem_token_lock);
+	guard(mutex)(&gpumem_token_lock);
 	token = rhashtable_lookup_fast(&gpumem_tokens, cmd->token,
 				       gpumem_token_params);
 	if (!token)
@@ -227,34 +228,22 @@ static int gpumem_token_find_locked(struct gpumem_ucmd *ucmd,
 	if (ret < 0)
 		return ret;
 	cmd->device = ret;
-	*found = token;
+	cmd->delta = offset_in_page(token->offset);
+	cmd->bytes = token->length;
+	cmd->length = round_up(cmd->delta + token->length, PAGE_SIZE);
+	cmd->result = token->obj.client == ucmd->client ?
+		      GPUMEM_TOKEN_OPEN_OWN : 0;
+	/* A live token's buffer object has an id and so a reference. */
+	kref_get(&token->bo->obj.ref);
+	*root = token->bo;
+	*first = token->offset >> PAGE_SHIFT;
 	return 0;
 }
 
-static int gpumem_token_open_view(struct gpumem_ucmd *ucmd,
-				  struct gpumem_bo **view)
+static bool gpumem_token_lives(const u8 *key)
 {
-	struct gpumem_token_open *cmd = ucmd->cmd;
-	struct gpumem_token *token;
-	u64 base, end;
-	int ret;
-
 	guard(mutex)(&gpumem_token_lock);
-	ret = gpumem_token_find_locked(ucmd, cmd, &token);
-	if (ret)
-		return ret;
-	base = round_down(token->offset, PAGE_SIZE);
-	end = round_up(token->offset + token->length, PAGE_SIZE);
-	/* A live token's buffer object has an id and so a reference. */
-	*view = gpumem_bo_view(ucmd->client, token->bo, base, end - base);
-	if (IS_ERR(*view))
-		return PTR_ERR(*view);
-	cmd->length = end - base;
-	cmd->delta = token->offset - base;
-	cmd->bytes = token->length;
-	cmd->result = token->obj.client == ucmd->client ?
-		      GPUMEM_TOKEN_OPEN_OWN : 0;
-	return 0;
+	return rhashtable_lookup_fast(&gpumem_tokens, key, gpumem_token_params);
 }
 
 /**
@@ -266,15 +255,24 @@ static int gpumem_token_open_view(struct gpumem_ucmd *ucmd,
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_open *cmd = ucmd->cmd;
-	struct gpumem_bo *view;
+	struct gpumem_bo *root, *view;
+	u64 first;
 	int ret;
 
 	if (cmd->flags || cmd->reserved)
 		return -EOPNOTSUPP;
-	ret = gpumem_token_open_view(ucmd, &view);
+	ret = gpumem_token_find(ucmd, &first, &root);
 	if (ret)
 		return ret;
-	ret = gpumem_object_reserve(ucmd, &view->obj);
+	view = gpumem_bo_view(ucmd->client, root, first << PAGE_SHIFT,
+			      cmd->length);
+	gpumem_object_put(&root->obj);
+	if (IS_ERR(view))
+		return PTR_ERR(view);
+	/* From here on a revoking owner counts the view. */
+	ret = -ENOENT;
+	if (gpumem_token_lives(cmd->token))
+		ret = gpumem_object_reserve(ucmd, &view->obj);
 	if (ret) {
 		gpumem_object_put(&view->obj);
 		return ret;

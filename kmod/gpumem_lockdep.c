@@ -54,6 +54,8 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 {
 	unsigned long flags;
 
+	/* insmod's. */
+	mmap_read_lock(current->mm);
 	mutex_lock(&s->client);
 	down_write(&s->vm);
 	mutex_lock(&s->token);
@@ -72,6 +74,7 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	mutex_unlock(&s->token);
 	up_write(&s->vm);
 	mutex_unlock(&s->client);
+	mmap_read_unlock(current->mm);
 }
 
 /**

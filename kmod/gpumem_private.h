@@ -439,8 +439,7 @@ struct gpumem_stream {
 #define GPUMEM_STREAM_CLOSING	0	/* no id any more, runs up to final */
 #define GPUMEM_STREAM_CANCELLED	1	/* the client is dead */
 #define GPUMEM_STREAM_DRAINED	2	/* at its end; nothing may be touched */
-#define GPUMEM_STREAM_STOPPED	3	/* the cancelling side has taken it up */
-#define GPUMEM_STREAM_BROKEN	4	/* the client wrote a wrong tail */
+#define GPUMEM_STREAM_BROKEN	3	/* the client wrote a wrong tail */
 
 /**
  * struct gpumem_token - a random name for a range; all under gpumem_token_lock
@@ -497,7 +496,7 @@ struct gpumem_engine {
 	struct workqueue_struct *wq;
 	/** @wq_high: runs the others */
 	struct workqueue_struct *wq_high;
-	/** @workers: streams that execute at the same time; constant */
+	/** @workers: streams of one queue that execute at a time; constant */
 	unsigned int workers;
 };
 
@@ -578,7 +577,8 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 void gpumem_shmem_destroy(struct file *file, u64 length);
 struct file *gpumem_shmem_window(struct file *file,
 				 struct gpumem_window *window);
-bool gpumem_shmem_pinned(struct address_space *mapping, u64 offset, u64 length);
+bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
+				 u64 length, int ours);
 int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
 unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long addr,
@@ -639,6 +639,7 @@ int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
 
 /* gpumem_engine.c */
 struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
+void gpumem_engine_flush(struct gpumem_engine *engine);
 void gpumem_engine_destroy(struct gpumem_engine *engine);
 int gpumem_sqe_check(const struct gpumem_sqe *sqe);
 int gpumem_engine_step(struct gpumem_stream *stream);

@@ -7,7 +7,7 @@
  * populated when it is made, so running out of memory is an error of the
  * allocation and never a SIGBUS later.  Invariants of a populated file:
  *
- *  - Every page is in the page cache, and for the life of the buffer object one
+ *  - Every page is in the page cache and dirty, which keeps it there, and for the life of the buffer object one
  *    reference is held on each folio, so nothing collapses or moves them under
  *    DMA.  The folios are found through the page cache: it is our page table.
  *  - The mapping is unevictable and its pages are not movable; a long-term pin
@@ -22,14 +22,16 @@
  *
  * Three things follow.  First, a file may outlive everything else that pins the
  * module, so its file operations are a copy of tmpfs's with the module as
- * owner.  Second, a page may be pinned by another subsystem (an RDMA region, an
- * io_uring buffer) after the last mapping is gone; freeing the file then would
- * give back budget for memory that is still in use.  The release of such a file
- * parks it as a *lingering* file and looks again until the pins are gone.
+ * owner.  Second, a page may be held by another subsystem (an RDMA region, an
+ * io_uring buffer, a pipe) after the last mapping is gone; freeing the file then
+ * would give back budget for memory that is still in use.  The release of such a
+ * file parks it as a *lingering* file and looks again until nobody holds it.
  * Third, a VMA over a window of a file could be asked for other pages of it
  * (remap_file_pages()); the copy's mmap answers only a hand-over, where the VMA
  * still belongs to another file, and what bounds a window is not to be expanded.
  */
+#include <linux/cpu.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/mm.h>
@@ -56,10 +58,10 @@
 #define GPUMEM_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /**
- * struct gpumem_linger - a file whose last user left pinned pages behind
+ * struct gpumem_linger - a file whose pages others still hold
  * @path: keeps the inode
  * @charge: of the user's budget, or NULL
- * @work: looks for pins
+ * @work: looks again
  * @delay: until the next look, jiffies
  */
 struct gpumem_linger {
@@ -76,47 +78,100 @@ struct gpumem_mem gpumem_host_mem = {
 	.node = NUMA_NO_NODE,
 };
 
-/* tmpfs's own, with our owner, mmap and release; set once before use. */
-static struct file_operations gpumem_shmem_fops;
+/* tmpfs's own, with our owner, mmap, placement and release. */
+static struct file_operations gpumem_shmem_fops __ro_after_init;
 /* The same for windows, whose release ends the window. */
-static struct file_operations gpumem_window_fops;
+static struct file_operations gpumem_window_fops __ro_after_init;
 static int (*gpumem_shmem_mmap_op)(struct file *file,
-				   struct vm_area_struct *vma);
+				   struct vm_area_struct *vma) __ro_after_init;
 
-/**
- * gpumem_shmem_pinned - has anybody pinned pages of a range?
- * @mapping: of a memory file
- * @offset: start of the range
- * @length: bytes, not 0
- *
- * Folios are judged as a whole.
- *
- * Return: true or false.
- */
-bool gpumem_shmem_pinned(struct address_space *mapping, u64 offset, u64 length)
+static void gpumem_drain_work(struct work_struct *work)
 {
-	pgoff_t index = offset >> PAGE_SHIFT;
-	pgoff_t last = (offset + length - 1) >> PAGE_SHIFT;
 	struct folio_batch fbatch;
-	bool pinned = false;
+	struct page *page = alloc_page(GFP_KERNEL);
+
+	if (!page)
+		return;
+	/* Releasing a batch first empties this CPU's LRU batches. */
+	folio_batch_init(&fbatch);
+	folio_batch_add(&fbatch, page_folio(page));
+	folio_batch_release(&fbatch);
+}
+
+/* Each CPU keeps references on folios that are on their way between LRUs. */
+static void gpumem_drain_cpus(void)
+{
+	struct work_struct __percpu *works = alloc_percpu(struct work_struct);
+	int cpu;
+
+	if (!works)
+		return;
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		INIT_WORK(per_cpu_ptr(works, cpu), gpumem_drain_work);
+		schedule_work_on(cpu, per_cpu_ptr(works, cpu));
+	}
+	for_each_online_cpu(cpu)
+		flush_work(per_cpu_ptr(works, cpu));
+	cpus_read_unlock();
+	free_percpu(works);
+}
+
+static bool gpumem_range_used(struct address_space *mapping, pgoff_t index,
+			      pgoff_t last, int ours)
+{
+	struct folio_batch fbatch;
+	bool used = false;
 	unsigned int i;
 
 	folio_batch_init(&fbatch);
-	while (!pinned && filemap_get_folios(mapping, &index, last, &fbatch)) {
-		for (i = 0; i < folio_batch_count(&fbatch); i++)
-			if (folio_maybe_dma_pinned(fbatch.folios[i]))
-				pinned = true;
+	while (!used && filemap_get_folios(mapping, &index, last, &fbatch)) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++) {
+			struct folio *folio = fbatch.folios[i];
+
+			/* One more is the batch's. */
+			if (folio_ref_count(folio) >
+			    gpumem_compat_folio_refs(folio) + ours + 1)
+				used = true;
+		}
 		folio_batch_release(&fbatch);
 		cond_resched();
 	}
-	return pinned;
+	return used;
 }
 
-static bool gpumem_shmem_inode_pinned(struct inode *inode)
+/**
+ * gpumem_shmem_used_elsewhere - does anybody else hold pages of a range?
+ * @mapping: of a memory file
+ * @offset: start of the range
+ * @length: bytes, not 0
+ * @ours: references on each folio that the caller knows of
+ *
+ * The page cache and page tables do not count; pins and plain references do
+ * (a pipe's, a network packet's).  Folios are judged as a whole, and an engine
+ * that works on one holds it.
+ *
+ * Context: may sleep.
+ * Return: true or false.
+ */
+bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
+				 u64 length, int ours)
+{
+	pgoff_t first = offset >> PAGE_SHIFT;
+	pgoff_t last = (offset + length - 1) >> PAGE_SHIFT;
+
+	if (!gpumem_range_used(mapping, first, last, ours))
+		return false;
+	gpumem_drain_cpus();
+	return gpumem_range_used(mapping, first, last, ours);
+}
+
+static bool gpumem_shmem_inode_used(struct inode *inode)
 {
 	loff_t size = i_size_read(inode);
 
-	return size && gpumem_shmem_pinned(inode->i_mapping, 0, size);
+	return size && gpumem_shmem_used_elsewhere(inode->i_mapping, 0, size,
+						   0);
 }
 
 static void gpumem_linger_work(struct work_struct *work)
@@ -124,7 +179,7 @@ static void gpumem_linger_work(struct work_struct *work)
 	struct gpumem_linger *linger = container_of(to_delayed_work(work),
 						    struct gpumem_linger, work);
 
-	if (gpumem_shmem_inode_pinned(d_inode(linger->path.dentry))) {
+	if (gpumem_shmem_inode_used(d_inode(linger->path.dentry))) {
 		linger->delay = min(linger->delay * 2, GPUMEM_LINGER_MAX);
 		queue_delayed_work(gpumem_linger_wq, &linger->work,
 				   linger->delay);
@@ -141,7 +196,7 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_linger *linger;
 
-	if (!gpumem_shmem_inode_pinned(inode)) {
+	if (!gpumem_shmem_inode_used(inode)) {
 		gpumem_charge_free(file->private_data);
 		return 0;
 	}
@@ -163,21 +218,30 @@ static int gpumem_shmem_file_mmap(struct file *file, struct vm_area_struct *vma)
 	return gpumem_shmem_mmap_op(file, vma);
 }
 
+/* tmpfs insists on a file with its own operations. */
+static unsigned long gpumem_shmem_file_area(struct file *file,
+					    unsigned long addr,
+					    unsigned long len,
+					    unsigned long pgoff,
+					    unsigned long flags)
+{
+	return gpumem_shmem_get_unmapped_area(&gpumem_host_mem, addr, len,
+					      pgoff, flags);
+}
+
 static int gpumem_shmem_window_release(struct inode *inode, struct file *file)
 {
 	gpumem_window_release(file->private_data);
 	return 0;
 }
 
-static void gpumem_shmem_set_fops(struct file *layout)
+static void __init gpumem_shmem_set_fops(struct file *layout)
 {
-	/* The first device's; no file exists before. */
-	if (gpumem_shmem_fops.owner)
-		return;
 	gpumem_shmem_mmap_op = layout->f_op->mmap;
 	gpumem_shmem_fops = *layout->f_op;
 	gpumem_shmem_fops.owner = THIS_MODULE;
 	gpumem_shmem_fops.mmap = gpumem_shmem_file_mmap;
+	gpumem_shmem_fops.get_unmapped_area = gpumem_shmem_file_area;
 	gpumem_shmem_fops.release = gpumem_shmem_release;
 	gpumem_window_fops = gpumem_shmem_fops;
 	gpumem_window_fops.release = gpumem_shmem_window_release;
@@ -187,6 +251,8 @@ static void gpumem_shmem_adopt(struct file *file)
 {
 	__module_get(THIS_MODULE);
 	replace_fops(file, &gpumem_shmem_fops);
+	/* Whoever opens it once more, by /proc/PID/map_files, gets the same. */
+	file_inode(file)->i_fop = &gpumem_shmem_fops;
 }
 
 /**
@@ -222,7 +288,6 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 		kern_unmount(mnt);
 		return PTR_ERR(layout);
 	}
-	gpumem_shmem_set_fops(layout);
 	mem->mnt = mnt;
 	mem->layout = layout;
 	return 0;
@@ -259,7 +324,7 @@ u64 gpumem_shmem_used(struct gpumem_mem *mem)
  *
  * Return: 0 or a negative errno.
  */
-int gpumem_shmem_init(void)
+int __init gpumem_shmem_init(void)
 {
 	int ret;
 
@@ -268,9 +333,12 @@ int gpumem_shmem_init(void)
 		return -ENOMEM;
 	gpumem_host_mem.size = (u64)totalram_pages() << PAGE_SHIFT;
 	ret = gpumem_shmem_mount(&gpumem_host_mem);
-	if (ret)
+	if (ret) {
 		destroy_workqueue(gpumem_linger_wq);
-	return ret;
+		return ret;
+	}
+	gpumem_shmem_set_fops(gpumem_host_mem.layout);
+	return 0;
 }
 
 /**
@@ -317,6 +385,8 @@ static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
 			ret = PTR_ERR(folio);
 			break;
 		}
+		/* Clean pages that nobody maps can be dropped. */
+		folio_mark_dirty(folio);
 		if (folio_order(folio) >= HPAGE_PMD_ORDER)
 			*huge += folio_size(folio);
 		index = folio_next_index(folio);
@@ -325,6 +395,32 @@ static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
 	if (ret)
 		gpumem_shmem_unhold(mapping, index);
 	return ret;
+}
+
+static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
+					    const char *name, u64 length,
+					    u64 *huge)
+{
+	struct file *file;
+	int ret;
+
+	/* Saves the work only; the mount enforces the limit. */
+	if (length > mem->size || gpumem_shmem_used(mem) > mem->size - length)
+		return ERR_PTR(-ENOSPC);
+	file = gpumem_compat_shmem_file(mem->mnt, name, length);
+	if (IS_ERR(file))
+		return file == ERR_PTR(-ENFILE) ? ERR_PTR(-ENOMEM) : file;
+	gpumem_shmem_adopt(file);
+	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
+	mapping_set_unevictable(file->f_mapping);
+	*huge = 0;
+	ret = gpumem_shmem_populate(file->f_mapping, length, huge);
+	if (ret) {
+		fput(file);
+		return ERR_PTR(ret);
+	}
+	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
+	return file;
 }
 
 /**
@@ -345,26 +441,15 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 u64 length, u64 *huge,
 				 struct gpumem_charge *charge)
 {
-	struct file *file;
-	int ret;
+	struct file *file = gpumem_shmem_try_create(mem, name, length, huge);
 
-	/* Saves the work only; the mount enforces the limit. */
-	if (length > mem->size || gpumem_shmem_used(mem) > mem->size - length)
-		return ERR_PTR(-ENOSPC);
-	file = gpumem_compat_shmem_file(mem->mnt, name, length);
-	if (IS_ERR(file))
-		return file;
-	gpumem_shmem_adopt(file);
-	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
-	mapping_set_unevictable(file->f_mapping);
-	*huge = 0;
-	ret = gpumem_shmem_populate(file->f_mapping, length, huge);
-	if (ret) {
-		fput(file);
-		return ERR_PTR(ret);
+	if (file == ERR_PTR(-ENOSPC)) {
+		/* Workers and exiting tasks leave the last fput for later. */
+		flush_delayed_fput();
+		file = gpumem_shmem_try_create(mem, name, length, huge);
 	}
-	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
-	file->private_data = charge;
+	if (!IS_ERR(file))
+		file->private_data = charge;
 	return file;
 }
 
@@ -382,8 +467,10 @@ struct file *gpumem_shmem_window(struct file *file,
 	struct file *clone;
 
 	ihold(inode);
-	clone = alloc_file_pseudo(inode, file->f_path.mnt, "gpumem:window",
-				  O_RDWR, fops_get(&gpumem_window_fops));
+	/* Not one of the process's open files. */
+	clone = alloc_file_pseudo_noaccount(inode, file->f_path.mnt,
+					    "gpumem:window", O_RDWR,
+					    fops_get(&gpumem_window_fops));
 	if (IS_ERR(clone)) {
 		fops_put(&gpumem_window_fops);
 		iput(inode);
@@ -441,7 +528,6 @@ unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 {
 	struct file *layout = mem->layout;
 
-	/* tmpfs insists on a file with its own operations. */
 	return layout->f_op->get_unmapped_area(layout, addr, len, pgoff, flags);
 }
 

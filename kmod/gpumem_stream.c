@@ -39,6 +39,9 @@
 
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
+/* Streams of a client, those included that finish without an id. */
+#define GPUMEM_MAX_STREAMS	4096
+
 static_assert(sizeof(struct gpumem_sqe) == 64);
 static_assert(sizeof(struct gpumem_ring) <= GPUMEM_RING_SQES);
 
@@ -158,6 +161,7 @@ static void gpumem_stream_work(struct work_struct *work)
 		if (!stream->busy && !gpumem_stream_fetch(stream)) {
 			if (gpumem_stream_sleep(stream))
 				return;
+			slices++;
 			continue;
 		}
 		/* Only this worker sets the error of an unbroken stream. */
@@ -235,17 +239,18 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 		gpumem_object_put(&stream->obj);
 }
 
-static struct gpumem_stream *gpumem_stream_first(struct gpumem_client *client)
+/* Take the first stream of a list over to the client's own, with a reference. */
+static struct gpumem_stream *gpumem_stream_take(struct gpumem_client *client,
+						struct list_head *from)
 {
 	struct gpumem_stream *stream, *found = NULL;
 
 	spin_lock(&client->stream_lock);
-	list_for_each_entry(stream, &client->streams, link) {
-		if (!test_and_set_bit(GPUMEM_STREAM_STOPPED, &stream->state) &&
-		    kref_get_unless_zero(&stream->obj.ref)) {
+	while (!found && !list_empty(from)) {
+		stream = list_first_entry(from, struct gpumem_stream, link);
+		list_move(&stream->link, &client->streams);
+		if (kref_get_unless_zero(&stream->obj.ref))
 			found = stream;
-			break;
-		}
 	}
 	spin_unlock(&client->stream_lock);
 	return found;
@@ -260,14 +265,17 @@ static struct gpumem_stream *gpumem_stream_first(struct gpumem_client *client)
 void gpumem_stream_cancel_all(struct gpumem_client *client)
 {
 	struct gpumem_stream *stream;
+	LIST_HEAD(running);
 
 	spin_lock(&client->stream_lock);
 	list_for_each_entry(stream, &client->streams, link)
 		set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
+	list_splice_init(&client->streams, &running);
 	spin_unlock(&client->stream_lock);
-	while ((stream = gpumem_stream_first(client))) {
+	while ((stream = gpumem_stream_take(client, &running))) {
 		gpumem_stream_cancel(stream);
 		gpumem_object_put(&stream->obj);
+		cond_resched();
 	}
 }
 
@@ -396,11 +404,11 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
 	INIT_LIST_HEAD(&stream->waiter.link);
 	stream->waiter.wake = gpumem_stream_wake;
-	atomic64_inc(&client->count.streams);
-	spin_lock(&client->stream_lock);
-	list_add_tail(&stream->link, &client->streams);
-	spin_unlock(&client->stream_lock);
-
+	INIT_LIST_HEAD(&stream->link);
+	if (atomic64_inc_return(&client->count.streams) > GPUMEM_MAX_STREAMS) {
+		ret = -EMFILE;
+		goto err_put;
+	}
 	stream->vm = gpumem_vm_get(client, cmd->vm);
 	if (!stream->vm) {
 		ret = -ENOENT;
@@ -418,6 +426,9 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	/* One reference for the stream, one for the id. */
 	kref_get(&timeline->obj.ref);
 	stream->timeline = timeline;
+	spin_lock(&client->stream_lock);
+	list_add_tail(&stream->link, &client->streams);
+	spin_unlock(&client->stream_lock);
 	ret = gpumem_object_reserve(ucmd, &timeline->obj);
 	if (ret) {
 		gpumem_object_put(&timeline->obj);

@@ -84,7 +84,8 @@ static void gpumem_timeline_wake_locked(struct gpumem_timeline *timeline)
 		list_del_init(&waiter->link);
 		waiter->wake(waiter);
 	}
-	wake_up_all(&timeline->wq);
+	if (wq_has_sleeper(&timeline->wq))
+		wake_up_all(&timeline->wq);
 }
 
 /**

@@ -69,16 +69,15 @@ static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
 void gpumem_vm_release(struct gpumem_object *obj)
 {
 	struct gpumem_vm *vm = container_of(obj, struct gpumem_vm, obj);
+	MA_STATE(mas, &vm->mappings, 0, 0);
 	struct gpumem_mapping *m;
 
 	down_write(&vm->lock);
-	{
-		MA_STATE(mas, &vm->mappings, 0, 0);
-
-		mas_for_each(&mas, m, ULONG_MAX)
-			gpumem_mapping_free(vm, m);
-		__mt_destroy(&vm->mappings);
+	mas_for_each(&mas, m, ULONG_MAX) {
+		gpumem_mapping_free(vm, m);
+		cond_resched();
 	}
+	__mt_destroy(&vm->mappings);
 	up_write(&vm->lock);
 	kfree(vm);
 }
@@ -122,7 +121,7 @@ static int gpumem_vm_insert(struct gpumem_vm *vm, struct gpumem_mapping *m)
 	if (mas_find(&mas, m->last))
 		return -EEXIST;
 	mas_set_range(&mas, m->addr, m->last);
-	return mas_store_gfp(&mas, m, GFP_KERNEL);
+	return mas_store_gfp(&mas, m, GFP_KERNEL_ACCOUNT);
 }
 
 /* May @bo be mapped so? */
@@ -215,11 +214,12 @@ static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 		if (m->addr < addr || m->last > last)
 			return -EINVAL;
 		list_add_tail(&m->link, list);
+		cond_resched();
 	}
 	if (list_empty(list))
 		return 0;
 	mas_set_range(&mas, addr, last);
-	ret = mas_store_gfp(&mas, NULL, GFP_KERNEL);
+	ret = mas_store_gfp(&mas, NULL, GFP_KERNEL_ACCOUNT);
 	if (ret)
 		INIT_LIST_HEAD(list);
 	return ret;

@@ -117,10 +117,16 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 120, doorbells);
+LAYOUT(gpumem_stats, 152, host_bytes);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);
+AT(gpumem_stats, pins, 120);
+LAYOUT(gpumem_bo_pin, 32, reserved);
+AT(gpumem_bo_pin, flags, 4);
+AT(gpumem_bo_pin, addr, 8);
+AT(gpumem_bo_pin, length, 16);
+AT(gpumem_bo_pin, id, 24);
 _Static_assert(sizeof(struct gpumem_sqe) == 64, "sqe");
 _Static_assert(offsetof(struct gpumem_sqe, reserved2) == 56, "sqe.reserved2");
 _Static_assert(offsetof(struct gpumem_timeline_page, head) == 64, "timeline_page.head");
@@ -165,8 +171,12 @@ union any {
 	struct gpumem_timeline_signal signal;
 	struct gpumem_timeline_wait wait;
 	struct gpumem_stats stats;
+	struct gpumem_bo_pin pin;
 	unsigned char bytes[256];
 };
+
+/* Memory to register. */
+static char pinned[10000];
 
 /* Makes the members that go in valid; what the call needs besides exists then. */
 static void prepare(struct world *w, unsigned int cmd, union any *u)
@@ -236,6 +246,10 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 	case GPUMEM_CMD_TIMELINE_WAIT:
 		u->wait.id = w->timeline;
 		break;
+	case GPUMEM_CMD_BO_PIN:
+		u->pin.addr = (uintptr_t)pinned;
+		u->pin.length = sizeof(pinned);
+		break;
 	}
 }
 
@@ -286,10 +300,15 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 		if (done)
 			gp_destroy(w->fd, u->timeline.id);
 		break;
+	case GPUMEM_CMD_BO_PIN:
+		if (done)
+			gp_destroy(w->fd, u->pin.id);
+		break;
 	}
 }
 
 #define NONE	(~0U)
+#define CMD_LAST	GPUMEM_CMD_BO_PIN
 
 FIXTURE(uapi)
 {
@@ -303,7 +322,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved;
-	struct span out[14];
+	struct span out[18];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -323,7 +342,7 @@ V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
 V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
-V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, 0), NO_RESERVED,
+V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST), NO_RESERVED,
   .out = { SPAN(gpumem_bo_alloc, id) });
 V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, RESERVED(gpumem_bo_info),
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
@@ -363,7 +382,11 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED,
 	   SPAN(gpumem_stats, vm_bytes), SPAN(gpumem_stats, exports),
 	   SPAN(gpumem_stats, export_bytes), SPAN(gpumem_stats, tokens),
 	   SPAN(gpumem_stats, streams), SPAN(gpumem_stats, jobs), SPAN(gpumem_stats, copy_bytes),
-	   SPAN(gpumem_stats, fill_bytes), SPAN(gpumem_stats, doorbells) });
+	   SPAN(gpumem_stats, fill_bytes), SPAN(gpumem_stats, doorbells),
+	   SPAN(gpumem_stats, pins), SPAN(gpumem_stats, pin_bytes),
+	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes) });
+V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
+  RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 
 FIXTURE_SETUP(uapi)
 {
@@ -634,7 +657,7 @@ TEST_F(node, unknown_numbers)
 
 	for (int type = GPUMEM_IOC_TYPE - 1; type <= GPUMEM_IOC_TYPE + 1; type++) {
 		for (int nr = 0; nr < 256; nr++) {
-			if (type == GPUMEM_IOC_TYPE && nr >= GPUMEM_CMD_BASE && nr <= GPUMEM_CMD_STATS)
+			if (type == GPUMEM_IOC_TYPE && nr >= GPUMEM_CMD_BASE && nr <= CMD_LAST)
 				continue;
 			memset(&u, 0, sizeof(u));
 			u.size = sizeof(u);
@@ -643,7 +666,7 @@ TEST_F(node, unknown_numbers)
 		}
 	}
 	/* A known number with a direction or a size is another number. */
-	for (int nr = GPUMEM_CMD_BASE; nr <= GPUMEM_CMD_STATS; nr++) {
+	for (int nr = GPUMEM_CMD_BASE; nr <= CMD_LAST; nr++) {
 		for (int dir = 0; dir < 4; dir++) {
 			unsigned long request = _IOC(dir, GPUMEM_IOC_TYPE, nr, dir ? 16 : 8);
 
@@ -657,7 +680,7 @@ static bool known_errno(int err)
 {
 	static const int known[] = {
 		0, EFAULT, E2BIG, EOPNOTSUPP, EINVAL, EOVERFLOW, ENOENT, EEXIST, EACCES, ENOSPC,
-		ENOMEM, EMFILE, EIO, ETIMEDOUT, EINTR, EBADF,
+		ENOMEM, EMFILE, EDQUOT, EIO, ETIMEDOUT, EINTR, EBADF,
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(known); i++) {
@@ -697,7 +720,7 @@ TEST_F_TIMEOUT(uapi, fuzz, 300)
 	union any u;
 
 	/* The steps are shared by all variants. */
-	steps = (steps + GPUMEM_CMD_STATS - GPUMEM_CMD_BASE) / (GPUMEM_CMD_STATS - GPUMEM_CMD_BASE + 1);
+	steps = (steps + CMD_LAST - GPUMEM_CMD_BASE) / (CMD_LAST - GPUMEM_CMD_BASE + 1);
 	rng_start(&r, "fuzz");
 	for (__u64 i = 0; i < steps; i++) {
 		unsigned int changes = rng_below(&r, words + 1);

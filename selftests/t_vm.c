@@ -128,9 +128,7 @@ TEST_F(vm, unmap)
 
 #define UNMAP(addr, length) gp_vm_unmap(self->fd, self->vm, (addr), (length), &unmapped)
 	EXPECT_EQ(-EINVAL, UNMAP(0, p));
-	EXPECT_EQ(-EINVAL, UNMAP(ADDR + 1, p));
 	EXPECT_EQ(-EINVAL, UNMAP(ADDR, 0));
-	EXPECT_EQ(-EINVAL, UNMAP(ADDR, p - 1));
 	EXPECT_EQ(-EOVERFLOW, UNMAP(ADDR, -p));
 	unmapped = 1;
 	EXPECT_EQ(0, UNMAP(ADDR, p));
@@ -138,6 +136,9 @@ TEST_F(vm, unmap)
 
 	/* [0, 4) and [4, 6) and [8, 9) */
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, 4 * p, 1, 1));
+	/* Not even by one byte. */
+	EXPECT_EQ(-EINVAL, UNMAP(ADDR + 1, 4 * p));
+	EXPECT_EQ(-EINVAL, UNMAP(ADDR, 4 * p - 1));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR + 4 * p, 2 * p, 1, 1));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR + 8 * p, p, 1, 1));
 	EXPECT_EQ(-EINVAL, UNMAP(ADDR, p));

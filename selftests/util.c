@@ -459,7 +459,8 @@ bool dev_quiet(double seconds)
 const struct stat_name stat_names[] = {
 	STAT(objects), STAT(bos), STAT(bo_bytes), STAT(views), STAT(view_bytes), STAT(vm_bytes),
 	STAT(exports), STAT(export_bytes), STAT(tokens), STAT(streams), STAT(jobs),
-	STAT(copy_bytes), STAT(fill_bytes), STAT(doorbells),
+	STAT(copy_bytes), STAT(fill_bytes), STAT(doorbells), STAT(pins), STAT(pin_bytes),
+	STAT(host), STAT(host_bytes),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

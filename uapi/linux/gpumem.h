@@ -34,8 +34,7 @@
  *  - ENOSPC: the device's memory budget refuses.
  *  - EDQUOT: the user's budget of pinned memory, or RLIMIT_MEMLOCK, refuses.
  *  - ENOMEM: the system or the caller's memory cgroup refuses.
- *  - EMFILE: the client has too many objects.
- *  - ENODEV: the client was shut down because its owner exited.
+ *  - EMFILE: the client has too many objects or streams.
  *  - EIO: the work waited for failed, or the owner of the timeline is gone.
  *  - ETIMEDOUT, EINTR: a wait ended without its condition.
  */
@@ -54,7 +53,7 @@
 #define GPUMEM_IOC_TYPE		0xE7
 
 /* Object ids are below this, so that an id fits into an mmap offset. */
-#define GPUMEM_MAX_OBJECTS	0x400000U
+#define GPUMEM_MAX_OBJECTS	0x40000U
 
 #define GPUMEM_MMAP_SHIFT	40
 
@@ -102,7 +101,7 @@ enum {
  * @total: memory of the device, out
  * @used: memory in use by all clients, out; what the device's tmpfs mount says
  * @node: NUMA node of the memory, or -1, out
- * @engine_workers: workers that execute streams at the same time, out
+ * @engine_workers: streams of one priority that execute at the same time, out
  * @engine: name of the engine, NUL terminated, out
  * @release: version of the module, NUL terminated, out
  * @uuid: identity of the device, the same after a reload, out
@@ -175,7 +174,7 @@ enum gpumem_bo_alloc_flags {
  * @flags: enum gpumem_bo_alloc_flags
  * @device: index of the device in this client
  * @id: buffer object, out
- * @length: bytes, a multiple of the page size
+ * @length: bytes, a multiple of the page size, at most 1 TiB
  * @name: shown in debug output, NUL terminated, may be empty
  *
  * All of the memory is there and zero when the call returns.
@@ -286,7 +285,8 @@ enum gpumem_bo_retire_flags {
  * @length: bytes, not 0
  * @flags: enum gpumem_bo_retire_flags
  * @live: DMA-bufs, views and mappings of them that still reach a page of the
- *	range, and one more while anybody has its pages pinned, out
+ *	range, and one more while anybody else holds its pages (pinned for
+ *	DMA, in a pipe), judged by whole folios, out
  *
  * Tokens that overlap the range in any byte open nothing from now on.  While
  * @live is not 0 the range must not be handed to a new owner: somebody else can
