@@ -3,13 +3,15 @@
  * gpumem_shmem: the memory behind buffer objects.
  *
  * Each device has a private tmpfs mount whose size is the device's memory, pinned
- * host memory has one for all, and each buffer object that owns memory has one unlinked file on it.  A file is
- * populated when it is made, so running out of memory is an error of the
- * allocation and never a SIGBUS later.  Invariants of a populated file:
+ * host memory has one for all, and each buffer object that owns memory has one
+ * unlinked file on it.  A file is populated when it is made, so running out of
+ * memory is an error of the allocation and never a SIGBUS later.  Invariants of a
+ * populated file:
  *
- *  - Every page is in the page cache and dirty, which keeps it there, and for the life of the buffer object one
- *    reference is held on each folio, so nothing collapses or moves them under
- *    DMA.  The folios are found through the page cache: it is our page table.
+ *  - Every page is in the page cache and dirty, which keeps it there, and for the
+ *    life of the buffer object one reference is held on each folio, so nothing
+ *    collapses or moves them under DMA.  The folios are found through the page
+ *    cache: it is our page table.
  *  - The mapping is unevictable and its pages are not movable; a long-term pin
  *    has nothing to migrate.
  *  - The inode is immutable: nobody can punch holes, truncate or write it.

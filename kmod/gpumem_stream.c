@@ -460,6 +460,8 @@ int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd)
 	if (!stream)
 		return -ENOENT;
 	atomic64_inc(&ucmd->client->count.doorbells);
+	/* It will look; nobody else needs to call.  It sets the flag again. */
+	WRITE_ONCE(stream->timeline->page->flags, 0);
 	queue_work(stream->wq, &stream->work);
 	gpumem_object_put(&stream->obj);
 	return 0;

@@ -69,8 +69,8 @@ static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
 void gpumem_vm_release(struct gpumem_object *obj)
 {
 	struct gpumem_vm *vm = container_of(obj, struct gpumem_vm, obj);
-	MA_STATE(mas, &vm->mappings, 0, 0);
 	struct gpumem_mapping *m;
+	MA_STATE(mas, &vm->mappings, 0, 0);
 
 	down_write(&vm->lock);
 	mas_for_each(&mas, m, ULONG_MAX) {
