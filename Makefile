@@ -114,6 +114,7 @@ $(out)/gpumem.pc: Makefile FORCE
 # ---- programs: tools/NAME.c, tools/NAME/*.c; tools/demo makes gpumem-demo
 
 name_demo := gpumem-demo
+name_bench := gpumem-bench
 LDLIBS_gpumem-demo := -lpng -lz
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
 one := $(wildcard tools/*.c)

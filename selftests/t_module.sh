@@ -86,7 +86,7 @@ good() {	# DEVICES BYTES PARAM...
 		return
 	fi
 	want "number of nodes with $*" "$n" "$(nodes "$n")"
-	want "number of devices with $*" "$n" "$(find $class -mindepth 1 -maxdepth 1 | wc -l)"
+	want "number of devices with $*" "$n" "$(find $class -mindepth 1 -maxdepth 1 -name "gpumem[0-9]*" | wc -l)"
 	want "size with $*" "$bytes" "$(cat $class/gpumem$((n - 1))/size)"
 	want "used with $*" 0 "$(cat $class/gpumem$((n - 1))/used)"
 	want "mode of the node" 660 "$(stat -c %a /dev/gpumem0)"
@@ -231,7 +231,7 @@ case_unload_mapped() {
 
 case_restore() {
 	load "${saved[@]}" || { say "insmod gpumem.ko ${saved[*]} failed"; wrong=1; return; }
-	want "devices" "$count" "$(find $class -mindepth 1 -maxdepth 1 | wc -l)"
+	want "devices" "$count" "$(find $class -mindepth 1 -maxdepth 1 -name "gpumem[0-9]*" | wc -l)"
 	chmod "$mode" /dev/gpumem*
 	want "size" "$size" "$(cat $class/gpumem0/size)"
 }
@@ -250,9 +250,17 @@ for p in devices vram node; do
 	v=$(cat $param/$p)
 	[ "$v" ] && [ "$v" != "(null)" ] && saved+=("$p=$v")
 done
-count=$(find $class -mindepth 1 -maxdepth 1 | wc -l)
+count=$(find $class -mindepth 1 -maxdepth 1 -name "gpumem[0-9]*" | wc -l)
 mode=$(stat -c %a /dev/gpumem0)
 size=$(cat $class/gpumem0/size)
+
+# Whoever comes next needs the module, also when this is cut short.
+give_back() {
+	[ -d /sys/module/gpumem ] && return
+	load "${saved[@]}" && chmod "$mode" /dev/gpumem*
+}
+trap give_back EXIT
+trap 'exit 1' TERM INT HUP
 
 for c in "${cases[@]}"; do
 	number=$((number + 1))
