@@ -93,6 +93,7 @@ CUresult result_of_errno(int error)
 		return CUDA_SUCCESS;
 	case ENOSPC:
 	case ENOMEM:
+	case EDQUOT:
 	case EMFILE:
 	case ENFILE:
 	case EAGAIN:

@@ -10,7 +10,7 @@
  * current context was destroyed elsewhere finds out (709). A primary context keeps its structure
  * and may come to life again: then it is current again wherever it was, as its handle is the same.
  *
- * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
+ * Destroying a context waits for all work, destroys its streams and frees its memory. Events live
  * on: they hold nothing of the context.
  *
  * The sticky error is the result of work that failed on the device. It is set by whoever first
@@ -60,6 +60,19 @@ static bool thread_key_made;
 
 /* ---- threads */
 
+/*
+ * A context that ends destroys its streams, and their structures are used again: under list_lock
+ * either it has not begun to end, or its state says so.
+ */
+static void thread_stream_destroy(struct thread_stream *own)
+{
+	pthread_mutex_lock(&list_lock);
+	if (load_acquire(&own->ctx->state) == CTX_LIVE &&
+	    load_acquire(&own->ctx->generation) == own->generation)
+		stream_destroy(own->stream);
+	pthread_mutex_unlock(&list_lock);
+}
+
 /* A thread ends: its own streams finish what they have and go. */
 static void thread_end(void *arg)
 {
@@ -69,9 +82,8 @@ static void thread_end(void *arg)
 		struct thread_stream *own = t->streams;
 
 		t->streams = own->next;
-		if (!not_initialized() && load_acquire(&own->ctx->state) == CTX_LIVE &&
-		    load_acquire(&own->ctx->generation) == own->generation)
-			stream_destroy(own->stream);
+		if (!not_initialized())
+			thread_stream_destroy(own);
 		free(own);
 	}
 	free(t->stack);
@@ -140,7 +152,7 @@ CUresult ctx_current(CUcontext *ctx)
 /* Whether a handle that a program passed is a context that lives. */
 CUresult ctx_valid(CUcontext ctx)
 {
-	if (!ctx || ctx->magic != CTX_MAGIC)
+	if ((uintptr_t)ctx < PAGE || ctx->magic != CTX_MAGIC)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return load_acquire(&ctx->state) == CTX_LIVE ? CUDA_SUCCESS :
 		CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -160,23 +172,24 @@ CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream)
 	struct thread_stream *own;
 	CUresult result;
 
-	for (own = thread.streams; own; own = own->next)
-		if (own->ctx == ctx && own->generation == generation)
-			goto found;
-	own = malloc(sizeof(*own));
-	if (!own)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = stream_create(&own->stream, ctx, STREAM_THREAD, CU_STREAM_DEFAULT, 0);
-	if (result) {
-		free(own);
-		return result;
+	for (own = thread.streams; own && own->ctx != ctx; own = own->next)
+		;
+	if (!own) {
+		own = calloc(1, sizeof(*own));
+		if (!own)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		own->ctx = ctx;
+		own->next = thread.streams;
+		thread.streams = own;
+		thread_register();
 	}
-	own->ctx = ctx;
-	own->generation = generation;
-	own->next = thread.streams;
-	thread.streams = own;
-	thread_register();
-found:
+	/* The stream of an earlier life went with it. */
+	if (own->generation != generation) {
+		result = stream_create(&own->stream, ctx, STREAM_THREAD, CU_STREAM_DEFAULT, 0);
+		if (result)
+			return result;
+		own->generation = generation;
+	}
 	*stream = own->stream;
 	return CUDA_SUCCESS;
 }
@@ -213,7 +226,8 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 /* Take everything away. The state says already that the context is gone. */
 static void ctx_end(CUcontext ctx)
 {
-	ctx_synchronize(ctx);
+	/* Streams of other contexts may use its memory, too. */
+	work_synchronize();
 	ctx_release_streams(ctx);
 	mem_free_context(ctx);
 }
@@ -256,13 +270,17 @@ CUresult ctx_create(CUcontext *out, unsigned int flags, CUdevice device)
 
 CUresult ctx_destroy(CUcontext ctx)
 {
-	uint32_t live = CTX_LIVE;
+	CUresult result;
 
-	if (!ctx || ctx->magic != CTX_MAGIC || ctx->primary)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!__atomic_compare_exchange_n(&ctx->state, &live, CTX_DESTROYED, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	pthread_mutex_lock(&list_lock);
+	result = ctx_valid(ctx);
+	if (result != CUDA_ERROR_INVALID_CONTEXT && ctx->primary)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	if (!result)
+		store_release(&ctx->state, CTX_DESTROYED);
+	pthread_mutex_unlock(&list_lock);
+	if (result)
+		return result;
 	if (ctx_top() == ctx)
 		thread.depth--;
 	ctx_end(ctx);

@@ -48,7 +48,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned in
  * cuIpcCloseMemHandle - reach it no more
  * @ptr: what opening returned; each open needs its close
  *
- * Waits for all work of the device. Return: INVALID_CONTEXT, INVALID_VALUE.
+ * Waits for all work of the process. Return: INVALID_CONTEXT, INVALID_VALUE.
  */
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {

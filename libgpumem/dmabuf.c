@@ -32,7 +32,7 @@ CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned 
 	if (flags)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) ||
+	if (!vm_lookup(ptr, &span) || span.flags & ALLOC_ANY_HOST ||
 	    size > round_up(span.base + span.size, PAGE) - ptr) {
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else {

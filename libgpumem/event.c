@@ -142,6 +142,20 @@ static bool point_done(const struct point *point)
 	return !point->queue || queue_reached(point->queue, point->value);
 }
 
+/*
+ * The queue may be another context's by now, whose failures are not the event's: what the event
+ * recorded was done before.
+ */
+static CUresult point_wait(CUevent event, const struct point *point)
+{
+	CUresult result;
+
+	if (!point->queue)
+		return CUDA_SUCCESS;
+	result = queue_wait(point->queue, point->value);
+	return load_relaxed(&point->queue->ctx) == event->ctx ? result : CUDA_SUCCESS;
+}
+
 /* ---- the functions */
 
 CUresult event_create(CUevent *out, unsigned int flags)
@@ -212,19 +226,19 @@ static CUresult record_in(CUstream stream, bool timing, struct point *point)
 		return result;
 	if (timing) {
 		point->slot = slot_get(stream->ctx->device);
-		if (!point->slot)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		sqe.dst = point->slot->addr;
-		result = ring_put(queue, &sqe);
-		if (result) {
-			slot_put(point->slot, NULL, 0);
-			return result;
+		if (point->slot) {
+			sqe.dst = point->slot->addr;
+			result = ring_put(queue, &sqe);
+		} else {
+			result = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
 	/* stream_prepare() may have queued waits: they count as work. */
-	result = ring_kick(queue);
+	result = ring_finish(queue, result);
 	point->queue = queue;
 	point->value = load_relaxed(&queue->tail);
+	if (result)
+		slot_put(point->slot, queue, point->value);
 	return result;
 }
 
@@ -258,7 +272,7 @@ CUresult event_query(CUevent event)
 	point_read(event, &point);
 	if (!point_done(&point))
 		return CUDA_ERROR_NOT_READY;
-	return point.queue ? queue_wait(point.queue, point.value) : CUDA_SUCCESS;
+	return point_wait(event, &point);
 }
 
 CUresult event_synchronize(CUevent event)
@@ -268,7 +282,7 @@ CUresult event_synchronize(CUevent event)
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	point_read(event, &point);
-	return point.queue ? queue_wait(point.queue, point.value) : CUDA_SUCCESS;
+	return point_wait(event, &point);
 }
 
 CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
@@ -291,7 +305,7 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 		sqe.handle = point.queue->timeline;
 		sqe.value = point.value;
 		if (!result)
-			result = ring_push(queue, &sqe);
+			result = ring_finish(queue, ring_put(queue, &sqe));
 	}
 	lock_drop(&stream->lock);
 	return result;

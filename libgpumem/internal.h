@@ -115,6 +115,7 @@ struct device {
 	unsigned char uuid[16];
 	struct queue *queues;		/* every queue, newest first; only grows */
 	struct block *shared;		/* blocks with room for small allocs; mem_lock */
+	struct block *shared_host;	/* the same, outside the device's memory; mem_lock */
 };
 
 struct client {
@@ -236,6 +237,13 @@ enum alloc_flags {
 	ALLOC_EXPORTED = 1 << 0,	/* a dma-buf or a token of it exists or existed */
 	ALLOC_IMPORTED = 1 << 1,	/* of another process */
 	ALLOC_SYNC_MEMOPS = 1 << 2,	/* fills and copies wait */
+	ALLOC_HOST = 1 << 3,		/* pinned host memory */
+	ALLOC_REGISTERED = 1 << 4,	/* the program's own memory */
+	ALLOC_READ_ONLY = 1 << 5,	/* registered for reading */
+	ALLOC_IO = 1 << 6,		/* registered, but the engine cannot reach it */
+	ALLOC_PORTABLE = 1 << 7,	/* as the program asked; reported, no more */
+	ALLOC_WRITECOMBINED = 1 << 8,	/* the same */
+	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 };
 
 /*
@@ -261,13 +269,13 @@ struct block {
 	CUdevice device;
 	struct alloc *whole;		/* the only alloc, or NULL if shared; atomic */
 	/* Shared blocks. */
-	struct alloc *unit[SLOT_UNITS];	/* who owns each unit; atomic */
 	uint64_t used[SLOT_UNITS / 64];	/* units taken or withheld; mem_lock */
 	uint64_t dirty[SLOT_UNITS / 64];/* units that had an owner; mem_lock */
 	unsigned int allocs;		/* mem_lock */
 	unsigned int longest;		/* no free run is longer, in units; mem_lock */
 	struct withheld *withheld;	/* freed, but somebody else can reach it; mem_lock */
-	struct block *next, **link;	/* in device->shared, or the free list; mem_lock */
+	struct block *next, **link;	/* in device->shared*, or a free list; mem_lock */
+	struct alloc *unit[];		/* who owns each unit; atomic; not if registered */
 };
 
 struct span {
@@ -283,8 +291,12 @@ struct span {
 
 /* What lies at an address; false if nothing. No lock, no system call. */
 bool vm_lookup(uint64_t addr, struct span *span);
-/* Whether an address is in the arena, where nothing but device memory ever is. */
+/* Whether an address is in the arena, where nothing but the library's memory ever is. */
 bool vm_reserved(uint64_t addr);
+/* Whether any of a range is. */
+bool vm_touches(uint64_t addr, uint64_t length);
+/* What an alloc says; false while it changes. */
+bool alloc_read(struct alloc *alloc, struct span *span);
 /* Addresses for @length bytes (whole slots); 0 if there are none. mem_lock is held. */
 uint64_t vm_reserve(uint64_t length);
 void vm_release(uint64_t addr, uint64_t length);
@@ -305,11 +317,21 @@ extern struct lock mem_lock;
 CUresult mem_alloc(uint64_t *ptr, uint64_t size);
 CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_t height,
 			 unsigned int element);
+/* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED */
+CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
 CUresult mem_free(uint64_t ptr);
+CUresult mem_free_host(uint64_t ptr);
 CUresult mem_info(uint64_t *free_bytes, uint64_t *total);
 CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr);
 /* Give back everything that a context owns; its work is done. */
 void mem_free_context(CUcontext ctx);
+/* Allocs without memory, under mem_lock: what host.c makes of the program's memory. */
+struct alloc *alloc_get(void);
+void alloc_put(struct alloc *alloc);
+void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t base,
+	       uint64_t size, uint32_t flags);
+void alloc_clear(struct alloc *alloc);
+uint64_t mem_new_block_id(void);
 /* A buffer object of the library's own: mapped, never seen by lookups. 0 if there is no memory. */
 uint64_t mem_internal(CUdevice device, uint64_t length, const char *name);
 /* Map a buffer object that was opened as an alloc of its own. */
@@ -317,6 +339,18 @@ CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length,
 		   uint64_t bytes, struct share *share, uint64_t *ptr);
 /* Undo mem_adopt(); mem_lock is held. */
 void mem_drop_adopted(struct alloc *alloc);
+
+/* ---- host memory (host.c) */
+
+CUresult host_alloc(void **ptr, uint64_t bytes, unsigned int flags);
+CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags);
+CUresult host_flags(unsigned int *flags, const void *host);
+CUresult host_register(void *ptr, uint64_t bytes, unsigned int flags);
+CUresult host_unregister(void *ptr);
+/* The registration that holds an address. Lookups of addresses outside the arena end here. */
+bool host_lookup(uint64_t addr, struct span *span);
+/* A context ends with a registration; mem_lock is held. */
+void host_drop(struct alloc *alloc);
 
 /* ---- streams (stream.c, ring.h) */
 
@@ -333,7 +367,8 @@ struct queue {
 	struct gpumem_sqe *sqes;
 	const struct gpumem_timeline_page *page;
 	uint64_t tail;			/* entries submitted; owner's stream lock; read without */
-	CUcontext ctx;			/* of the last owner; atomic */
+	uint64_t kicked;		/* the worker was told of these; owner's stream lock */
+	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
 	bool blocking;			/* the last owner obeys the legacy stream; atomic */
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
 	struct queue *next;		/* in device->queues */
@@ -366,13 +401,18 @@ CUresult stream_query(CUstream stream);
 CUresult stream_synchronize(CUstream stream);
 /* Wait for what the next operation would wait for. */
 CUresult stream_drain(CUstream stream);
-/* The queue, with the waits for other streams in it. stream->lock is held. */
+/*
+ * The queue, with the waits for other streams in it. stream->lock is held. The caller ends with
+ * ring_finish() if this succeeds.
+ */
 CUresult stream_prepare(CUstream stream, struct queue **queue);
 CUresult queue_wait(struct queue *queue, uint64_t value);
 CUresult queue_room(struct queue *queue);
 CUresult queue_doorbell(struct queue *queue);
-CUresult device_synchronize(CUdevice device);
+/* Wait for all work of the process; the current context's error. */
+CUresult work_synchronize(void);
 CUresult ctx_synchronize(CUcontext ctx);
+/* A context ends; its work is done. */
 void ctx_release_streams(CUcontext ctx);
 
 /* ---- events (event.c) */
@@ -392,6 +432,7 @@ enum call_flags {
 	CALL_OWN = 1 << 0,		/* stream 0 is the calling thread's own */
 	CALL_SYNC = 1 << 1,		/* a call without a stream argument */
 	CALL_WAIT = 1 << 2,		/* one that is done when it returns, whatever it copies */
+	CALL_PEER = 1 << 3,		/* between contexts: none need be current */
 };
 
 /* What an address of a copy may be. */
@@ -403,8 +444,13 @@ enum end_flags {
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
+CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, unsigned int flags);
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, unsigned int flags);
 CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
 		     CUstream stream, unsigned int flags);
+/* @width elements in each of @height rows. */
+CUresult fill_2d(uint64_t dst, uint64_t pitch, uint32_t value, unsigned int elem, uint64_t width,
+		 uint64_t height, CUstream stream, unsigned int flags);
 
 /* ---- sharing (ipc.c, dmabuf.c) */
 

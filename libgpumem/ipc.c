@@ -96,7 +96,7 @@ CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & ALLOC_IMPORTED)
+	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!span.alloc->share)
 		result = share_make(&span);
@@ -197,7 +197,7 @@ CUresult ipc_close(uint64_t ptr)
 		return result;
 	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = device_synchronize(span.device);
+	result = work_synchronize();
 	lock_take(&mem_lock);
 	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
 		result = CUDA_ERROR_INVALID_VALUE;

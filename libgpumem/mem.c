@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device memory: how an allocation is cut out of buffer objects.
+ * Memory: how an allocation is cut out of buffer objects. Pinned host memory is the same with
+ * buffer objects of another kind, in blocks of its own.
  *
  * Up to 2 MiB come from shared blocks: buffer objects of 2 MiB in units of 512 bytes, first fit, so
  * that 600 allocations of 4 KiB cost two blocks. Larger ones get a block of their own, whole 2 MiB,
@@ -9,7 +10,7 @@
  * an owner is zeroed here before it gets the next one. Nothing is kept back: what a program frees,
  * other processes can have.
  *
- * Freeing waits for all work of the device first, so that no queued work reaches a new owner.
+ * Freeing waits for all work of all devices first, so that no queued work reaches a new owner.
  *
  * Withheld ranges: an alloc that was shared (a token or a DMA-buf of it exists or existed) and lies
  * in a shared block is retired in the kernel when it is freed. While somebody else can still reach
@@ -18,12 +19,14 @@
  * last alloc goes is destroyed at once: the kernel keeps shared memory for as long as it is shared.
  *
  * Locks: mem_lock for everything. It is held over system calls that make and destroy buffer
- * objects; lookups do not need it. Waiting for the device is done without it.
+ * objects; lookups do not need it. Waiting for work is done without it.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "internal.h"
+
+#define HOST_LARGEST	(1ull << 40)	/* that the kernel knows */
 
 struct withheld {
 	struct withheld *next;
@@ -39,7 +42,7 @@ static uint64_t last_block_id;		/* mem_lock */
 
 /* ---- structures */
 
-static struct alloc *alloc_get(void)
+struct alloc *alloc_get(void)
 {
 	enum { BATCH = 64 };
 	struct alloc *alloc = free_allocs;
@@ -58,7 +61,7 @@ static struct alloc *alloc_get(void)
 	return alloc;
 }
 
-static void alloc_put(struct alloc *alloc)
+void alloc_put(struct alloc *alloc)
 {
 	alloc->next = free_allocs;
 	free_allocs = alloc;
@@ -69,7 +72,7 @@ static struct block *block_get(void)
 	struct block *block = free_blocks;
 
 	if (!block)
-		return calloc(1, sizeof(*block));
+		return calloc(1, sizeof(*block) + SLOT_UNITS * sizeof(block->unit[0]));
 	free_blocks = block->next;
 	block->next = NULL;
 	return block;
@@ -102,8 +105,8 @@ static void block_unlink(struct block *block)
 }
 
 /* Give an alloc its place. Lookups find it when the caller has stored a pointer to it. */
-static void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t base,
-		      uint64_t size, uint32_t flags)
+void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t base,
+	       uint64_t size, uint32_t flags)
 {
 	alloc_begin(alloc);
 	store_relaxed(&alloc->base, base);
@@ -117,7 +120,7 @@ static void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, u
 	alloc_link(alloc, ctx);
 }
 
-static void alloc_clear(struct alloc *alloc)
+void alloc_clear(struct alloc *alloc)
 {
 	alloc_unlink(alloc);
 	alloc_begin(alloc);
@@ -128,6 +131,11 @@ static void alloc_clear(struct alloc *alloc)
 }
 
 /* ---- blocks */
+
+uint64_t mem_new_block_id(void)
+{
+	return ++last_block_id;
+}
 
 /* Give a block's memory and addresses back. Nothing points into it any more. */
 static void block_destroy(struct block *block)
@@ -161,7 +169,7 @@ static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, ui
 		goto destroy;
 	store_relaxed(&block->base, vm_reserve(length));
 	store_relaxed(&block->length, length);
-	store_relaxed(&block->id, ++last_block_id);
+	store_relaxed(&block->id, mem_new_block_id());
 	store_relaxed(&block->bo, bo);
 	store_relaxed(&block->device, device);
 	block->mapped = mapped;
@@ -191,10 +199,12 @@ destroy:
 	return result;
 }
 
-static CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name)
+static CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name,
+			 uint32_t flags)
 {
 	struct gpumem_bo_alloc alloc = {
 		.size = sizeof(alloc), .device = client.device[device].index, .length = length,
+		.flags = flags & ALLOC_HOST ? GPUMEM_BO_ALLOC_HOST : 0,
 	};
 	int error;
 
@@ -204,10 +214,12 @@ static CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const c
 	return result_of_errno(error);
 }
 
-static CUresult block_alloc(struct block **block, CUdevice device, uint64_t length)
+static CUresult block_alloc(struct block **block, CUdevice device, uint64_t length, uint32_t flags)
 {
+	const char *name = length <= SLOT ? "shared" :
+		flags & ALLOC_HOST ? "cuMemHostAlloc" : "cuMemAlloc";
 	uint32_t bo;
-	CUresult result = bo_alloc(&bo, device, length, length > SLOT ? "cuMemAlloc" : "shared");
+	CUresult result = bo_alloc(&bo, device, length, name, flags);
 
 	return result ? result : block_make(block, device, bo, length);
 }
@@ -291,12 +303,12 @@ static unsigned int range_live(const struct block *block, uint64_t offset, uint6
 }
 
 /* Take back what nobody else can reach any more. */
-static bool reclaim(struct device *device)
+static bool reclaim(struct block *list)
 {
 	struct block *block;
 	bool got = false;
 
-	for (block = device->shared; block; block = block->next) {
+	for (block = list; block; block = block->next) {
 		struct withheld **link = &block->withheld, *held;
 
 		while ((held = *link)) {
@@ -316,11 +328,11 @@ static bool reclaim(struct device *device)
 
 /* ---- allocation */
 
-static struct block *shared_room(struct device *device, unsigned int units, int *first)
+static struct block *shared_room(struct block *list, unsigned int units, int *first)
 {
 	struct block *block;
 
-	for (block = device->shared; block; block = block->next) {
+	for (block = list; block; block = block->next) {
 		*first = units_find(block, units);
 		if (*first >= 0)
 			return block;
@@ -328,63 +340,64 @@ static struct block *shared_room(struct device *device, unsigned int units, int 
 	return NULL;
 }
 
-static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size)
+static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, uint32_t flags)
 {
 	struct device *device = ctx_device(ctx);
+	struct block **list = flags & ALLOC_HOST ? &device->shared_host : &device->shared;
 	unsigned int units = (size + UNIT - 1) / UNIT, i;
 	struct block *block;
 	int first = 0;
 
-	block = shared_room(device, units, &first);
-	if (!block && reclaim(device))
-		block = shared_room(device, units, &first);
+	block = shared_room(*list, units, &first);
+	if (!block && reclaim(*list))
+		block = shared_room(*list, units, &first);
 	if (!block) {
-		CUresult result = block_alloc(&block, ctx->device, SLOT);
+		CUresult result = block_alloc(&block, ctx->device, SLOT, flags);
 
 		if (result)
 			return result;
 		first = 0;
-		block->next = device->shared;
+		block->next = *list;
 		if (block->next)
 			block->next->link = &block->next;
-		block->link = &device->shared;
-		device->shared = block;
+		block->link = list;
+		*list = block;
 	}
 	units_scrub(block, first, units);
 	units_set(block->used, first, units);
 	units_set(block->dirty, first, units);
 	block->allocs++;
-	alloc_set(alloc, ctx, block, block->base + first * UNIT, size, 0);
+	alloc_set(alloc, ctx, block, block->base + first * UNIT, size, flags);
 	for (i = first; i < first + units; i++)
 		store_release(&block->unit[i], alloc);
 	return CUDA_SUCCESS;
 }
 
-static CUresult alloc_whole(struct alloc *alloc, CUcontext ctx, uint64_t size)
+static CUresult alloc_whole(struct alloc *alloc, CUcontext ctx, uint64_t size, uint32_t flags)
 {
 	uint64_t length = round_up(size, SLOT);
 	struct block *block;
-	CUresult result = block_alloc(&block, ctx->device, length);
+	CUresult result = block_alloc(&block, ctx->device, length, flags);
 
 	if (result)
 		return result;
-	alloc_set(alloc, ctx, block, block->base, size, 0);
+	alloc_set(alloc, ctx, block, block->base, size, flags);
 	store_release(&block->whole, alloc);
 	return CUDA_SUCCESS;
 }
 
-static CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size)
+CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	struct alloc *alloc;
 
-	if (size > ctx_device(ctx)->total)
+	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	lock_take(&mem_lock);
 	alloc = alloc_get();
 	if (alloc) {
-		result = size <= SLOT ? alloc_shared(alloc, ctx, size) :
-			alloc_whole(alloc, ctx, size);
+		result = size <= SLOT ? alloc_shared(alloc, ctx, size, flags) :
+			alloc_whole(alloc, ctx, size, flags);
 		if (result)
 			alloc_put(alloc);
 		else
@@ -406,7 +419,7 @@ CUresult mem_alloc(uint64_t *ptr, uint64_t size)
 	*ptr = 0;
 	if (!size)
 		return CUDA_ERROR_INVALID_VALUE;
-	return mem_alloc_in(ctx, ptr, size);
+	return mem_alloc_in(ctx, ptr, size, 0);
 }
 
 CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_t height,
@@ -423,7 +436,7 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 	row = round_up(width, UNIT);
 	if (row < width || __builtin_mul_overflow(row, height, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = mem_alloc_in(ctx, ptr, size);
+	result = mem_alloc_in(ctx, ptr, size, 0);
 	if (!result)
 		*pitch = row;
 	return result;
@@ -434,7 +447,7 @@ uint64_t mem_internal(CUdevice device, uint64_t length, const char *name)
 	uint64_t addr;
 	uint32_t bo;
 
-	if (bo_alloc(&bo, device, length, name))
+	if (bo_alloc(&bo, device, length, name, 0))
 		return 0;
 	lock_take(&mem_lock);
 	addr = vm_reserve(round_up(length, SLOT));
@@ -493,21 +506,24 @@ static void alloc_free(struct alloc *alloc)
 	alloc_clear(alloc);
 }
 
-CUresult mem_free(uint64_t ptr)
+/* @kind: the flags that tell what the function frees. */
+static CUresult free_kind(uint64_t ptr, uint32_t kind)
 {
 	CUresult result;
 	struct span span;
+	CUcontext ctx;
 	uint64_t id;
 
 	/* No context is needed, but one that is gone is an error. */
-	if (ctx_top() && ctx_valid(ctx_top()))
+	if (ctx_top() && ctx_current_any(&ctx))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (!ptr)
 		return CUDA_SUCCESS;
-	if (!vm_lookup(ptr, &span) || span.base != ptr || span.flags & ALLOC_IMPORTED)
+	if (!vm_lookup(ptr, &span) || span.base != ptr ||
+	    (span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST)) != kind)
 		return CUDA_ERROR_INVALID_VALUE;
 	id = span.id;
-	result = device_synchronize(span.device);
+	result = work_synchronize();
 	lock_take(&mem_lock);
 	/* Another thread may have freed it meanwhile. */
 	if (vm_lookup(ptr, &span) && span.id == id)
@@ -518,12 +534,24 @@ CUresult mem_free(uint64_t ptr)
 	return result;
 }
 
+CUresult mem_free(uint64_t ptr)
+{
+	return free_kind(ptr, 0);
+}
+
+CUresult mem_free_host(uint64_t ptr)
+{
+	return free_kind(ptr, ALLOC_HOST);
+}
+
 void mem_free_context(CUcontext ctx)
 {
 	lock_take(&mem_lock);
 	while (ctx->allocs) {
 		if (ctx->allocs->flags & ALLOC_IMPORTED)
 			mem_drop_adopted(ctx->allocs);
+		else if (ctx->allocs->flags & ALLOC_REGISTERED)
+			host_drop(ctx->allocs);
 		else
 			alloc_free(ctx->allocs);
 	}

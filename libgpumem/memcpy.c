@@ -8,18 +8,22 @@
  *             lock. Nothing is submitted. Asynchronous copies between allocs: up to 256 KiB.
  *   ring      both ends are device memory: entries in the stream's ring.
  *   staged    an end is pageable memory of the process, which the engine cannot reach: 1 MiB pieces
- *             through buffer objects of the library. A source is read before the call returns.
+ *             through buffer objects of the library. A source is read before the call returns. When
+ *             the device has no memory left for the first piece, the caller waits and copies.
  *
- * Memory that is shared with other processes or drivers is never touched inline. A copy that has to
+ * Memory that is shared with other processes or drivers is not touched inline. A copy that has to
  * be done when the call returns waits for the stream and is then inline if it may be.
  *
  * Entries must not have overlapping ends. The documentation leaves the result of overlapping copies
  * open; here they behave like memmove(), by way of staging memory.
  *
+ * A 3D copy is queued slice by slice. A copy between contexts needs no current one: it is then in
+ * the legacy stream of the context that an end belongs to.
+ *
  * Locks: the stream's while submitting; stage_lock for the list of staging pieces.
  *
- * Vocabulary: end, one side of a copy; host, memory that the library does not know; piece, what one
- * staging buffer holds.
+ * Vocabulary: end, one side of a copy; host, memory that the library does not know; slice, the rows
+ * at one depth; piece, what one staging buffer holds.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -35,6 +39,7 @@
 struct end {
 	uint64_t addr;
 	uint64_t pitch;
+	uint64_t slice;			/* bytes from one slice to the next */
 	bool host;
 	bool shared;			/* somebody outside the process may reach it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
@@ -43,6 +48,7 @@ struct end {
 struct copy {
 	struct end dst, src;
 	uint64_t width, height;
+	uint64_t depth;			/* slices; 0 and 1 both mean one */
 };
 
 struct stage {
@@ -59,29 +65,36 @@ static unsigned int stage_count;	/* stage_lock */
 
 /* ---- staging memory */
 
+/* Two more pieces; stage_lock is held. */
 static struct stage *stage_add(CUdevice device)
 {
-	uint64_t addr = mem_internal(device, STAGE_BLOCK, "staging"), at;
+	struct stage *pair = calloc(2, sizeof(*pair));
 
-	for (at = addr; addr && at < addr + STAGE_BLOCK; at += STAGE_SIZE) {
-		struct stage *stage = calloc(1, sizeof(*stage));
-
-		if (!stage)
-			break;
-		stage->addr = at;
-		stage->next = stages;
-		stages = stage;
-		stage_count++;
+	if (!pair)
+		return NULL;
+	pair[0].addr = mem_internal(device, STAGE_BLOCK, "staging");
+	if (!pair[0].addr) {
+		free(pair);
+		return NULL;
 	}
-	return addr ? stages : NULL;
+	pair[1].addr = pair[0].addr + STAGE_SIZE;
+	pair[0].next = &pair[1];
+	pair[1].next = stages;
+	stages = pair;
+	stage_count += 2;
+	return pair;
 }
 
-/* A piece of staging memory; waits for one if there are many. NULL: no memory. */
-static struct stage *stage_take(CUdevice device)
+/*
+ * A piece of staging memory for @queue of @device; waits for one if there are many and @wait, for
+ * which the caller must not have another. NULL: there is none now, or no memory for the first.
+ */
+static struct stage *stage_take(CUdevice device, struct queue *queue, bool wait)
 {
 	struct stage *stage, *busy;
-	struct queue *queue;
+	struct queue *user;
 	uint64_t value;
+	bool any;
 
 	for (;;) {
 		busy = NULL;
@@ -99,17 +112,16 @@ static struct stage *stage_take(CUdevice device)
 			stage->taken = true;
 			stage->queue = NULL;
 		}
-		queue = busy ? busy->queue : NULL;
+		user = busy ? busy->queue : NULL;
 		value = busy ? busy->value : 0;
+		any = stages;
 		lock_drop(&stage_lock);
-		if (stage)
+		if (stage || !wait || !any || ring_kick(queue))
 			return stage;
-		if (queue)
-			queue_wait(queue, value);
-		else if (load_relaxed(&stage_count))
-			sched_yield();
+		if (user)
+			queue_wait(user, value);
 		else
-			return NULL;
+			sched_yield();
 	}
 }
 
@@ -130,19 +142,26 @@ static void *at(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
+static uint64_t slices(const struct copy *copy)
+{
+	return copy->depth ? copy->depth : 1;
+}
+
 /* Bytes from the first to behind the last of one end. */
 static uint64_t extent(const struct copy *copy, const struct end *end)
 {
-	return (copy->height - 1) * end->pitch + copy->width;
+	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
 }
 
 /* What lies at an end, and whether all of the copy fits. */
 static CUresult end_check(const struct copy *copy, struct end *end, unsigned int kind)
 {
-	uint64_t rows, bytes;
+	uint64_t rows, above, bytes;
 	struct span span;
 
 	if (!end->addr || __builtin_mul_overflow(copy->height - 1, end->pitch, &rows) ||
+	    __builtin_mul_overflow(slices(copy) - 1, end->slice, &above) ||
+	    __builtin_add_overflow(rows, above, &rows) ||
 	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vm_lookup(end->addr, &span)) {
@@ -166,9 +185,25 @@ static bool overlaps(const struct copy *copy)
 	       copy->src.addr < copy->dst.addr + extent(copy, &copy->dst);
 }
 
+/*
+ * The slice that has to be copied after @done others. Like rows, they are taken in the direction in
+ * which an overlapping copy does not overwrite what it still has to read.
+ */
+static struct copy next_slice(const struct copy *copy, uint64_t done)
+{
+	bool down = copy->dst.addr > copy->src.addr && overlaps(copy);
+	uint64_t z = down ? slices(copy) - 1 - done : done;
+	struct copy slice = *copy;
+
+	slice.dst.addr += z * copy->dst.slice;
+	slice.src.addr += z * copy->src.slice;
+	slice.depth = 1;
+	return slice;
+}
+
 /* ---- inline */
 
-static void copy_now(const struct copy *copy)
+static void rows_now(const struct copy *copy)
 {
 	uint64_t row;
 
@@ -185,6 +220,17 @@ static void copy_now(const struct copy *copy)
 	for (row = 0; row < copy->height; row++)
 		memmove(at(copy->dst.addr + row * copy->dst.pitch),
 			at(copy->src.addr + row * copy->src.pitch), copy->width);
+}
+
+static void copy_now(const struct copy *copy)
+{
+	uint64_t done;
+
+	for (done = 0; done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+
+		rows_now(&slice);
+	}
 }
 
 /* ---- ring */
@@ -222,14 +268,26 @@ static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, ui
 	return result;
 }
 
+/* Wait for everything before the copy, so that the caller may do it. */
+static CUresult put_nothing(struct queue *queue)
+{
+	CUresult result = ring_kick(queue);
+
+	return result ? result : queue_wait(queue, load_relaxed(&queue->tail));
+}
+
 static CUresult put_overlapping(CUstream stream, struct queue *queue, const struct copy *copy)
 {
-	struct stage *stage = stage_take(stream->ctx->device);
+	struct stage *stage = stage_take(stream->ctx->device, queue, true);
 	CUresult result = CUDA_SUCCESS;
 	uint64_t row;
 
-	if (!stage)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!stage) {
+		result = put_nothing(queue);
+		if (!result)
+			copy_now(copy);
+		return result;
+	}
 	for (row = 0; !result && row < copy->height; row++) {
 		uint64_t r = copy->dst.addr > copy->src.addr ? copy->height - 1 - row : row;
 
@@ -283,6 +341,25 @@ static uint64_t piece_addr(const struct end *end, const struct piece *piece)
 	return end->addr + piece->row * end->pitch + piece->x;
 }
 
+/* The rest of a copy from @piece on, without staging memory. */
+static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct piece *piece)
+{
+	CUresult result = put_nothing(queue);
+
+	if (result)
+		return result;
+	do {
+		const struct copy direct = {
+			.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
+			.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch },
+			.width = piece->width, .height = piece->rows,
+		};
+
+		copy_now(&direct);
+	} while (next_piece(copy, piece));
+	return CUDA_SUCCESS;
+}
+
 /* From the process's memory. Everything is read when this returns. */
 static CUresult put_from_host(CUstream stream, struct queue *queue, const struct copy *copy)
 {
@@ -290,11 +367,11 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 	CUresult result = CUDA_SUCCESS;
 
 	while (!result && next_piece(copy, &piece)) {
-		struct stage *stage = stage_take(stream->ctx->device);
+		struct stage *stage = stage_take(stream->ctx->device, queue, true);
 		struct copy in;
 
 		if (!stage)
-			return CUDA_ERROR_OUT_OF_MEMORY;
+			return copy_pieces(queue, copy, &piece);
 		in = (struct copy){
 			.dst = { .addr = stage->addr, .pitch = piece.width },
 			.src = { .addr = piece_addr(&copy->src, &piece), .pitch = copy->src.pitch },
@@ -336,12 +413,18 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 	CUresult result = CUDA_SUCCESS;
 
 	while (!result && next_piece(copy, &piece)) {
-		struct stage *stage = stage_take(stream->ctx->device);
+		struct stage *stage = stage_take(stream->ctx->device, queue, !pending);
 
-		if (!stage) {
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-			break;
+		/* Who waits for a piece must not have one: all could be taken by such. */
+		if (!stage && pending) {
+			result = finish_piece(queue, copy, &before, pending, value);
+			pending = NULL;
+			if (result)
+				break;
+			stage = stage_take(stream->ctx->device, queue, true);
 		}
+		if (!stage)
+			return copy_pieces(queue, copy, &piece);
 		result = put_rows(queue, stage->addr, piece.width, piece_addr(&copy->src, &piece),
 				  copy->src.pitch, piece.width, piece.rows);
 		if (!result)
@@ -389,23 +472,30 @@ static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUre
 	return false;
 }
 
+static CUresult put_slice(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	if (copy->dst.host)
+		return put_to_host(stream, queue, copy);
+	if (copy->src.host)
+		return put_from_host(stream, queue, copy);
+	return put_device(stream, queue, copy);
+}
+
 static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 {
 	struct queue *queue;
-	uint64_t value = 0;
+	uint64_t value = 0, done;
 	CUresult result;
 
 	lock_take(&stream->lock);
 	result = stream_prepare(stream, &queue);
 	if (!result) {
-		if (copy->dst.host)
-			result = put_to_host(stream, queue, copy);
-		else if (copy->src.host)
-			result = put_from_host(stream, queue, copy);
-		else
-			result = put_device(stream, queue, copy);
-		if (!result)
-			result = ring_kick(queue);
+		for (done = 0; !result && done < slices(copy); done++) {
+			const struct copy slice = next_slice(copy, done);
+
+			result = put_slice(stream, queue, &slice);
+		}
+		result = ring_finish(queue, result);
 		value = load_relaxed(&queue->tail);
 	}
 	lock_drop(&stream->lock);
@@ -426,7 +516,7 @@ static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int 
 
 	/* A pageable source is read now in any case, so its size does not matter. */
 	if (may && (wait || copy->src.host || flags & CALL_SYNC ||
-		    copy->width * copy->height <= INLINE_MAX) &&
+		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
 	    try_inline(stream, copy, wait, &result))
 		return result;
 	if (both) {
@@ -439,6 +529,49 @@ static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int 
 	return copy_queued(stream, copy, wait);
 }
 
+/*
+ * The stream of a copy of @dst and @src. A copy between contexts needs no current one, and if
+ * @nothing is to be copied, no stream either.
+ */
+static CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
+			    bool nothing, CUstream *stream)
+{
+	CUresult result = stream_get(handle, flags & CALL_OWN, stream);
+	struct span span;
+
+	if (!(flags & CALL_PEER) || result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
+	if (nothing)
+		return CUDA_SUCCESS;
+	if (!(vm_lookup(dst, &span) && span.ctx) && !(vm_lookup(src, &span) && span.ctx))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ctx_push(span.ctx);
+	if (result)
+		return result;
+	result = stream_get(handle, flags & CALL_OWN, stream);
+	ctx_pop(&span.ctx);
+	return result;
+}
+
+/*
+ * A copy between contexts without a stream argument comes after all earlier work of the contexts
+ * that the memory belongs to.
+ */
+static CUresult peer_wait(CUstream stream, const struct copy *copy, unsigned int flags)
+{
+	const uint64_t addrs[] = { copy->dst.addr, copy->src.addr };
+	CUresult result = CUDA_SUCCESS;
+	struct span span;
+	unsigned int i;
+
+	if (!(flags & CALL_PEER) || !(flags & CALL_SYNC))
+		return CUDA_SUCCESS;
+	for (i = 0; !result && i < 2; i++)
+		if (vm_lookup(addrs[i], &span) && span.ctx && span.ctx != stream->ctx)
+			result = ctx_synchronize(span.ctx);
+	return result;
+}
+
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream handle, unsigned int flags)
 {
@@ -447,71 +580,165 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 		.width = bytes, .height = 1,
 	};
 	CUstream stream;
-	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
+	CUresult result = copy_stream(handle, flags, dst, src, !bytes, &stream);
 
 	if (result || !bytes)
 		return result;
 	result = end_check(&copy, &copy.dst, dst_kind);
 	if (!result)
 		result = end_check(&copy, &copy.src, src_kind);
+	if (!result)
+		result = peer_wait(stream, &copy, flags);
 	return result ? result : copy_run(stream, &copy, flags);
 }
 
-/* One operand of CUDA_MEMCPY2D. */
-static CUresult operand(const struct copy *copy, struct end *end, CUmemorytype type,
-			const void *host, uint64_t device, uint64_t pitch, uint64_t x, uint64_t y)
+/* One operand of CUDA_MEMCPY2D, with height 0, or CUDA_MEMCPY3D. */
+struct operand {
+	CUmemorytype type;
+	const void *host;
+	uint64_t device;
+	uint64_t pitch, height;
+	uint64_t x, y, z;
+};
+
+static uint64_t operand_addr(const struct operand *op)
 {
-	uint64_t least, skip;
+	return op->type == CU_MEMORYTYPE_HOST ? (uintptr_t)op->host : op->device;
+}
+
+/*
+ * Where an operand begins and how its rows and slices lie. A pitch of 0 is the least possible one,
+ * a height of 0, too.
+ */
+static CUresult operand_geometry(const struct copy *copy, struct end *end, const struct operand *op)
+{
+	uint64_t least, height, skip, above;
+
+	if (__builtin_add_overflow(copy->width, op->x, &least))
+		return CUDA_ERROR_INVALID_VALUE;
+	end->pitch = op->pitch ? op->pitch : least;
+	if (end->pitch < least || __builtin_mul_overflow(op->y, end->pitch, &skip) ||
+	    __builtin_add_overflow(skip, op->x, &skip))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (op->height || op->z || copy->depth > 1) {
+		if (__builtin_add_overflow(copy->height, op->y, &least))
+			return CUDA_ERROR_INVALID_VALUE;
+		height = op->height ? op->height : least;
+		if (height < least || __builtin_mul_overflow(height, end->pitch, &end->slice) ||
+		    __builtin_mul_overflow(op->z, end->slice, &above) ||
+		    __builtin_add_overflow(skip, above, &skip))
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	end->addr = operand_addr(op);
+	if (!end->addr || __builtin_add_overflow(end->addr, skip, &end->addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult operand(const struct copy *copy, struct end *end, const struct operand *op)
+{
 	CUresult result;
 
-	if (__builtin_add_overflow(copy->width, x, &least))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!pitch)
-		pitch = least;
-	if (pitch < least)
-		return CUDA_ERROR_INVALID_VALUE;
-	switch (type) {
+	switch (op->type) {
 	case CU_MEMORYTYPE_HOST:
-		end->addr = (uintptr_t)host;
-		break;
 	case CU_MEMORYTYPE_DEVICE:
 	case CU_MEMORYTYPE_UNIFIED:
-		end->addr = device;
 		break;
 	default:
 		/* There are no arrays yet, so no handle is one. */
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (!end->addr || __builtin_mul_overflow(y, pitch, &skip) ||
-	    __builtin_add_overflow(skip, x, &skip) ||
-	    __builtin_add_overflow(end->addr, skip, &end->addr))
-		return CUDA_ERROR_INVALID_VALUE;
-	end->pitch = pitch;
-	result = end_check(copy, end, type == CU_MEMORYTYPE_DEVICE ? END_DEVICE :
-			   END_DEVICE | END_HOST);
-	if (!result && pitch > MAX_PITCH && !(end->host && copy->height == 1))
+	result = operand_geometry(copy, end, op);
+	if (!result)
+		result = end_check(copy, end, op->type == CU_MEMORYTYPE_DEVICE ? END_DEVICE :
+				   END_DEVICE | END_HOST);
+	if (!result && end->pitch > MAX_PITCH &&
+	    !(end->host && copy->height == 1 && copy->depth <= 1))
 		result = CUDA_ERROR_INVALID_VALUE;
 	return result;
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream handle, unsigned int flags)
+static CUresult copy_box(struct copy *copy, const struct operand *dst, const struct operand *src,
+			 CUstream handle, unsigned int flags)
 {
-	struct copy copy = { 0 };
+	bool nothing = !copy->width || !copy->height || !copy->depth;
+	CUstream stream;
+	CUresult result = copy_stream(handle, flags, operand_addr(dst), operand_addr(src), nothing,
+				      &stream);
+
+	if (result || nothing)
+		return result;
+	result = operand(copy, &copy->dst, dst);
+	if (!result)
+		result = operand(copy, &copy->src, src);
+	if (!result)
+		result = peer_wait(stream, copy, flags);
+	if (result)
+		return result;
+	/* Slices without a gap between them are one. */
+	if (copy->depth > 1 && copy->dst.slice == copy->height * copy->dst.pitch &&
+	    copy->src.slice == copy->height * copy->src.pitch) {
+		copy->height *= copy->depth;
+		copy->depth = 1;
+	}
+	return copy_run(stream, copy, flags);
+}
+
+/* Without a description of the copy: the context's error first. */
+static CUresult no_copy(CUstream handle, unsigned int flags)
+{
 	CUstream stream;
 	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
 
-	if (result)
-		return result;
+	return result ? result : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream handle, unsigned int flags)
+{
 	if (!c)
-		return CUDA_ERROR_INVALID_VALUE;
-	copy.width = c->WidthInBytes;
-	copy.height = c->Height;
-	if (!copy.width || !copy.height)
-		return CUDA_SUCCESS;
-	result = operand(&copy, &copy.dst, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
-			 c->dstXInBytes, c->dstY);
-	if (!result)
-		result = operand(&copy, &copy.src, c->srcMemoryType, c->srcHost, c->srcDevice,
-				 c->srcPitch, c->srcXInBytes, c->srcY);
-	return result ? result : copy_run(stream, &copy, flags);
+		return no_copy(handle, flags);
+
+	const struct operand dst = {
+		.type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice,
+		.pitch = c->dstPitch, .x = c->dstXInBytes, .y = c->dstY,
+	};
+	const struct operand src = {
+		.type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice,
+		.pitch = c->srcPitch, .x = c->srcXInBytes, .y = c->srcY,
+	};
+	struct copy copy = { .width = c->WidthInBytes, .height = c->Height, .depth = 1 };
+
+	return copy_box(&copy, &dst, &src, handle, flags);
+}
+
+CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream handle, unsigned int flags)
+{
+	if (!c)
+		return no_copy(handle, flags);
+
+	const struct operand dst = {
+		.type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice,
+		.pitch = c->dstPitch, .height = c->dstHeight,
+		.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ,
+	};
+	const struct operand src = {
+		.type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice,
+		.pitch = c->srcPitch, .height = c->srcHeight,
+		.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ,
+	};
+	struct copy copy = { .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+
+	return copy_box(&copy, &dst, &src, handle, flags);
+}
+
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, unsigned int flags)
+{
+	CUDA_MEMCPY3D copy;
+
+	/* The contexts lie where the other one has its unused members. */
+	_Static_assert(sizeof(*c) == sizeof(copy), "two layouts of the same");
+	if (!c)
+		return no_copy(handle, flags);
+	memcpy(&copy, c, sizeof(copy));
+	return copy_3d(&copy, handle, flags | CALL_PEER);
 }

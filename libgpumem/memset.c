@@ -6,12 +6,14 @@
  * a copy does; the rule is the same), else it is one entry in the stream's ring. A fill does not
  * wait for its end unless the memory's SYNC_MEMOPS attribute is set.
  *
- * The number of bytes is computed modulo 2^64, as the recorded driver does.
+ * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The rows of
+ * a 2D fill are elements, too; its pitch is in bytes, and ignored if there is one row.
  */
 #include "internal.h"
 #include "ring.h"
 
-static void fill_now(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count)
+/* A row: @count elements. */
+static void row_now(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count)
 {
 	uint64_t i;
 
@@ -30,6 +32,14 @@ static void fill_now(uint64_t dst, uint32_t value, unsigned int elem, uint64_t c
 	}
 }
 
+static void fill_now(const struct gpumem_sqe *sqe)
+{
+	uint64_t row;
+
+	for (row = 0; row < sqe->height; row++)
+		row_now(sqe->dst + row * sqe->dst_pitch, sqe->value, sqe->elem, sqe->width);
+}
+
 static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool wait)
 {
 	struct queue *queue;
@@ -39,7 +49,7 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	lock_take(&stream->lock);
 	result = stream_prepare(stream, &queue);
 	if (!result) {
-		result = ring_push(queue, sqe);
+		result = ring_finish(queue, ring_put(queue, sqe));
 		value = load_relaxed(&queue->tail);
 	}
 	lock_drop(&stream->lock);
@@ -48,31 +58,67 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	return result;
 }
 
-CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
-		     CUstream handle, unsigned int flags)
+/* @extent: bytes from the first to behind the last. */
+static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t extent,
+			 unsigned int flags)
 {
-	uint64_t bytes = count * elem;
-	struct gpumem_sqe sqe = {
-		.op = GPUMEM_OP_FILL, .elem = elem, .dst = dst, .value = value,
-		.width = bytes / elem, .height = 1,
-	};
 	struct span span;
-	CUstream stream;
-	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
 
-	if (result || !bytes)
-		return result;
-	if (dst % elem || !vm_lookup(dst, &span) || bytes > span.size - (dst - span.base))
+	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
+	    extent > span.size - (sqe->dst - span.base))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (client.inlining && !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
-	    (bytes <= INLINE_MAX || flags & CALL_SYNC)) {
+	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		lock_take(&stream->lock);
 		if (stream_idle(stream)) {
-			fill_now(dst, value, elem, bytes / elem);
+			fill_now(sqe);
 			lock_drop(&stream->lock);
 			return CUDA_SUCCESS;
 		}
 		lock_drop(&stream->lock);
 	}
-	return fill_queued(stream, &sqe, span.flags & ALLOC_SYNC_MEMOPS);
+	return fill_queued(stream, sqe, span.flags & ALLOC_SYNC_MEMOPS);
+}
+
+CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
+		     CUstream handle, unsigned int flags)
+{
+	uint64_t bytes = count * elem;
+	const struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_FILL, .elem = elem, .dst = dst, .value = value,
+		.width = bytes / elem, .height = 1,
+	};
+	CUstream stream;
+	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
+
+	if (result || !bytes)
+		return result;
+	return fill_run(stream, &sqe, bytes, flags);
+}
+
+CUresult fill_2d(uint64_t dst, uint64_t pitch, uint32_t value, unsigned int elem, uint64_t width,
+		 uint64_t height, CUstream handle, unsigned int flags)
+{
+	struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_FILL, .elem = elem, .dst = dst, .value = value,
+		.width = width, .height = height,
+	};
+	uint64_t bytes, extent;
+	CUstream stream;
+	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
+
+	if (result || !width || !height)
+		return result;
+	if (__builtin_mul_overflow(width, elem, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	extent = bytes;
+	/* A single row has no pitch. */
+	if (height > 1) {
+		if (pitch < bytes || pitch % elem ||
+		    __builtin_mul_overflow(height - 1, pitch, &extent) ||
+		    __builtin_add_overflow(extent, bytes, &extent))
+			return CUDA_ERROR_INVALID_VALUE;
+		sqe.dst_pitch = pitch;
+	}
+	return fill_run(stream, &sqe, extent, flags);
 }

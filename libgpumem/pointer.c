@@ -49,7 +49,8 @@ static bool attribute_known(CUpointer_attribute attribute)
 static CUresult known_value(union value *v, CUpointer_attribute attribute, uint64_t ptr,
 			    const struct span *span)
 {
-	bool own = !(span->flags & ALLOC_IMPORTED);
+	bool host = span->flags & ALLOC_ANY_HOST;
+	bool own = !(span->flags & ALLOC_IMPORTED) && !host;
 	CUcontext ctx;
 
 	memset(v, 0, sizeof(*v));
@@ -58,7 +59,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u64 = (uintptr_t)span->ctx;
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		v->u32 = CU_MEMORYTYPE_DEVICE;
+		v->u32 = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		if (ctx_current_any(&ctx))
@@ -66,8 +67,13 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u64 = ptr;
 		break;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return CUDA_ERROR_INVALID_VALUE;
+		if (!host)
+			return CUDA_ERROR_INVALID_VALUE;
+		v->u64 = ptr;
+		break;
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		if (host)
+			return CUDA_ERROR_INVALID_VALUE;
 		/* Whoever asks is going to let another driver write here. */
 		__atomic_fetch_or(&span->alloc->flags, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
 		break;
@@ -126,7 +132,8 @@ static CUresult get_one(void *data, CUpointer_attribute attribute, uint64_t ptr)
 	if (!data || !attribute_known(attribute) || !vm_lookup(ptr, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = known_value(&value, attribute, ptr, &span);
-	if (!result || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+	if (!result || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
+	    attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		memcpy(data, &value, width_of(attribute));
 	return result;
 }
@@ -175,7 +182,8 @@ static CUresult get_many(unsigned int count, const CUpointer_attribute *attribut
  * @ptr: any address inside an allocation
  *
  * Follows "Unified Addressing". No context is needed, except for DEVICE_POINTER. P2P_TOKENS sets
- * SYNC_MEMOPS. HOST_POINTER of device memory is an error that writes 0 all the same.
+ * SYNC_MEMOPS. HOST_POINTER of device memory and P2P_TOKENS of host memory are errors that write 0
+ * all the same.
  *
  * Return: INVALID_VALUE for an unknown address or attribute, or NULL @data.
  */
@@ -191,7 +199,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
  * @data: where each value goes
  * @ptr: any address
  *
- * Follows "Unified Addressing". An address that is not device memory is no error: values are null
+ * Follows "Unified Addressing". An address that the library does not know is no error: values are null
  * (device ordinal -2), the range attributes are not written.
  *
  * Return: INVALID_VALUE for an unknown attribute or a NULL pointer.

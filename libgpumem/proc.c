@@ -3,9 +3,10 @@
  * cuGetProcAddress(): functions by name and CUDA version.
  *
  * Owns one constant table, sorted by name, then by version: from its version on, until the name's
- * next row, a name means a row's symbols. Rows of functions that are not implemented have no
- * symbols: asking for them is asking for an unknown name, also when an older form exists, because
- * the caller would call it with the newer form's arguments.
+ * next row, a name means a row's symbols. Functions that only fail (cu_absent.c) are found like
+ * all others. Rows of functions that are not exported have no symbols: asking for them is asking
+ * for an unknown name, also when an older form exists, because the caller would call it with the
+ * newer form's arguments.
  *
  * Works before cuInit(), takes no lock.
  */

@@ -29,7 +29,11 @@ static inline bool queue_idle(const struct queue *queue)
 	return queue_reached(queue, load_acquire(&queue->tail));
 }
 
-/* Write an entry without waking the worker; ring_kick() must follow. */
+/*
+ * Write an entry without waking the worker. ring_kick() must follow, whatever else fails: others
+ * wait for the entry as soon as it is there. It must come before the caller waits for other work,
+ * which may be waiting for this entry.
+ */
 static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sqe)
 {
 	uint64_t tail = load_relaxed(&queue->tail);
@@ -46,20 +50,28 @@ static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sq
 	return CUDA_SUCCESS;
 }
 
-/* Let the worker know. */
+/* Let the worker know of what was put since the last time. */
 static inline CUresult ring_kick(struct queue *queue)
 {
+	uint64_t tail = load_relaxed(&queue->tail);
+	CUresult result = CUDA_SUCCESS;
+
+	if (queue->kicked == tail)
+		return CUDA_SUCCESS;
 	fence_full();
 	if (load_relaxed(&queue->page->flags) & GPUMEM_TIMELINE_NEED_WAKEUP)
-		return queue_doorbell(queue);
-	return CUDA_SUCCESS;
+		result = queue_doorbell(queue);
+	if (!result)
+		queue->kicked = tail;
+	return result;
 }
 
-static inline CUresult ring_push(struct queue *queue, const struct gpumem_sqe *sqe)
+/* The end of a submission; @result says how it went so far. */
+static inline CUresult ring_finish(struct queue *queue, CUresult result)
 {
-	CUresult result = ring_put(queue, sqe);
+	CUresult kicked = ring_kick(queue);
 
-	return result ? result : ring_kick(queue);
+	return result ? result : kicked;
 }
 
 #endif /* GPUMEM_RING_H */

@@ -133,7 +133,7 @@ static CUresult queue_error(struct queue *queue)
 	CUcontext ctx = load_relaxed(&queue->ctx);
 	CUresult result;
 
-	if (likely(!error))
+	if (likely(!error) || !ctx)
 		return CUDA_SUCCESS;
 	switch (error) {
 	case EFAULT:
@@ -179,7 +179,7 @@ CUresult queue_wait(struct queue *queue, uint64_t value)
 /* Wait until the ring has a free slot. */
 CUresult queue_room(struct queue *queue)
 {
-	CUresult result = queue_doorbell(queue);
+	CUresult result = ring_kick(queue);
 
 	/* An entry that is done has left the ring. Failed work does not hinder the next. */
 	if (!result)
@@ -297,6 +297,8 @@ CUresult stream_destroy(CUstream stream)
 
 void ctx_release_streams(CUcontext ctx)
 {
+	struct queue *queue;
+
 	store_release(&ctx->legacy, NULL);
 	for (;;) {
 		CUstream stream;
@@ -305,8 +307,15 @@ void ctx_release_streams(CUcontext ctx)
 		stream = ctx->streams;
 		pthread_mutex_unlock(&ctx->lock);
 		if (!stream)
-			return;
+			break;
 		stream_destroy(stream);
+	}
+	/* What failed in this life must not fail the next one of the same structure. */
+	for (queue = load_acquire(&ctx_device(ctx)->queues); queue; queue = queue->next) {
+		CUcontext owner = ctx;
+
+		__atomic_compare_exchange_n(&queue->ctx, &owner, NULL, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 	}
 }
 
@@ -428,6 +437,7 @@ static CUresult wait_for_legacy(CUstream stream, struct queue *queue)
 CUresult stream_prepare(CUstream stream, struct queue **out)
 {
 	struct queue *queue = stream->queue;
+	CUresult result = CUDA_SUCCESS;
 
 	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -439,10 +449,11 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 	}
 	*out = queue;
 	if (stream->kind == STREAM_LEGACY_KIND)
-		return wait_for_blocking(stream, queue);
-	if (stream->flags & CU_STREAM_NON_BLOCKING)
-		return CUDA_SUCCESS;
-	return wait_for_legacy(stream, queue);
+		result = wait_for_blocking(stream, queue);
+	else if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		result = wait_for_legacy(stream, queue);
+	/* Some of the waits may be in the ring. */
+	return result ? ring_finish(queue, result) : CUDA_SUCCESS;
 }
 
 CUresult stream_drain(CUstream stream)
@@ -490,11 +501,18 @@ CUresult ctx_synchronize(CUcontext ctx)
 	return queues_wait(ctx_device(ctx), ctx, QUEUES_CONTEXT);
 }
 
-/* Wait for all work of all contexts on a device. */
-CUresult device_synchronize(CUdevice device)
+/* All contexts on all devices: streams of one device reach the memory of the others. */
+CUresult work_synchronize(void)
 {
+	CUresult first = CUDA_SUCCESS;
 	CUcontext ctx = ctx_top();
-	CUresult result = queues_wait(&client.device[device], ctx, QUEUES_ALL);
+	unsigned int i;
 
-	return ctx ? result : CUDA_SUCCESS;
+	for (i = 0; i < client.devices; i++) {
+		CUresult result = queues_wait(&client.device[i], ctx, QUEUES_ALL);
+
+		if (!first && ctx)
+			first = result;
+	}
+	return first;
 }

@@ -15,7 +15,8 @@
  * The index finds the block of an address: two levels, 2^13 leaves of 2^13 slots. Leaves, blocks
  * and allocs are never given back to malloc(), and every link in them is stored atomically: lookups
  * take no lock. A lookup that races with a change of the alloc that it found tries again; one that
- * races with the free of the very memory may find it or not.
+ * races with the free of the very memory may find it or not. Addresses outside the arenas are the
+ * program's own; what of them is registered, host.c knows.
  *
  * Locks: mem_lock for everything but lookups.
  *
@@ -174,6 +175,16 @@ void vm_release(uint64_t addr, uint64_t length)
 	}
 }
 
+bool vm_touches(uint64_t addr, uint64_t length)
+{
+	unsigned int i, count = load_acquire(&arena_count);
+
+	for (i = 0; i < count; i++)
+		if (addr < arenas[i].base + arenas[i].length && arenas[i].base < addr + length)
+			return true;
+	return false;
+}
+
 bool vm_reserved(uint64_t addr)
 {
 	unsigned int i, count = load_acquire(&arena_count);
@@ -270,7 +281,7 @@ void alloc_end(struct alloc *alloc)
 }
 
 /* Fields are read one by one: only an unchanged, even seq says that they belong together. */
-static bool read_alloc(struct alloc *alloc, struct span *span)
+bool alloc_read(struct alloc *alloc, struct span *span)
 {
 	struct block *block;
 	uint32_t seq = load_acquire(&alloc->seq);
@@ -304,18 +315,16 @@ bool vm_lookup(uint64_t addr, struct span *span)
 		if (addr >> ADDRESS_BITS)
 			return false;
 		leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
-		if (!leaf)
-			return false;
-		block = load_acquire(&leaf[leaf_slot(addr)]);
+		block = leaf ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
 		if (!block)
-			return false;
+			return host_lookup(addr, span);
 		alloc = load_acquire(&block->whole);
 		if (!alloc)
 			alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
 		if (!alloc)
 			return false;
 		/* An alloc that changes is looked for again: what led to it changed first. */
-		if (read_alloc(alloc, span))
+		if (alloc_read(alloc, span))
 			return addr - span->base < span->size;
 	}
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Functions of CUDA that this library does not have: exported, found by cuGetProcAddress(), and
+ * failing.
+ *
+ * Programs resolve everything that they might use when they start and give up if one name is
+ * missing, even if they never call it. So every name is there, and says what a driver without the
+ * feature says: NOT_INITIALIZED before cuInit(), then NOT_SUPPORTED. Arguments are not looked at,
+ * outputs not touched, nothing is a success.
+ *
+ * Rules
+ *
+ *   - symbols.txt has these names with status "absent".
+ *   - The definitions are weak: a real one in another file takes the place of one here, whose name
+ *     then leaves the list.
+ *   - Each has the type that the headers declare. The code behind it takes no arguments and leaves
+ *     those that it was passed alone, which calling conventions allow where the caller owns them.
+ *   - The first instruction loads a constant: programs that watch allocations overwrite it.
+ *
+ * P is a function with one form, D one with a _ptds form too, Z one with a _ptsz form.
+ */
+#include "internal.h"
+#include "cudaGL.h"
+#include "cudaProfiler.h"
+
+#define ABSENT(P, D, Z)	\
+	/* modules, linking, launches */ \
+	P(cuFuncGetAttribute) P(cuFuncSetAttribute) P(cuFuncSetBlockShape) \
+	P(cuFuncSetCacheConfig) P(cuFuncSetSharedMemConfig) P(cuFuncSetSharedSize) P(cuLaunch) \
+	P(cuLaunchGrid) P(cuLaunchGridAsync) Z(cuLaunchHostFunc) Z(cuLaunchKernel) \
+	P(cuLinkAddData) P(cuLinkAddData_v2) P(cuLinkAddFile) P(cuLinkAddFile_v2) \
+	P(cuLinkComplete) P(cuLinkCreate) P(cuLinkCreate_v2) P(cuLinkDestroy) \
+	P(cuModuleGetFunction) P(cuModuleGetGlobal) P(cuModuleGetGlobal_v2) \
+	P(cuModuleGetSurfRef) P(cuModuleGetTexRef) P(cuModuleLoad) P(cuModuleLoadData) \
+	P(cuModuleLoadDataEx) P(cuModuleUnload) P(cuParamSetSize) P(cuParamSetTexRef) \
+	P(cuParamSetf) P(cuParamSeti) P(cuParamSetv) \
+	/* textures, surfaces */ \
+	P(cuSurfRefGetArray) P(cuSurfRefSetArray) P(cuTexObjectCreate) P(cuTexObjectDestroy) \
+	P(cuTexRefCreate) P(cuTexRefDestroy) P(cuTexRefGetAddress) P(cuTexRefGetAddressMode) \
+	P(cuTexRefGetAddress_v2) P(cuTexRefGetArray) P(cuTexRefGetFilterMode) \
+	P(cuTexRefGetFlags) P(cuTexRefGetFormat) P(cuTexRefSetAddress) P(cuTexRefSetAddress2D) \
+	P(cuTexRefSetAddress2D_v2) P(cuTexRefSetAddress2D_v3) P(cuTexRefSetAddressMode) \
+	P(cuTexRefSetAddress_v2) P(cuTexRefSetArray) P(cuTexRefSetFilterMode) \
+	P(cuTexRefSetFlags) P(cuTexRefSetFormat) \
+	/* graphics, OpenGL */ \
+	P(cuGLCtxCreate) P(cuGLCtxCreate_v2) P(cuGLGetDevices) P(cuGLGetDevices_v2) P(cuGLInit) \
+	P(cuGLMapBufferObject) P(cuGLMapBufferObjectAsync) Z(cuGLMapBufferObjectAsync_v2) \
+	D(cuGLMapBufferObject_v2) P(cuGLRegisterBufferObject) P(cuGLSetBufferObjectMapFlags) \
+	P(cuGLUnmapBufferObject) P(cuGLUnmapBufferObjectAsync) P(cuGLUnregisterBufferObject) \
+	P(cuGraphicsGLRegisterBuffer) P(cuGraphicsGLRegisterImage) Z(cuGraphicsMapResources) \
+	P(cuGraphicsResourceGetMappedMipmappedArray) P(cuGraphicsResourceGetMappedPointer) \
+	P(cuGraphicsResourceGetMappedPointer_v2) P(cuGraphicsResourceSetMapFlags) \
+	P(cuGraphicsResourceSetMapFlags_v2) P(cuGraphicsSubResourceGetMappedArray) \
+	Z(cuGraphicsUnmapResources) P(cuGraphicsUnregisterResource) \
+	/* objects of other interfaces */ \
+	P(cuDestroyExternalMemory) P(cuDestroyExternalSemaphore) \
+	P(cuExternalMemoryGetMappedBuffer) P(cuExternalMemoryGetMappedMipmappedArray) \
+	P(cuImportExternalMemory) P(cuImportExternalSemaphore) \
+	Z(cuSignalExternalSemaphoresAsync) Z(cuWaitExternalSemaphoresAsync) \
+	/* arrays */ \
+	P(cuArray3DCreate) P(cuArray3DCreate_v2) P(cuArray3DGetDescriptor) \
+	P(cuArray3DGetDescriptor_v2) P(cuArrayCreate) P(cuArrayCreate_v2) P(cuArrayDestroy) \
+	P(cuArrayGetDescriptor) P(cuArrayGetDescriptor_v2) P(cuArrayGetMemoryRequirements) \
+	P(cuArrayGetPlane) P(cuArrayGetSparseProperties) P(cuMemcpyAtoA) D(cuMemcpyAtoA_v2) \
+	P(cuMemcpyAtoD) D(cuMemcpyAtoD_v2) P(cuMemcpyAtoH) P(cuMemcpyAtoHAsync) \
+	Z(cuMemcpyAtoHAsync_v2) D(cuMemcpyAtoH_v2) P(cuMemcpyDtoA) D(cuMemcpyDtoA_v2) \
+	P(cuMemcpyHtoA) P(cuMemcpyHtoAAsync) Z(cuMemcpyHtoAAsync_v2) D(cuMemcpyHtoA_v2) \
+	P(cuMipmappedArrayCreate) P(cuMipmappedArrayDestroy) P(cuMipmappedArrayGetLevel) \
+	P(cuMipmappedArrayGetMemoryRequirements) P(cuMipmappedArrayGetSparseProperties) \
+	/* batches, decompression */ \
+	Z(cuMemBatchDecompressAsync) Z(cuMemcpy3DBatchAsync) Z(cuMemcpy3DBatchAsync_v2) \
+	Z(cuMemcpyBatchAsync) Z(cuMemcpyBatchAsync_v2) \
+	/* pools */ \
+	P(cuDeviceGetDefaultMemPool) P(cuDeviceGetMemPool) P(cuDeviceSetMemPool) \
+	Z(cuMemAllocAsync) Z(cuMemAllocFromPoolAsync) Z(cuMemFreeAsync) \
+	P(cuMemGetDefaultMemPool) P(cuMemGetMemPool) P(cuMemPoolCreate) P(cuMemPoolDestroy) \
+	P(cuMemPoolExportPointer) P(cuMemPoolExportToShareableHandle) P(cuMemPoolGetAccess) \
+	P(cuMemPoolGetAttribute) P(cuMemPoolImportFromShareableHandle) \
+	P(cuMemPoolImportPointer) P(cuMemPoolSetAccess) P(cuMemPoolSetAttribute) \
+	P(cuMemPoolTrimTo) P(cuMemSetMemPool) \
+	/* managed memory */ \
+	P(cuMemAdvise) P(cuMemAdvise_v2) P(cuMemAllocManaged) \
+	Z(cuMemDiscardAndPrefetchBatchAsync) Z(cuMemDiscardBatchAsync) Z(cuMemPrefetchAsync) \
+	Z(cuMemPrefetchAsync_v2) Z(cuMemPrefetchBatchAsync) P(cuMemRangeGetAttribute) \
+	P(cuMemRangeGetAttributes) Z(cuStreamAttachMemAsync) \
+	/* virtual memory, multicast */ \
+	P(cuMemAddressFree) P(cuMemAddressReserve) P(cuMemCreate) \
+	P(cuMemExportToShareableHandle) P(cuMemGetAccess) P(cuMemGetAllocationGranularity) \
+	P(cuMemGetAllocationPropertiesFromHandle) P(cuMemImportFromShareableHandle) P(cuMemMap) \
+	Z(cuMemMapArrayAsync) P(cuMemRelease) P(cuMemRetainAllocationHandle) P(cuMemSetAccess) \
+	P(cuMemUnmap) \
+	/* streams, events, inter-process events */ \
+	P(cuIpcGetEventHandle) P(cuIpcOpenEventHandle) Z(cuStreamAddCallback) \
+	Z(cuStreamBatchMemOp) Z(cuStreamBatchMemOp_v2) Z(cuStreamBeginCapture) \
+	Z(cuStreamBeginCaptureToGraph) Z(cuStreamBeginCapture_v2) Z(cuStreamCopyAttributes) \
+	Z(cuStreamEndCapture) Z(cuStreamGetAttribute) Z(cuStreamGetCaptureInfo) \
+	Z(cuStreamGetCaptureInfo_v2) Z(cuStreamGetCaptureInfo_v3) Z(cuStreamGetCtx_v2) \
+	Z(cuStreamIsCapturing) Z(cuStreamSetAttribute) Z(cuStreamUpdateCaptureDependencies) \
+	Z(cuStreamUpdateCaptureDependencies_v2) Z(cuStreamWaitValue32) \
+	Z(cuStreamWaitValue32_v2) Z(cuStreamWaitValue64) Z(cuStreamWaitValue64_v2) \
+	Z(cuStreamWriteValue32) Z(cuStreamWriteValue32_v2) Z(cuStreamWriteValue64) \
+	Z(cuStreamWriteValue64_v2) P(cuThreadExchangeStreamCaptureMode) \
+	/* devices, contexts, the rest */ \
+	P(cuCtxGetExecAffinity) P(cuCtxRecordEvent) P(cuCtxResetPersistingL2Cache) \
+	P(cuCtxWaitEvent) P(cuDeviceGetExecAffinitySupport) \
+	P(cuDeviceGetHostAtomicCapabilities) P(cuDeviceGetLuid) \
+	P(cuDeviceGetNvSciSyncAttributes) P(cuDeviceGetP2PAtomicCapabilities) \
+	P(cuDeviceGetProperties) P(cuDeviceGetTexture1DLinearMaxWidth) \
+	P(cuDeviceRegisterAsyncNotification) P(cuDeviceUnregisterAsyncNotification) \
+	P(cuFlushGPUDirectRDMAWrites) P(cuMemcpy2D) P(cuMemcpy2DAsync) P(cuMemcpy2DUnaligned) \
+	P(cuMemcpyDtoD) P(cuMemcpyDtoH) P(cuMemcpyHtoD) P(cuMemsetD32) P(cuMemsetD8)
+
+#define NUMBER(name)		ABSENT_ ## name,
+#define NUMBER_D(name)		NUMBER(name) NUMBER(name ## _ptds)
+#define NUMBER_Z(name)		NUMBER(name) NUMBER(name ## _ptsz)
+
+enum { ABSENT_NONE, ABSENT(NUMBER, NUMBER_D, NUMBER_Z) };
+
+#define NAME(name)		[ABSENT_ ## name] = #name,
+#define NAME_D(name)		NAME(name) NAME(name ## _ptds)
+#define NAME_Z(name)		NAME(name) NAME(name ## _ptsz)
+
+static const char *const names[] = { ABSENT(NAME, NAME_D, NAME_Z) };
+
+static __attribute__((noinline)) CUresult absent(unsigned int number)
+{
+	CALL_AS(names[number], CUDA_ERROR_NOT_SUPPORTED);
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
+
+#define DEFINE(name)								\
+	static __attribute__((used)) CUresult absent_ ## name(void)		\
+	{									\
+		return absent(ABSENT_ ## name);					\
+	}									\
+	extern __typeof__(name) name __attribute__((weak, alias("absent_" #name)));
+#define DEFINE_D(name)		DEFINE(name) DEFINE(name ## _ptds)
+#define DEFINE_Z(name)		DEFINE(name) DEFINE(name ## _ptsz)
+
+ABSENT(DEFINE, DEFINE_D, DEFINE_Z)

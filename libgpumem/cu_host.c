@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Memory Management": host memory.
+ *
+ * Thin: what is behind it is in host.c and mem.c.
+ *
+ * For the devices host memory lies at the addresses that the program knows, whatever the flags say:
+ * DEVICEMAP and PORTABLE make no difference, WRITECOMBINED memory is ordinary memory. The flags are
+ * kept and reported; DEVICEMAP always.
+ *
+ * The functions without _v2 are the first API's, with addresses and sizes of 32 bits.
+ */
+#include "internal.h"
+
+/**
+ * cuMemHostAlloc - allocate pinned host memory
+ * @ptr: its address, a multiple of 512; NULL on failure, and for no bytes
+ * @bytes: 0 is no error
+ * @flags: CU_MEMHOSTALLOC_*
+ *
+ * The memory is zero. It counts against the user's budget of pinned memory.
+ *
+ * Return: OUT_OF_MEMORY, INVALID_VALUE for NULL @ptr and unknown flags, INVALID_CONTEXT.
+ */
+CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+{
+	CALL(host_alloc(ptr, bytes, flags));
+}
+
+/** cuMemAllocHost_v2 - the same without flags */
+CUresult cuMemAllocHost_v2(void **ptr, size_t bytes)
+{
+	CALL(host_alloc(ptr, bytes, 0));
+}
+
+/** cuMemAllocHost - the same with a size of 32 bits */
+CUresult cuMemAllocHost(void **ptr, unsigned int bytes)
+{
+	CALL(host_alloc(ptr, bytes, 0));
+}
+
+/**
+ * cuMemFreeHost - give pinned host memory back
+ * @ptr: what cuMemHostAlloc() or cuMemAllocHost() gave; NULL is no error
+ *
+ * Waits for all work. No context is needed, and it need not be the one that the memory was
+ * allocated in.
+ *
+ * Return: INVALID_VALUE for any other address.
+ */
+CUresult cuMemFreeHost(void *ptr)
+{
+	CALL(mem_free_host((uintptr_t)ptr));
+}
+
+/**
+ * cuMemHostGetDevicePointer_v2 - the device's address of host memory
+ * @ptr: the same as @host_ptr; 0 on failure
+ * @host_ptr: any address inside pinned or registered memory
+ * @flags: must be 0
+ *
+ * Return: INVALID_VALUE, INVALID_CONTEXT.
+ */
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ptr, void *host_ptr, unsigned int flags)
+{
+	CALL(host_pointer((uint64_t *)ptr, host_ptr, flags));
+}
+
+static CUresult host_pointer_32(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned int flags)
+{
+	uint64_t addr = 0;
+	CUresult result = host_pointer(ptr ? &addr : NULL, host_ptr, flags);
+
+	if (!result && addr > UINT32_MAX) {
+		addr = 0;
+		result = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (ptr)
+		*ptr = addr;
+	return result;
+}
+
+/** cuMemHostGetDevicePointer - the same for memory below 4 GiB; INVALID_VALUE for other */
+CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned int flags)
+{
+	CALL(host_pointer_32(ptr, host_ptr, flags));
+}
+
+/**
+ * cuMemHostGetFlags - how host memory was allocated or registered
+ * @flags: PORTABLE and WRITECOMBINED as given, and always DEVICEMAP
+ * @ptr: any address inside pinned or registered memory
+ *
+ * Return: INVALID_VALUE, INVALID_CONTEXT.
+ */
+CUresult cuMemHostGetFlags(unsigned int *flags, void *ptr)
+{
+	CALL(host_flags(flags, ptr));
+}
+
+/**
+ * cuMemHostRegister_v2 - let the devices use memory of the program
+ * @ptr: its first byte, any alignment
+ * @bytes: not 0
+ * @flags: CU_MEMHOSTREGISTER_*
+ *
+ * The pages are pinned and count against the user's budget of pinned memory. With READ_ONLY the
+ * memory need not be writable, and copies to it are refused. IOMEMORY is for device registers: the
+ * CPU copies them. A shared, writable mapping of a file of a disk cannot be registered (deviation).
+ *
+ * Return: HOST_MEMORY_ALREADY_REGISTERED if any byte is; INVALID_VALUE if any byte is not memory of
+ * the program that can be pinned, or is not writable; OUT_OF_MEMORY, INVALID_CONTEXT.
+ */
+CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+{
+	CALL(host_register(ptr, bytes, flags));
+}
+
+/** cuMemHostRegister - the same */
+CUresult cuMemHostRegister(void *ptr, size_t bytes, unsigned int flags)
+{
+	CALL(host_register(ptr, bytes, flags));
+}
+
+/**
+ * cuMemHostUnregister - take a registration back
+ * @ptr: its first byte
+ *
+ * Waits for all work. No context is needed.
+ *
+ * Return: HOST_MEMORY_NOT_REGISTERED; INVALID_VALUE for NULL, an address inside a registration, and
+ * memory of the library.
+ */
+CUresult cuMemHostUnregister(void *ptr)
+{
+	CALL(host_unregister(ptr));
+}
