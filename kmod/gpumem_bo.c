@@ -28,14 +28,10 @@
 
 #include "gpumem_private.h"
 
-static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
-				       struct gpumem_device *dev, u32 kind,
-				       u64 base, u64 length)
+static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
+			   struct gpumem_device *dev, u32 kind, u64 base,
+			   u64 length)
 {
-	struct gpumem_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
-
-	if (!bo)
-		return NULL;
 	gpumem_object_init(&bo->obj, client, GPUMEM_OBJ_BO);
 	bo->dev = dev;
 	bo->kind = kind;
@@ -45,6 +41,16 @@ static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
 	gpumem_lockdep_class(&bo->lock, GPUMEM_LOCK_BO);
 	bo->windows = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&bo->tokens);
+}
+
+static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
+				       struct gpumem_device *dev, u32 kind,
+				       u64 base, u64 length)
+{
+	struct gpumem_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
+
+	if (bo)
+		gpumem_bo_init(bo, client, dev, kind, base, length);
 	return bo;
 }
 
@@ -174,27 +180,23 @@ struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
 }
 
 /**
- * gpumem_bo_from_pin - make a registration an object
+ * gpumem_bo_init_pin - make a registration a buffer object
+ * @bo: first member of @pin
  * @client: whose object it becomes
- * @pin: registration; owned by the result
+ * @pin: registration
  * @base: of the first registered byte in its page
  * @length: bytes
  *
- * Return: the buffer object, or NULL without memory.
+ * The caller owns the one reference; the last one frees @pin.
  */
-struct gpumem_bo *gpumem_bo_from_pin(struct gpumem_client *client,
-				     struct gpumem_pin *pin, u64 base,
-				     u64 length)
+void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
+			struct gpumem_pin *pin, u64 base, u64 length)
 {
-	struct gpumem_bo *bo = gpumem_bo_new(client, client->devices[0],
-					     GPUMEM_BO_PINNED, base, length);
-
-	if (bo) {
-		bo->pin = pin;
-		atomic64_inc(&client->count.pins);
-		atomic64_add(length, &client->count.pin_bytes);
-	}
-	return bo;
+	gpumem_bo_init(bo, client, client->devices[0], GPUMEM_BO_PINNED, base,
+		       length);
+	bo->pin = pin;
+	atomic64_inc(&client->count.pins);
+	atomic64_add(length, &client->count.pin_bytes);
 }
 
 /**
@@ -276,11 +278,12 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	} else if (bo->pin) {
 		atomic64_dec(&count->pins);
 		atomic64_sub(bo->length, &count->pin_bytes);
-		gpumem_pin_free(bo->pin);
+		gpumem_pin_release(bo->pin);
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
 	mutex_destroy(&bo->lock);
+	/* A registration begins with its buffer object. */
 	kfree(bo);
 }
 

@@ -36,7 +36,13 @@
 
 #include "gpumem_private.h"
 
-#define GPUMEM_PIN_CHUNK	512
+#define GPUMEM_PIN_CHUNK	512U
+
+/* Pages let go before others may run. */
+#define GPUMEM_PIN_BATCH	(32 * GPUMEM_PIN_CHUNK)
+
+/* Extents that need no array. */
+#define GPUMEM_PIN_FEW		4
 
 static char *pin_limit;
 module_param(pin_limit, charp, 0444);
@@ -60,6 +66,8 @@ struct gpumem_extent {
 	u32 pages;
 };
 
+static_assert(sizeof(struct gpumem_extent) == 16);
+
 /**
  * struct gpumem_user - what one user has pinned
  */
@@ -78,6 +86,8 @@ struct gpumem_user {
  * struct gpumem_pin - the pages of a registration
  */
 struct gpumem_pin {
+	/** @bo: the buffer object over it; freed with it */
+	struct gpumem_bo bo;
 	/** @charge: for its pages; constant */
 	struct gpumem_charge charge;
 	/** @range: first and last byte; in client->pins; client->pin_lock */
@@ -96,7 +106,11 @@ struct gpumem_pin {
 	bool readonly;
 	/** @written: may have been written; only ever set */
 	bool written;
+	/** @few: @extents, if they are few */
+	struct gpumem_extent few[GPUMEM_PIN_FEW];
 };
+
+static_assert(offsetof(struct gpumem_pin, bo) == 0);
 
 static DEFINE_HASHTABLE(gpumem_users, 6);
 static DEFINE_MUTEX(gpumem_users_lock);
@@ -316,66 +330,73 @@ static int gpumem_pin_take(struct gpumem_pin *pin, struct page **pages)
 /* Give back room that was not needed. */
 static void gpumem_pin_trim(struct gpumem_pin *pin)
 {
-	struct gpumem_extent *extents;
+	struct gpumem_extent *extents = pin->few;
 
-	/* Not worth a copy for less. */
-	if ((pin->room - pin->nr) * 16 < pin->nr)
-		return;
-	extents = kvmalloc_array(pin->nr, sizeof(*extents), GFP_KERNEL_ACCOUNT);
-	if (!extents)
-		return;
+	if (pin->nr > GPUMEM_PIN_FEW) {
+		/* Not worth a copy for less. */
+		if ((pin->room - pin->nr) * 16 < pin->nr)
+			return;
+		extents = kvmalloc_array(pin->nr, sizeof(*extents),
+					 GFP_KERNEL_ACCOUNT);
+		if (!extents)
+			return;
+	}
 	memcpy(extents, pin->extents, pin->nr * sizeof(*extents));
 	kvfree(pin->extents);
 	pin->extents = extents;
 	pin->room = pin->nr;
 }
 
-static void gpumem_pin_dirty(struct folio *folio)
+static void gpumem_pin_dirty(struct page *page, u32 n)
 {
-	if (folio_test_dirty(folio))
-		return;
-	folio_lock(folio);
-	folio_mark_dirty(folio);
-	folio_unlock(folio);
+	for (; n; n--, page = nth_page(page, 1)) {
+		struct folio *folio = page_folio(page);
+
+		if (folio_test_dirty(folio))
+			continue;
+		folio_lock(folio);
+		folio_mark_dirty(folio);
+		folio_unlock(folio);
+	}
 }
 
-/* Let at most GPUMEM_PIN_CHUNK folios of an extent go; return its rest. */
-static u32 gpumem_pin_drop_some(struct page **page, u32 left, bool dirty)
+static void gpumem_pin_drop_run(struct page *page, u32 left)
 {
-	unsigned int i;
+	u32 n;
 
-	for (i = 0; left && i < GPUMEM_PIN_CHUNK; i++) {
-		struct folio *folio = page_folio(*page);
-		u32 n = 1;
+	for (; left; left -= n, page = nth_page(page, n)) {
+		struct folio *folio = page_folio(page);
 
+		n = 1;
 		if (folio_test_large(folio))
 			n = min_t(u32, left, folio_nr_pages(folio) -
-					     folio_page_idx(folio, *page));
-		if (dirty)
-			gpumem_pin_dirty(folio);
+					     folio_page_idx(folio, page));
 		unpin_user_folio(folio, n);
-		*page = nth_page(*page, n);
-		left -= n;
 	}
-	return left;
 }
 
 static void gpumem_pin_drop(struct gpumem_pin *pin)
 {
 	struct gpumem_extent *e = pin->extents, *end = e + pin->nr;
-	unsigned int since = 0;
+	u32 done, n, since = 0;
 
 	for (; e < end; e++) {
-		struct page *page = e->page;
-		u32 left = e->pages;
+		for (done = 0; done < e->pages; done += n) {
+			struct page *page = nth_page(e->page, done);
 
-		do {
-			left = gpumem_pin_drop_some(&page, left, pin->written);
-			if (left || ++since % GPUMEM_PIN_CHUNK == 0)
+			n = min(e->pages - done, GPUMEM_PIN_BATCH);
+			if (pin->written)
+				gpumem_pin_dirty(page, n);
+			gpumem_pin_drop_run(page, n);
+			since += n;
+			if (since >= GPUMEM_PIN_BATCH) {
+				since = 0;
 				cond_resched();
-		} while (left);
+			}
+		}
 	}
-	kvfree(pin->extents);
+	if (pin->extents != pin->few)
+		kvfree(pin->extents);
 }
 
 /* Enter the range; refuse one that shares a byte with another. */
@@ -404,16 +425,15 @@ void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_free - let the pages go
- * @pin: registration that nobody reaches
+ * gpumem_pin_release - let the pages go
+ * @pin: registration that nobody reaches; its buffer object frees it
  *
  * Context: may sleep.
  */
-void gpumem_pin_free(struct gpumem_pin *pin)
+void gpumem_pin_release(struct gpumem_pin *pin)
 {
 	gpumem_pin_drop(pin);
 	gpumem_charge_fini(&pin->charge);
-	kfree(pin);
 }
 
 /**
@@ -471,41 +491,45 @@ void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len)
 	return page_address(page) + offset_in_page(offset);
 }
 
+static int gpumem_pin_fill(struct gpumem_client *client,
+			   struct gpumem_pin *pin)
+{
+	struct page **pages;
+	int ret;
+
+	ret = gpumem_charge_init(&pin->charge, client, pin->pages);
+	if (ret)
+		return ret;
+	pages = kmalloc_array(GPUMEM_PIN_CHUNK, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	ret = gpumem_pin_take(pin, pages);
+	kfree(pages);
+	if (!ret)
+		gpumem_pin_trim(pin);
+	return ret;
+}
+
 static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
 					    u64 addr, u64 length, bool readonly)
 {
 	struct gpumem_pin *pin = kzalloc(sizeof(*pin), GFP_KERNEL_ACCOUNT);
-	struct page **pages;
-	int ret = -ENOMEM;
+	int ret;
 
 	if (!pin)
 		return ERR_PTR(-ENOMEM);
+	gpumem_bo_init_pin(&pin->bo, client, pin, offset_in_page(addr), length);
 	pin->range.start = addr;
 	pin->range.last = addr + length - 1;
 	pin->pages = PFN_UP(addr + length) - PFN_DOWN(addr);
 	pin->readonly = readonly;
-	pages = kmalloc_array(GPUMEM_PIN_CHUNK, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
-		goto err_free;
 	ret = gpumem_pin_list(client, pin);
-	if (ret)
-		goto err_pages;
-	ret = gpumem_charge_init(&pin->charge, client, pin->pages);
-	if (ret)
-		goto err_unlist;
-	ret = gpumem_pin_take(pin, pages);
-	if (ret)
-		goto err_unlist;
-	gpumem_pin_trim(pin);
-	kfree(pages);
-	return pin;
-
-err_unlist:
+	if (!ret)
+		ret = gpumem_pin_fill(client, pin);
+	if (!ret)
+		return pin;
 	gpumem_pin_unlist(client, pin);
-err_pages:
-	kfree(pages);
-err_free:
-	gpumem_pin_free(pin);
+	gpumem_object_put(&pin->bo.obj);
 	return ERR_PTR(ret);
 }
 
@@ -518,9 +542,7 @@ err_free:
 int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_pin *cmd = ucmd->cmd;
-	struct gpumem_client *client = ucmd->client;
 	struct gpumem_pin *pin;
-	struct gpumem_bo *bo;
 	u64 end;
 	int ret;
 
@@ -533,23 +555,16 @@ int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
 	/* The index of an extent has 32 bits. */
 	if (end > TASK_SIZE_MAX || cmd->length > (u64)U32_MAX << PAGE_SHIFT)
 		return -EFAULT;
-	pin = gpumem_pin_create(client, cmd->addr, cmd->length,
+	pin = gpumem_pin_create(ucmd->client, cmd->addr, cmd->length,
 				cmd->flags & GPUMEM_BO_PIN_RDONLY);
 	if (IS_ERR(pin))
 		return PTR_ERR(pin);
-	bo = gpumem_bo_from_pin(client, pin, offset_in_page(cmd->addr),
-				cmd->length);
-	if (!bo) {
-		gpumem_pin_unlist(client, pin);
-		gpumem_pin_free(pin);
-		return -ENOMEM;
-	}
-	ret = gpumem_object_reserve(ucmd, &bo->obj);
+	ret = gpumem_object_reserve(ucmd, &pin->bo.obj);
 	if (ret) {
-		gpumem_pin_unlist(client, pin);
-		gpumem_object_put(&bo->obj);
+		gpumem_pin_unlist(ucmd->client, pin);
+		gpumem_object_put(&pin->bo.obj);
 		return ret;
 	}
-	cmd->id = bo->obj.id;
+	cmd->id = pin->bo.obj.id;
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }

@@ -276,7 +276,7 @@ struct gpumem_bo {
 	struct gpumem_device *dev;
 	/** @file: the memory; a view's is its window's; NULL for a registration */
 	struct file *file;
-	/** @pin: the memory of a registration, or NULL; constant */
+	/** @pin: the registration that this is part of, or NULL; constant */
 	struct gpumem_pin *pin;
 	/** @window: of a view, or NULL; constant */
 	struct gpumem_window *window;
@@ -551,9 +551,8 @@ struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 					   u64 length);
 void gpumem_window_put(struct gpumem_window *window);
 void gpumem_window_release(struct gpumem_window *window);
-struct gpumem_bo *gpumem_bo_from_pin(struct gpumem_client *client,
-				     struct gpumem_pin *pin, u64 base,
-				     u64 length);
+void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
+			struct gpumem_pin *pin, u64 base, u64 length);
 void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 		    struct folio **folio);
 void gpumem_bo_unmap(struct folio *folio);
@@ -595,7 +594,7 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 void gpumem_charge_fini(struct gpumem_charge *charge);
 void gpumem_charge_free(struct gpumem_charge *charge);
 void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin);
-void gpumem_pin_free(struct gpumem_pin *pin);
+void gpumem_pin_release(struct gpumem_pin *pin);
 bool gpumem_pin_readonly(struct gpumem_pin *pin);
 void gpumem_pin_written(struct gpumem_pin *pin);
 void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len);

@@ -88,6 +88,7 @@ static int compare(int fd, int ring, int advice, const char *pages, double limit
 
 int bench_pin(void)
 {
+	struct gpumem_vm_create vm = { .size = sizeof(vm) };
 	struct io_uring_params params = { 0 };
 	int ring = syscall(SYS_io_uring_setup, 4, &params);
 	int fd = open("/dev/gpumem0", O_RDWR | O_CLOEXEC);
@@ -97,6 +98,9 @@ int bench_pin(void)
 		bench_die("io_uring_setup");
 	if (fd < 0)
 		bench_die("/dev/gpumem0");
+	/* A client in use has other objects. */
+	if (ioctl(fd, GPUMEM_VM_CREATE, &vm))
+		bench_die("GPUMEM_VM_CREATE");
 	missed = compare(fd, ring, MADV_NOHUGEPAGE, "4 KiB pages", 0.95);
 	missed += compare(fd, ring, MADV_HUGEPAGE, "huge pages", 0.8);
 	close(ring);
