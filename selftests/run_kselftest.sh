@@ -62,6 +62,10 @@ splat+='|bad: scheduling|scheduling while atomic|held lock freed|Invalid wait co
 splat+='|stack-protector:|page_table_check.*BUG|usercopy: Kernel memory|Objects remaining'
 splat+='|double fault|Call Trace:'
 
+# After one of these nothing that the kernel says or does is worth testing.
+fatal='\bOops: |kernel BUG at|general protection fault|Unable to handle kernel|double fault'
+dead=
+
 setting() {	# PROGRAM: its seconds
 	local v
 	v=$(sed -n "s/^timeout\.$1=//p" "$here/settings" | tail -n 1)
@@ -148,6 +152,31 @@ count() {	# NAME STATUS
 	fi
 }
 
+# Runs a command with its output in $work/out; shows it too.  Returns its status, 124 when it took
+# too long.  What cannot even be killed is left behind: the rest must not wait for it.
+run_limited() {	# SECONDS COMMAND...
+	local seconds=$1 pid show='' i
+	shift
+	: >"$work/out"
+	timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
+	pid=$!
+	if [ ! "$quiet" ]; then
+		tail -n +1 -s 0.2 -f --pid=$pid "$work/out" 2>/dev/null &
+		show=$!
+	fi
+	for ((i = 0; i < (seconds + 20) * 5; i++)); do
+		kill -0 $pid 2>/dev/null || break
+		sleep 0.2
+	done
+	if kill -0 $pid 2>/dev/null; then
+		disown $pid
+		[ "$show" ] && kill "$show"
+		return 124
+	fi
+	[ "$show" ] && wait "$show"
+	wait $pid
+}
+
 run_one() {	# PROGRAM [NAME=VALUE...]
 	local name=$1 title rc left program
 	shift
@@ -163,13 +192,8 @@ run_one() {	# PROGRAM [NAME=VALUE...]
 	fi
 	mark "$title"
 	SECONDS=0
-	if [ "$quiet" ]; then
-		env "$@" timeout -k 10 "$(setting "$name")" "$program" >"$work/out" 2>&1
-		rc=$?
-	else
-		env "$@" timeout -k 10 "$(setting "$name")" "$program" 2>&1 | tee "$work/out"
-		rc=${PIPESTATUS[0]}
-	fi
+	run_limited "$(setting "$name")" env "$@" "$program"
+	rc=$?
 	count "$name" "$rc"
 	echo "# $title: $SECONDS seconds"
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -182,6 +206,7 @@ run_one() {	# PROGRAM [NAME=VALUE...]
 	if grep -qE "$splat" "$work/log"; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
+		grep -qE "$fatal" "$work/log" && dead=$name
 	fi
 	if [ "$quiet" ] && [ "$trouble" ]; then
 		cat "$work/out"
@@ -200,9 +225,13 @@ if ! dmesg >/dev/null 2>&1; then
 fi
 
 for name in "${names[@]}"; do
+	if [ "$dead" ]; then
+		bad "$name was not run: the kernel died under $dead"
+		continue
+	fi
 	run_one "$name"
 	while IFS=$'\t' read -r program mode; do
-		if [ "$program" = "$name" ]; then
+		if [ "$program" = "$name" ] && [ ! "$dead" ]; then
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
 		fi

@@ -230,7 +230,8 @@ TEST_F(bo, mmap)
 
 	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, n, page_size, PROT_READ, MAP_SHARED));
 	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, 0, n + 1, PROT_READ, MAP_SHARED));
-	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, n - page_size, 2 * page_size, PROT_READ, MAP_SHARED));
+	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, n - page_size, 2 * page_size, PROT_READ,
+					MAP_SHARED));
 	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, GPUMEM_MMAP_OFFSET(1) - page_size, page_size,
 					PROT_READ, MAP_SHARED));
 	EXPECT_EQ(-EINVAL, gp_map_errno(fd, id, 100, page_size, PROT_READ, MAP_SHARED));
@@ -534,7 +535,8 @@ TEST_F(bo, the_file_cannot_be_changed)
 	rw = open(path, O_RDWR | O_CLOEXEC);
 	fd = rw < 0 ? open(path, O_RDONLY | O_CLOEXEC) : rw;
 	if (fd >= 0) {
-		EXPECT_NE(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, page_size));
+		EXPECT_NE(0, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				       page_size));
 		EXPECT_NE(0, fallocate(fd, 0, 0, 2 * n));
 		EXPECT_NE(0, ftruncate(fd, 0));
 		EXPECT_NE(0, ftruncate(fd, 2 * n));
@@ -665,7 +667,8 @@ TEST_F(pin, registered_buffer)
 		ASSERT_EQ(self->p[i], want[i]);
 	}
 	EXPECT_NE(self->p[12344], want[12344]);
-	EXPECT_EQ(0, syscall(__NR_io_uring_register, self->u.fd, IORING_UNREGISTER_BUFFERS, NULL, 0));
+	EXPECT_EQ(0, syscall(__NR_io_uring_register, self->u.fd, IORING_UNREGISTER_BUFFERS, NULL,
+			     0));
 	free(want);
 }
 
@@ -695,7 +698,8 @@ TEST_F_TIMEOUT(pin, outlives_everything, 60)
 	EXPECT_EQ(1, uring_fixed(&self->u, IORING_OP_WRITE_FIXED, pipes[1], self->p + 5000, 1, -1));
 	EXPECT_EQ(1, read(pipes[0], &byte, 1));
 	EXPECT_EQ(0x42, byte);
-	EXPECT_EQ(0, syscall(__NR_io_uring_register, self->u.fd, IORING_UNREGISTER_BUFFERS, NULL, 0));
+	EXPECT_EQ(0, syscall(__NR_io_uring_register, self->u.fd, IORING_UNREGISTER_BUFFERS, NULL,
+			     0));
 	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 20));
 }
 
@@ -808,7 +812,8 @@ TEST_F(direct, write_and_read)
 	if (n < 0 && errno == EINVAL && !variant->module)
 		SKIP(return, "%s: no O_DIRECT", variant->path);
 	ASSERT_EQ((ssize_t)DIRECT_BYTES, n);
-	ASSERT_EQ((ssize_t)DIRECT_BYTES, pread(self->file, self->p + DIRECT_BYTES, DIRECT_BYTES, 0));
+	ASSERT_EQ((ssize_t)DIRECT_BYTES, pread(self->file, self->p + DIRECT_BYTES, DIRECT_BYTES,
+					       0));
 	EXPECT_EQ(0, memcmp(want, self->p, DIRECT_BYTES));
 	EXPECT_EQ(0, memcmp(want, self->p + DIRECT_BYTES, DIRECT_BYTES));
 	free(want);

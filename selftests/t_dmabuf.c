@@ -278,7 +278,8 @@ TEST_F(dmabuf, import_as_a_view)
 	/* So for address spaces and exports of it. */
 	ASSERT_EQ(0, gp_vm_create(other, &vm));
 	EXPECT_EQ(0, gp_vm_map(other, vm, import.id, page_size, ADDR, 7 * page_size, 1, 1));
-	EXPECT_EQ(-EOVERFLOW, gp_vm_map(other, vm, import.id, page_size, 2 * ADDR, 8 * page_size, 1, 1));
+	EXPECT_EQ(-EOVERFLOW, gp_vm_map(other, vm, import.id, page_size, 2 * ADDR, 8 * page_size, 1,
+					1));
 	EXPECT_EQ(-EOVERFLOW, gp_bo_export(other, import.id, 0, 9 * page_size, 0));
 	fd2 = gp_bo_export(other, import.id, 2 * page_size, page_size, 0);
 	ASSERT_LE(0, fd2);

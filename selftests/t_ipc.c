@@ -165,7 +165,8 @@ TEST_F(ipc, ranges)
 		munmap(q, o.length);
 		/* The rest of the object is out of reach. */
 		EXPECT_EQ(-EINVAL, gp_map_errno(other, o.id, o.length, p, PROT_READ, MAP_SHARED));
-		EXPECT_EQ(-EINVAL, gp_map_errno(other, o.id, 0, o.length + p, PROT_READ, MAP_SHARED));
+		EXPECT_EQ(-EINVAL, gp_map_errno(other, o.id, 0, o.length + p, PROT_READ,
+						MAP_SHARED));
 		EXPECT_EQ(0, gp_destroy(other, o.id));
 		EXPECT_EQ(0, gp_destroy(self->fd, id));
 		EXPECT_EQ(-ENOENT, gp_token_open(other, name, &o));
@@ -182,7 +183,8 @@ TEST_F(ipc, window)
 	__u32 id, vm;
 	size_t n;
 
-	ASSERT_EQ(0, gp_token_create(self->fd, self->bo, 4 * page_size, 4 * page_size, 0, &id, name));
+	ASSERT_EQ(0, gp_token_create(self->fd, self->bo, 4 * page_size, 4 * page_size, 0, &id,
+				     name));
 	ASSERT_EQ(0, gp_token_open(other, name, &o));
 	n = 4 * page_size;
 	q = gp_map(other, o.id, 0, n, RW);
@@ -446,7 +448,8 @@ FIXTURE_VARIANT_ADD(who, same_user) { { 0, 0 }, 0, 0 };
 FIXTURE_VARIANT_ADD(who, other_user) { { NOBODY, 0 }, EACCES, 0 };
 FIXTURE_VARIANT_ADD(who, other_user_namespace) { { 0, CLONE_NEWUSER }, EACCES, 0 };
 /* What breaks handles that are pids, paths or sockets breaks nothing here. */
-FIXTURE_VARIANT_ADD(who, containers) { { 0, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+FIXTURE_VARIANT_ADD(who, containers) { { 0,
+					CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
 					 CLONE_NEWUTS }, 0, 0 };
 
 FIXTURE_SETUP(who)

@@ -205,7 +205,8 @@ TEST_F_TIMEOUT(stats, random, 120)
 				m->fd[i] = 0;
 				m->fd_bytes[i] = 0;
 			} else if (m->bo[j].id) {
-				m->fd[i] = gp_bo_export(self->fd, m->bo[j].id, 0, m->bo[j].bytes, 0);
+				m->fd[i] = gp_bo_export(self->fd, m->bo[j].id, 0, m->bo[j].bytes,
+							0);
 				ASSERT_LT(0, m->fd[i]);
 				m->fd_bytes[i] = m->bo[j].bytes;
 			}

@@ -141,6 +141,7 @@ struct world {
 };
 
 #define BO_BYTES	(64 * KIB)
+
 #define ADDR		0x100000000ULL
 
 struct span {
@@ -316,7 +317,8 @@ FIXTURE(uapi)
 };
 
 /*
- * @flags: offset of the flags, or NONE; @known: the bits there are; @reserved: offset of the reserved
+ * @flags: offset of the flags, or NONE; @known: the bits there are; @reserved: offset of the
+ * reserved
  * member, or NONE; @out: what the call writes when it succeeds.
  */
 FIXTURE_VARIANT(uapi)

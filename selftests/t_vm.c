@@ -392,7 +392,8 @@ TEST_F_TIMEOUT(vm, model, 300)
 			ASSERT_EQ(0, stream_close(&s));
 		}
 		ASSERT_EQ(want, ret)
-			TH_LOG("step %llu op %u page %u +%u", (unsigned long long)step, op, first, n);
+			TH_LOG("step %llu op %u page %u +%u", (unsigned long long)step, op, first,
+			       n);
 		if (step % 16 == 0) {
 			__u64 bytes = 0;
 
@@ -401,7 +402,8 @@ TEST_F_TIMEOUT(vm, model, 300)
 			ASSERT_EQ(bytes, vm_bytes(self->fd));
 		}
 	}
-	printf("# %llu maps, %llu unmaps, %llu accesses, %llu looks of which %llu faults\n", done[0],
+	printf("# %llu maps, %llu unmaps, %llu accesses, %llu looks of which %llu faults\n",
+	       done[0],
 	       done[1], done[2], looks, faults);
 	fflush(stdout);
 	EXPECT_LT(steps / 50, done[0]);

@@ -322,6 +322,22 @@ int stream_sync(struct stream *s)
 	return stream_wait(s, s->tail, 20);
 }
 
+int stream_error_of(int fd, __u32 vm, struct gpumem_sqe sqe)
+{
+	struct gpumem_timeline_wait w;
+	struct stream s;
+	int ret = stream_open(&s, fd, vm, 0, 16);
+
+	if (ret)
+		return ret;
+	stream_push(&s, &sqe);
+	ret = gp_timeline_wait(fd, s.timeline, 1, in_seconds(10), &w);
+	stream_close(&s);
+	if (ret == -EIO && w.reached >= 1)
+		return w.error;
+	return ret;
+}
+
 struct gpumem_sqe sqe_nop(void)
 {
 	return (struct gpumem_sqe) { .op = GPUMEM_OP_NOP };
@@ -430,7 +446,8 @@ bool dev_attr_becomes(unsigned int ordinal, const char *name, long long value, d
 		if (now == value)
 			return true;
 		if (mono_ns() > end) {
-			fprintf(stderr, "# gpumem%u/%s is %lld, not %lld\n", ordinal, name, now, value);
+			fprintf(stderr, "# gpumem%u/%s is %lld, not %lld\n", ordinal, name, now,
+				value);
 			return false;
 		}
 		nap_ms(5);
@@ -502,7 +519,8 @@ int fdinfo_read(pid_t pid, int fd, struct gpumem_stats *stats, __u64 *device)
 	fclose(f);
 	for (unsigned int i = 0; i < stat_count; i++) {
 		if (seen[i] != 1) {
-			fprintf(stderr, "# fdinfo has %u lines for %s\n", seen[i], stat_names[i].name);
+			fprintf(stderr, "# fdinfo has %u lines for %s\n", seen[i],
+				stat_names[i].name);
 			return -ENODATA;
 		}
 	}

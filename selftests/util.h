@@ -82,6 +82,8 @@ void stream_publish(struct stream *s);
 /* Waits for @value; 0 or a negative errno. */
 int stream_wait(struct stream *s, __u64 value, double seconds);
 int stream_sync(struct stream *s);
+/* The error that @sqe leaves on a fresh stream of device 0; 0 when it succeeds. */
+int stream_error_of(int fd, __u32 vm, struct gpumem_sqe sqe);
 
 struct gpumem_sqe sqe_nop(void);
 struct gpumem_sqe sqe_copy(__u64 dst, __u64 src, __u64 bytes);
