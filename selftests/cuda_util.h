@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the tests of the CUDA API share: starting the library, looking at what the kernel counted
+ * for it, keeping a stream busy, and a second process (a peer) that opens memory handles.
+ *
+ * Every case runs in a process of its own, so cuInit() comes anew in each.  The client lives as
+ * long as its process: that nothing is left is checked by the parent (FIXTURE_TEARDOWN_PARENT).
+ * Include this after kselftest_harness.h.
+ */
+#ifndef GPUMEM_SELFTESTS_CUDA_UTIL_H
+#define GPUMEM_SELFTESTS_CUDA_UTIL_H
+
+#include <cuda.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "util.h"
+
+#define ASSERT_CU(call)		ASSERT_EQ(CUDA_SUCCESS, call)
+#define EXPECT_CU(call)		EXPECT_EQ(CUDA_SUCCESS, call)
+#define INVALID			CUDA_ERROR_INVALID_VALUE
+
+/* Device memory is memory: its address is a pointer. */
+static inline unsigned char *cpu(CUdeviceptr ptr)
+{
+	return (unsigned char *)(uintptr_t)ptr;
+}
+
+static inline bool all_are(const void *p, unsigned char value, size_t n)
+{
+	const unsigned char *c = p;
+
+	return !n || (c[0] == value && !memcmp(c, c + 1, n - 1));
+}
+
+/* Whether the library executes small operations itself. */
+static inline bool inlining(void)
+{
+	const char *text = getenv("GPUMEM_INLINE");
+
+	return !text || strcmp(text, "0");
+}
+
+/* cuInit() and the first device's primary context. */
+static inline CUresult cuda_start(CUcontext *ctx)
+{
+	CUresult result = cuInit(0);
+
+	if (!result)
+		result = cuDevicePrimaryCtxRetain(ctx, 0);
+	return result ? result : cuCtxSetCurrent(*ctx);
+}
+
+/* --- the client */
+
+/* This process's descriptors of device nodes: how many, and the last in @fd. */
+static inline unsigned int node_fds(int *fd)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	unsigned int count = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[300], text[64];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		n = readlink(path, text, sizeof(text) - 1);
+		if (n < 0)
+			continue;
+		text[n] = 0;
+		if (!strncmp(text, "/dev/gpumem", 11)) {
+			count++;
+			if (fd)
+				*fd = atoi(entry->d_name);
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* All of this process's descriptors; -1 if that cannot be known. */
+static inline int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = -3;		/* ".", ".." and the directory itself */
+
+	if (!dir)
+		return -1;
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* What the kernel counted for the library so far. */
+static inline int client_stats(struct gpumem_stats *stats)
+{
+	__u64 device;
+	int fd = -1;
+
+	if (node_fds(&fd) != 1)
+		return -ENODEV;
+	return fdinfo_read(getpid(), fd, stats, &device);
+}
+
+/* Bytes of device @ordinal that are in use, by everybody. */
+static inline long long used(unsigned int ordinal)
+{
+	return dev_attr(ordinal, "used");
+}
+
+/* Bytes that a small allocation's block or a large allocation takes. */
+static inline __u64 whole_slots(__u64 bytes)
+{
+	return (bytes + 2 * MIB - 1) & ~(2 * MIB - 1);
+}
+
+/* --- copies and fills */
+
+/* Copies from and to the process's own memory go through staging memory in pieces of this. */
+#define STAGE		MIB
+/* Asynchronous operations above this are always queued. */
+#define INLINE		(256 * KIB)
+
+/* Make memory reachable for others; they stay away. */
+static inline CUresult export(CUdeviceptr p)
+{
+	CUipcMemHandle handle;
+
+	return cuIpcGetMemHandle(&handle, p);
+}
+
+/* What the engine did for the library so far. */
+struct meter {
+	__u64 jobs, copied, filled;
+};
+
+static inline int meter_read(struct meter *m)
+{
+	struct gpumem_stats stats;
+	int ret = client_stats(&stats);
+
+	*m = (struct meter) { stats.jobs, stats.copy_bytes, stats.fill_bytes };
+	return ret;
+}
+
+/* --- work that takes its time */
+
+struct load {
+	CUdeviceptr mem;
+	size_t bytes;
+	unsigned int fills;	/* that take about a quarter of a second */
+	unsigned char value;
+};
+
+static inline CUresult load_make(struct load *load)
+{
+	__u64 start, took;
+	CUresult result;
+
+	load->bytes = 16 * MIB;
+	load->value = 0;
+	result = cuMemAlloc(&load->mem, load->bytes);
+	if (result)
+		return result;
+	start = mono_ns();
+	result = cuMemsetD8Async(load->mem, 0, load->bytes, CU_STREAM_PER_THREAD);
+	if (!result)
+		result = cuStreamSynchronize(CU_STREAM_PER_THREAD);
+	took = mono_ns() - start;
+	load->fills = 1 + NSEC / 4 / (took + 1);
+	if (load->fills > 200)
+		load->fills = 200;
+	return result;
+}
+
+/* Queue it.  The last byte written is load->value. */
+static inline CUresult load_put(struct load *load, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	load->value++;
+	for (unsigned int i = 0; !result && i < load->fills; i++)
+		result = cuMemsetD8Async(load->mem,
+					 i + 1 == load->fills ? load->value : ~load->value,
+					 load->bytes, stream);
+	return result;
+}
+
+static inline bool load_done(const struct load *load)
+{
+	return all_are(cpu(load->mem), load->value, load->bytes);
+}
+
+/*
+ * Put load on a stream until the stream is seen busy after it: a test whose process does not run
+ * for a while may find the work done.  CUDA_ERROR_NOT_READY is success.
+ */
+static inline CUresult load_put_busy(struct load *load, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (int i = 0; !result && i < 10; i++) {
+		result = load_put(load, stream);
+		if (!result)
+			result = cuStreamQuery(stream);
+	}
+	return result;
+}
+
+/* --- a second process */
+
+enum peer_op {
+	PEER_OPEN,	/* handle, flags: ptr */
+	PEER_CLOSE,	/* ptr */
+	PEER_READ,	/* ptr, bytes: value, a hash of what the CPU and a copy both see */
+	PEER_WRITE,	/* ptr, bytes, value: the CPU writes */
+	PEER_FILL,	/* ptr, bytes, value: the engine writes */
+	PEER_ALLOC,	/* bytes: ptr */
+	PEER_FREE,	/* ptr */
+	PEER_GET,	/* ptr: handle */
+	PEER_RANGE,	/* ptr: ptr, value */
+	PEER_NO_CTX,	/* leave the current context */
+	PEER_CTX,	/* make it current again */
+	PEER_FDS,	/* value: descriptors of device nodes */
+	PEER_QUIT,
+};
+
+struct peer_message {
+	enum peer_op op;
+	CUresult result;
+	CUipcMemHandle handle;
+	CUdeviceptr ptr;
+	__u64 bytes, value;
+	unsigned int flags;
+};
+
+struct peer {
+	pid_t pid;
+	int sock;
+};
+
+static inline __u64 hash(const void *p, size_t n)
+{
+	const unsigned char *c = p;
+	__u64 h = 0xcbf29ce484222325ULL;
+
+	while (n--)
+		h = (h ^ *c++) * 0x100000001b3ULL;
+	return h;
+}
+
+static inline CUresult peer_read(struct peer_message *m)
+{
+	unsigned char *copy = malloc(m->bytes);
+	CUresult result = copy ? cuMemcpyDtoH(copy, m->ptr, m->bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!result && memcmp(copy, cpu(m->ptr), m->bytes))
+		result = CUDA_ERROR_UNKNOWN;
+	if (!result)
+		m->value = hash(copy, m->bytes);
+	free(copy);
+	return result;
+}
+
+static inline CUresult peer_do(struct peer_message *m, CUcontext ctx)
+{
+	CUdeviceptr base;
+	CUresult result;
+	size_t size;
+
+	switch (m->op) {
+	case PEER_OPEN:
+		return cuIpcOpenMemHandle(&m->ptr, m->handle, m->flags);
+	case PEER_CLOSE:
+		return cuIpcCloseMemHandle(m->ptr);
+	case PEER_READ:
+		return peer_read(m);
+	case PEER_WRITE:
+		memset(cpu(m->ptr), m->value, m->bytes);
+		return CUDA_SUCCESS;
+	case PEER_FILL:
+		result = cuMemsetD8(m->ptr, m->value, m->bytes);
+		return result ? result : cuCtxSynchronize();
+	case PEER_ALLOC:
+		return cuMemAlloc(&m->ptr, m->bytes);
+	case PEER_FREE:
+		return cuMemFree(m->ptr);
+	case PEER_GET:
+		return cuIpcGetMemHandle(&m->handle, m->ptr);
+	case PEER_RANGE:
+		result = cuMemGetAddressRange(&base, &size, m->ptr);
+		m->ptr = base;
+		m->value = size;
+		return result;
+	case PEER_NO_CTX:
+		return cuCtxSetCurrent(NULL);
+	case PEER_CTX:
+		return cuCtxSetCurrent(ctx);
+	case PEER_FDS:
+		m->value = node_fds(NULL);
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_UNKNOWN;
+	}
+}
+
+#define PEER_FD		3
+#define PEER_WORD	"--peer"
+
+/* The peer's main(): the descriptors that the exec left are counted before anything is opened. */
+static inline int peer_main(void)
+{
+	struct peer_message m = { .value = node_fds(NULL) };
+	CUcontext ctx = NULL;
+
+	m.result = cuda_start(&ctx);
+	do {
+		if (send(PEER_FD, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
+			return 1;
+		if (recv(PEER_FD, &m, sizeof(m), 0) != sizeof(m))
+			return 1;
+		if (m.op != PEER_QUIT)
+			m.result = peer_do(&m, ctx);
+	} while (m.op != PEER_QUIT);
+	return 0;
+}
+
+/* Starts this program anew; @inherited: descriptors of device nodes that came with the exec. */
+static inline int peer_start(struct peer *peer, __u64 *inherited)
+{
+	struct peer_message m;
+	int socks[2];
+	pid_t pid;
+
+	*peer = (struct peer) { .pid = -1, .sock = -1 };
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks))
+		return -errno;
+	fflush(stdout);
+	fflush(stderr);
+	/* @peer may lie in memory that parent and child share. */
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (socks[1] == PEER_FD)
+			fcntl(PEER_FD, F_SETFD, 0);
+		else
+			dup2(socks[1], PEER_FD);
+		execl("/proc/self/exe", "peer", PEER_WORD, NULL);
+		_exit(127);
+	}
+	close(socks[1]);
+	peer->pid = pid;
+	peer->sock = socks[0];
+	if (peer->pid < 0 || recv(peer->sock, &m, sizeof(m), 0) != sizeof(m))
+		return -EPIPE;
+	if (inherited)
+		*inherited = m.value;
+	return m.result ? -ENODEV : 0;
+}
+
+/* One call; -1 as result if the peer is gone. */
+static inline CUresult peer_call(struct peer *peer, struct peer_message *m)
+{
+	if (send(peer->sock, m, sizeof(*m), MSG_NOSIGNAL) != sizeof(*m) ||
+	    recv(peer->sock, m, sizeof(*m), 0) != sizeof(*m))
+		return (CUresult)-1;
+	return m->result;
+}
+
+static inline CUresult peer_open(struct peer *peer, const CUipcMemHandle *handle, CUdeviceptr *ptr)
+{
+	struct peer_message m = {
+		.op = PEER_OPEN, .handle = *handle, .flags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+	};
+	CUresult result = peer_call(peer, &m);
+
+	*ptr = m.ptr;
+	return result;
+}
+
+/* An operation on a range; what it found in @value. */
+static inline CUresult peer_range(struct peer *peer, enum peer_op op, CUdeviceptr ptr, __u64 bytes,
+				  __u64 *value)
+{
+	struct peer_message m = { .op = op, .ptr = ptr, .bytes = bytes, .value = *value };
+	CUresult result = peer_call(peer, &m);
+
+	*value = m.value;
+	return result;
+}
+
+static inline CUresult peer_close(struct peer *peer, CUdeviceptr ptr)
+{
+	__u64 none = 0;
+
+	return peer_range(peer, PEER_CLOSE, ptr, 0, &none);
+}
+
+static inline CUresult peer_put(struct peer *peer, enum peer_op op, CUdeviceptr ptr, __u64 bytes,
+				__u64 value)
+{
+	return peer_range(peer, op, ptr, bytes, &value);
+}
+
+/* Whether the peer sees exactly @n bytes of @want. */
+static inline bool peer_sees(struct peer *peer, CUdeviceptr ptr, const void *want, size_t n)
+{
+	__u64 value = 0;
+
+	return !peer_range(peer, PEER_READ, ptr, n, &value) && value == hash(want, n);
+}
+
+/* Asks it to end; its exit status, or minus a signal. */
+static inline int peer_end(struct peer *peer)
+{
+	struct peer_message m = { .op = PEER_QUIT };
+
+	send(peer->sock, &m, sizeof(m), MSG_NOSIGNAL);
+	close(peer->sock);
+	return end_child(peer->pid);
+}
+
+#endif
