@@ -107,8 +107,7 @@
 	P(cuDeviceGetNvSciSyncAttributes) P(cuDeviceGetP2PAtomicCapabilities) \
 	P(cuDeviceGetProperties) P(cuDeviceGetTexture1DLinearMaxWidth) \
 	P(cuDeviceRegisterAsyncNotification) P(cuDeviceUnregisterAsyncNotification) \
-	P(cuFlushGPUDirectRDMAWrites) P(cuMemcpy2D) P(cuMemcpy2DAsync) P(cuMemcpy2DUnaligned) \
-	P(cuMemcpyDtoD) P(cuMemcpyDtoH) P(cuMemcpyHtoD) P(cuMemsetD32) P(cuMemsetD8)
+	P(cuFlushGPUDirectRDMAWrites)
 
 #define NUMBER(name)		ABSENT_ ## name,
 #define NUMBER_D(name)		NUMBER(name) NUMBER(name ## _ptds)

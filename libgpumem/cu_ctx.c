@@ -229,6 +229,38 @@ static CUresult named_or_current(CUcontext *ctx)
 	return *ctx ? ctx_valid(*ctx) : ctx_current_any(ctx);
 }
 
+static CUresult named_device(CUdevice *device, CUcontext ctx)
+{
+	CUresult result = named_or_current(&ctx);
+
+	if (!result && !device)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*device = ctx->device;
+	return result;
+}
+
+/** cuCtxGetDevice_v2 - the device of a context, or of the current one */
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	CALL(named_device(device, ctx));
+}
+
+static CUresult synchronize_named(CUcontext ctx)
+{
+	CUresult result = named_or_current(&ctx);
+
+	if (!result)
+		result = load_relaxed(&ctx->sticky);
+	return result ? result : ctx_synchronize(ctx);
+}
+
+/** cuCtxSynchronize_v2 - wait for all work of a context, or of the current one */
+CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	CALL(synchronize_named(ctx));
+}
+
 static CUresult get_id(CUcontext ctx, unsigned long long *id)
 {
 	CUresult result = named_or_current(&ctx);

@@ -59,6 +59,36 @@ CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 	CALL(record(event, stream, true));
 }
 
+static CUresult record_flags(CUevent event, CUstream handle, unsigned int flags, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	if (result)
+		return result;
+	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Nothing is ever captured. */
+	return flags ? CUDA_ERROR_ILLEGAL_STATE : event_record(event, stream);
+}
+
+/**
+ * cuEventRecordWithFlags - the same
+ * @flags: CU_EVENT_RECORD_DEFAULT; EXTERNAL is for streams that are being captured
+ *
+ * Return: also ILLEGAL_STATE for EXTERNAL, INVALID_VALUE.
+ */
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+{
+	CALL(record_flags(event, stream, flags, false));
+}
+
+/** cuEventRecordWithFlags_ptsz - the same; stream 0 is the calling thread's own */
+CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+{
+	CALL(record_flags(event, stream, flags, true));
+}
+
 /** cuEventQuery - NOT_READY until what was recorded last is done; no system call */
 CUresult cuEventQuery(CUevent event)
 {

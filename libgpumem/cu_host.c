@@ -88,7 +88,8 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned
 
 /**
  * cuMemHostGetFlags - how host memory was allocated or registered
- * @flags: PORTABLE and WRITECOMBINED as given, and always DEVICEMAP
+ * @flags: WRITECOMBINED as given, PORTABLE as given in the context that owns the memory, and always
+ *	DEVICEMAP
  * @ptr: any address inside pinned or registered memory
  *
  * Return: INVALID_VALUE, INVALID_CONTEXT.

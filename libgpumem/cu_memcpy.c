@@ -110,6 +110,25 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned in
 }
 
 /*
+ * ---- copies between contexts
+ *
+ * Devices and contexts of a process share one address space, so the contexts named say nothing that
+ * the addresses do not. They are not looked at, and no context need be current.
+ */
+
+/** cuMemcpyPeer - device to device, after all work of the contexts that own the memory */
+SYNC(cuMemcpyPeer, _ptds, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+			   CUcontext src_context, size_t bytes),
+     ((void)dst_context, (void)src_context,
+      copy_linear(dst, DEV, src, DEV, bytes, NULL, flags | CALL_PEER | CALL_WAIT)))
+
+/** cuMemcpyPeerAsync - device to device, in stream order */
+ASYNC(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+			  CUcontext src_context, size_t bytes, CUstream stream),
+      ((void)dst_context, (void)src_context,
+       copy_linear(dst, DEV, src, DEV, bytes, stream, flags | CALL_PEER)))
+
+/*
  * ---- 2D copies
  *
  * A pitch of 0 means that rows follow each other without a gap, offset included. Otherwise it must
@@ -129,6 +148,29 @@ SYNC(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *copy),
 ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
       copy_2d(copy, stream, flags))
 
+/*
+ * ---- 3D copies
+ *
+ * As 2D copies. A height of 0 means that slices follow each other without a gap, offset included,
+ * else it must be Height + Y or more. LOD and reserved members are ignored.
+ */
+
+/** cuMemcpy3D_v2 - slices of rows; waits as the linear copies do */
+SYNC(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *copy),
+     copy_3d(copy, NULL, flags))
+
+/** cuMemcpy3DAsync_v2 - slices of rows, in stream order */
+ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream),
+      copy_3d(copy, stream, flags))
+
+/** cuMemcpy3DPeer - the same between contexts, as cuMemcpyPeer() */
+SYNC(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *copy),
+     copy_3d_peer(copy, NULL, flags | CALL_WAIT))
+
+/** cuMemcpy3DPeerAsync - the same between contexts, in stream order */
+ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
+      copy_3d_peer(copy, stream, flags))
+
 /* ---- fills: @count values, @dst aligned to one */
 
 /** cuMemsetD8_v2 - fill with 8 bits; returns at once */
@@ -139,6 +181,14 @@ SYNC(cuMemsetD8_v2, _ptds, (CUdeviceptr dst, unsigned char value, size_t count),
 ASYNC(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
       fill_linear(dst, value, 1, count, stream, flags))
 
+/** cuMemsetD16_v2 - fill with 16 bits; returns at once */
+SYNC(cuMemsetD16_v2, _ptds, (CUdeviceptr dst, unsigned short value, size_t count),
+     fill_linear(dst, value, 2, count, NULL, flags))
+
+/** cuMemsetD16Async - fill with 16 bits */
+ASYNC(cuMemsetD16Async, (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
+      fill_linear(dst, value, 2, count, stream, flags))
+
 /** cuMemsetD32_v2 - fill with 32 bits; returns at once */
 SYNC(cuMemsetD32_v2, _ptds, (CUdeviceptr dst, unsigned int value, size_t count),
      fill_linear(dst, value, 4, count, NULL, flags))
@@ -146,3 +196,40 @@ SYNC(cuMemsetD32_v2, _ptds, (CUdeviceptr dst, unsigned int value, size_t count),
 /** cuMemsetD32Async - fill with 32 bits */
 ASYNC(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
       fill_linear(dst, value, 4, count, stream, flags))
+
+/*
+ * ---- 2D fills
+ *
+ * @height rows of @width values. @dst_pitch is a multiple of a value's size and not less than a
+ * row's; it is ignored if there is one row.
+ */
+
+/** cuMemsetD2D8_v2 - fill with 8 bits; returns at once */
+SYNC(cuMemsetD2D8_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned char value,
+				size_t width, size_t height),
+     fill_2d(dst, dst_pitch, value, 1, width, height, NULL, flags))
+
+/** cuMemsetD2D8Async - fill with 8 bits */
+ASYNC(cuMemsetD2D8Async, (CUdeviceptr dst, size_t dst_pitch, unsigned char value, size_t width,
+			   size_t height, CUstream stream),
+      fill_2d(dst, dst_pitch, value, 1, width, height, stream, flags))
+
+/** cuMemsetD2D16_v2 - fill with 16 bits; returns at once */
+SYNC(cuMemsetD2D16_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned short value,
+				 size_t width, size_t height),
+     fill_2d(dst, dst_pitch, value, 2, width, height, NULL, flags))
+
+/** cuMemsetD2D16Async - fill with 16 bits */
+ASYNC(cuMemsetD2D16Async, (CUdeviceptr dst, size_t dst_pitch, unsigned short value, size_t width,
+			   size_t height, CUstream stream),
+      fill_2d(dst, dst_pitch, value, 2, width, height, stream, flags))
+
+/** cuMemsetD2D32_v2 - fill with 32 bits; returns at once */
+SYNC(cuMemsetD2D32_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned int value,
+				 size_t width, size_t height),
+     fill_2d(dst, dst_pitch, value, 4, width, height, NULL, flags))
+
+/** cuMemsetD2D32Async - fill with 32 bits */
+ASYNC(cuMemsetD2D32Async, (CUdeviceptr dst, size_t dst_pitch, unsigned int value, size_t width,
+			   size_t height, CUstream stream),
+      fill_2d(dst, dst_pitch, value, 4, width, height, stream, flags))

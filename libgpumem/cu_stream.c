@@ -140,6 +140,21 @@ static CUresult get_ctx(CUstream handle, CUcontext *ctx, bool own)
 /** cuStreamGetCtx - the context that a stream was made in */
 BOTH(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), get_ctx(stream, ctx, own))
 
+static CUresult get_device(CUstream handle, CUdevice *device, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !device)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		*device = stream->ctx->device;
+	return result;
+}
+
+/** cuStreamGetDevice - the device that a stream's work is done on */
+BOTH(cuStreamGetDevice, (CUstream stream, CUdevice *device), get_device(stream, device, own))
+
 static CUresult get_flags(CUstream handle, unsigned int *flags, bool own)
 {
 	CUstream stream;

@@ -403,7 +403,7 @@ CUresult host_flags(unsigned int *flags, const void *host)
 	if (!flags || !vm_lookup((uintptr_t)host, &span) || !(span.flags & ALLOC_ANY_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = CU_MEMHOSTALLOC_DEVICEMAP;
-	if (span.flags & ALLOC_PORTABLE)
+	if ((span.flags & ALLOC_PORTABLE) && span.ctx == ctx)
 		*flags |= CU_MEMHOSTALLOC_PORTABLE;
 	if (span.flags & ALLOC_WRITECOMBINED)
 		*flags |= CU_MEMHOSTALLOC_WRITECOMBINED;

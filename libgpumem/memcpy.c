@@ -6,7 +6,7 @@
  *
  *   inline    the stream is idle and the caller can reach both ends: memmove() under the stream's
  *             lock. Nothing is submitted. Asynchronous copies between allocs: up to 256 KiB.
- *   ring      both ends are device memory: entries in the stream's ring.
+ *   ring      both ends are device memory, or pinned: entries in the stream's ring.
  *   staged    an end is pageable memory of the process, which the engine cannot reach: 1 MiB pieces
  *             through buffer objects of the library. A source is read before the call returns. When
  *             the device has no memory left for the first piece, the caller waits and copies.
@@ -22,7 +22,7 @@
  *
  * Locks: the stream's while submitting; stage_lock for the list of staging pieces.
  *
- * Vocabulary: end, one side of a copy; host, memory that the library does not know; slice, the rows
+ * Vocabulary: end, one side of a copy; host, memory that the engine does not reach; slice, the rows
  * at one depth; piece, what one staging buffer holds.
  */
 #include <sched.h>
@@ -41,6 +41,7 @@ struct end {
 	uint64_t pitch;
 	uint64_t slice;			/* bytes from one slice to the next */
 	bool host;
+	bool pinned;			/* host memory that the engine reaches */
 	bool shared;			/* somebody outside the process may reach it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 };
@@ -167,6 +168,11 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 	if (vm_lookup(end->addr, &span)) {
 		if (bytes > span.size - (end->addr - span.base))
 			return CUDA_ERROR_INVALID_VALUE;
+		/* Whoever registers memory for reading may have it mapped so. */
+		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
+			return CUDA_ERROR_INVALID_VALUE;
+		end->host = span.flags & ALLOC_IO;
+		end->pinned = span.flags & ALLOC_ANY_HOST;
 		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
 		end->sync = span.flags & ALLOC_SYNC_MEMOPS;
 		return CUDA_SUCCESS;
@@ -508,10 +514,11 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
+	bool pinned = copy->dst.pinned || copy->src.pinned;
 	bool may = both || (client.inlining && !copy->dst.shared && !copy->src.shared);
 	/* What the program's memory gets must be there when the call returns. */
 	bool wait = copy->dst.host || copy->dst.sync || copy->src.sync ||
-		flags & CALL_WAIT || (flags & CALL_SYNC && host);
+		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
 	CUresult result;
 
 	/* A pageable source is read now in any case, so its size does not matter. */
@@ -606,6 +613,16 @@ static uint64_t operand_addr(const struct operand *op)
 	return op->type == CU_MEMORYTYPE_HOST ? (uintptr_t)op->host : op->device;
 }
 
+/* Offsets do not lead from one alloc to another, nor between device memory and other memory. */
+static bool same_alloc(uint64_t base, uint64_t addr)
+{
+	struct span from, to;
+
+	if (base == addr || !(vm_reserved(base) || vm_reserved(addr)))
+		return true;
+	return vm_lookup(base, &from) && vm_lookup(addr, &to) && from.id == to.id;
+}
+
 /*
  * Where an operand begins and how its rows and slices lie. A pitch of 0 is the least possible one,
  * a height of 0, too.
@@ -630,7 +647,8 @@ static CUresult operand_geometry(const struct copy *copy, struct end *end, const
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	end->addr = operand_addr(op);
-	if (!end->addr || __builtin_add_overflow(end->addr, skip, &end->addr))
+	if (!end->addr || __builtin_add_overflow(end->addr, skip, &end->addr) ||
+	    !same_alloc(operand_addr(op), end->addr))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -4,7 +4,8 @@
  *
  * A fill of memory that is not shared runs in the caller if the stream is idle (memcpy.c says when
  * a copy does; the rule is the same), else it is one entry in the stream's ring. A fill does not
- * wait for its end unless the memory's SYNC_MEMOPS attribute is set.
+ * wait for its end unless the memory's SYNC_MEMOPS attribute is set, or it is a synchronous one of
+ * host memory.
  *
  * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The rows of
  * a 2D fill are elements, too; its pitch is in bytes, and ignored if there is one row.
@@ -65,8 +66,16 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	struct span span;
 
 	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
-	    extent > span.size - (sqe->dst - span.base))
+	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (span.flags & ALLOC_IO) {
+		/* The engine does not reach it. */
+		CUresult result = stream_drain(stream);
+
+		if (!result)
+			fill_now(sqe);
+		return result;
+	}
 	if (client.inlining && !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		lock_take(&stream->lock);
@@ -77,7 +86,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 		}
 		lock_drop(&stream->lock);
 	}
-	return fill_queued(stream, sqe, span.flags & ALLOC_SYNC_MEMOPS);
+	return fill_queued(stream, sqe, span.flags & ALLOC_SYNC_MEMOPS ||
+			   (flags & CALL_SYNC && span.flags & ALLOC_ANY_HOST));
 }
 
 CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,

@@ -209,3 +209,32 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 {
 	CALL(get_many(count, attributes, data, ptr));
 }
+
+static CUresult set_one(const void *value, CUpointer_attribute attribute, uint64_t ptr)
+{
+	struct span span;
+	uint32_t on;
+
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !vm_lookup(ptr, &span))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&on, value, sizeof(on));
+	if (on)
+		__atomic_fetch_or(&span.alloc->flags, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(&span.alloc->flags, ~(uint32_t)ALLOC_SYNC_MEMOPS,
+				   __ATOMIC_RELAXED);
+	return CUDA_SUCCESS;
+}
+
+/**
+ * cuPointerSetAttribute - set an attribute of an allocation
+ * @value: an unsigned int; anything but 0 is on
+ * @attribute: SYNC_MEMOPS, fills and copies of this memory wait until they are done
+ * @ptr: any address inside
+ *
+ * Needs no context. Return: INVALID_VALUE for an unknown address, another attribute, or NULL.
+ */
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	CALL(set_one(value, attribute, ptr));
+}

@@ -78,24 +78,31 @@ check "proc_table.h gives the recorded symbols" "$work/recorded" "$work/table"
 } >"$work/have" 2>&1
 check "proc_table.h compiles with the headers" "$work/want" "$work/have"
 
-# What the libraries export: functions of the first release and nothing else.
+# What the libraries export: functions that are there or say that they are not, and nothing else.
 exported()
 {
 	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
 }
 
-listed first >"$work/first"
-grep '^cu' "$work/first" >"$work/first-cuda"
-for pair in lib/libgpumem.so.1:first compat/libcuda.so.1:first-cuda; do
+{ listed first; listed absent; } | sort >"$work/public"
+grep '^cu' "$work/public" >"$work/public-cuda"
+for pair in lib/libgpumem.so.1:public compat/libcuda.so.1:public-cuda; do
 	file=$build/${pair%:*}
 	if [ -e "$file" ]; then
 		exported "$file" >"$work/exported"
-		check "$(basename "$file") exports the functions with status first" \
+		check "$(basename "$file") exports the functions with status first or absent" \
 			"$work/${pair#*:}" "$work/exported"
 	else
 		skip "exports of $(basename "$file")" "$file is not built"
 	fi
 done
+
+# "absent" is what cu_absent.c lists, and nothing else.
+listed absent >"$work/absent"
+sed -n '/^#define ABSENT(/,/^$/p' "$lib/cu_absent.c" | grep -oE '\<[PDZ]\([A-Za-z0-9_]+\)' |
+	sed -E 's/^P\((.*)\)/\1/; s/^D\((.*)\)/\1\n\1_ptds/; s/^Z\((.*)\)/\1\n\1_ptsz/' |
+	sort >"$work/weak"
+check "cu_absent.c lists the functions with status absent" "$work/absent" "$work/weak"
 
 echo "1..$number"
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's chapter "Peer Context Memory Access".
+ *
+ * Owns the list of grants. All devices of the process work in one address space and reach each
+ * other's memory from the start, so a grant changes nothing but what these functions return; a
+ * program that forgets to ask for it still works.
+ *
+ * Grants are kept by the lives of both contexts: one with a context that has ended is void, and its
+ * place is used again.
+ *
+ * Vocabulary: grant, that a context may reach the memory of another, its peer.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct end {
+	CUcontext ctx;
+	uint64_t generation;
+};
+
+struct grant {
+	struct end owner, peer;
+	struct grant *next;
+};
+
+static struct lock grant_lock;
+static struct grant *grants;		/* grant_lock; only grows */
+
+static struct end end_of(CUcontext ctx)
+{
+	return (struct end){ ctx, load_acquire(&ctx->generation) };
+}
+
+static bool alive(const struct end *end)
+{
+	return end->ctx && load_acquire(&end->ctx->state) == CTX_LIVE &&
+	       load_acquire(&end->ctx->generation) == end->generation;
+}
+
+/* The grant of two living contexts, or NULL; @unused, if given: one to use. grant_lock is held. */
+static struct grant *find_grant(CUcontext owner, CUcontext peer, struct grant **unused)
+{
+	struct grant *grant;
+
+	for (grant = grants; grant; grant = grant->next) {
+		if (!alive(&grant->owner) || !alive(&grant->peer)) {
+			if (unused)
+				*unused = grant;
+			continue;
+		}
+		if (grant->owner.ctx == owner && grant->peer.ctx == peer)
+			return grant;
+	}
+	return NULL;
+}
+
+static CUresult add_grant(CUcontext owner, CUcontext peer)
+{
+	struct grant *grant = NULL;
+
+	if (find_grant(owner, peer, &grant))
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	if (!grant) {
+		grant = calloc(1, sizeof(*grant));
+		if (!grant)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		grant->next = grants;
+		grants = grant;
+	}
+	grant->owner = end_of(owner);
+	grant->peer = end_of(peer);
+	return CUDA_SUCCESS;
+}
+
+static CUresult enable(CUcontext peer, unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (!result)
+		result = ctx_valid(peer);
+	if (result)
+		return result;
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (peer == ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (peer->device == ctx->device)
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	lock_take(&grant_lock);
+	result = add_grant(ctx, peer);
+	lock_drop(&grant_lock);
+	return result;
+}
+
+/**
+ * cuCtxEnablePeerAccess - let the current context reach the memory of another device's context
+ * @flags: 0
+ *
+ * Return: PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_UNSUPPORTED for a context of the same device;
+ * INVALID_CONTEXT, also for the current one; INVALID_VALUE for @flags.
+ */
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	CALL(enable(peer, flags));
+}
+
+static CUresult disable(CUcontext peer)
+{
+	struct grant *grant;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (!result)
+		result = ctx_valid(peer);
+	if (result)
+		return result;
+	lock_take(&grant_lock);
+	grant = find_grant(ctx, peer, NULL);
+	if (grant)
+		grant->owner.ctx = NULL;
+	lock_drop(&grant_lock);
+	return grant ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+/** cuCtxDisablePeerAccess - no longer; PEER_ACCESS_NOT_ENABLED if it was not enabled */
+CUresult cuCtxDisablePeerAccess(CUcontext peer)
+{
+	CALL(disable(peer));
+}
+
+static CUresult can_access(int *can, CUdevice device, CUdevice peer)
+{
+	if (!can)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_valid(device) || !device_valid(peer))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*can = device != peer;
+	return CUDA_SUCCESS;
+}
+
+/** cuDeviceCanAccessPeer - 1 for two different devices, 0 for one and itself */
+CUresult cuDeviceCanAccessPeer(int *can_access_peer, CUdevice device, CUdevice peer)
+{
+	CALL(can_access(can_access_peer, device, peer));
+}
+
+static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
+			      CUdevice destination)
+{
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_valid(source) || !device_valid(destination) || source == destination)
+		return CUDA_ERROR_INVALID_DEVICE;
+	switch (attribute) {
+	case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+		*value = 1;
+		return CUDA_SUCCESS;
+	case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+	case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+	case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+	case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED:
+		*value = 0;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/**
+ * cuDeviceGetP2PAttribute - what the way from one device to another can do
+ *
+ * Access, at the same rank for every pair; nothing there executes atomics, and there are no arrays.
+ * Return: INVALID_DEVICE, also for a device and itself; INVALID_VALUE.
+ */
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
+				 CUdevice destination)
+{
+	CALL(p2p_attribute(value, attribute, source, destination));
+}

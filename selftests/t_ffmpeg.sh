@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# FFmpeg as Debian ships it: frames that go to the device and back come back as they were.  FFmpeg
+# finds the library as libcuda.so.1, wants all of its names, and chooses pitches and copies itself.
+# Needs root, the module and ffmpeg.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=${BUILD:-$here/../build}
+number=0
+failed=0
+
+result()	# STATUS WHAT
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $number $2"
+	else
+		failed=$((failed + 1))
+		echo "not ok $number $2"
+		sed 's/^/# /' "$work/log" | tail -n 20
+	fi
+}
+
+skip_all()
+{
+	echo "1..0 # SKIP $1"
+	exit 4
+}
+
+formats=(nv12 yuv420p p010le yuv444p rgb0)
+sizes=(320x240 321x179)
+frames=3
+
+echo "TAP version 13"
+[ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
+[ -e "$build/compat/libcuda.so.1" ] || skip_all "make lib was not run"
+if ! command -v ffmpeg >/dev/null; then
+	echo "1..1"
+	echo "ok 1 ffmpeg # SKIP there is no ffmpeg: tools/install-deps"
+	exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LD_LIBRARY_PATH=$build/compat:$build/lib
+echo "1..$((${#formats[@]} * ${#sizes[@]} * 4 + 4))"
+
+# One process for all formats: each frame is written twice, as it is (NAME.plain) and after its way
+# through the device (NAME.device); what is written are checksums.
+encode()	# SIZE WAY OPTION...
+{
+	local size=$1 way=$2 graph="[0:v]split=${#formats[@]}" parts='' maps=() f
+	shift 2
+	for f in "${formats[@]}"; do
+		graph+="[in_$f]"
+		parts+=";[in_$f]format=$f,split[plain_$f][to_$f];[to_$f]$way,format=$f[device_$f]"
+		maps+=(-map "[plain_$f]" -c:v rawvideo -f framemd5 "$work/$f.plain"
+			-map "[device_$f]" -c:v rawvideo -f framemd5 "$work/$f.device")
+	done
+	rm -f "$work"/*.plain "$work"/*.device
+	timeout 100 ffmpeg -nostdin -hide_banner -loglevel error "$@" -f lavfi \
+		-i "testsrc2=size=$size:rate=$frames:duration=1" -filter_complex "$graph$parts" \
+		"${maps[@]}" >"$work/log" 2>&1 </dev/null
+}
+
+# Both files of a format have every frame and are equal; the frames are not all the same.
+equal()		# FORMAT
+{
+	[ "$(grep -vc '^#' "$work/$1.plain")" = $frames ] &&
+		[ "$(grep -v '^#' "$work/$1.plain" | sed 's/.*,//' | sort -u | wc -l)" = $frames ] &&
+		diff "$work/$1.plain" "$work/$1.device" >>"$work/log" 2>&1
+}
+
+used()
+{
+	cat /sys/class/gpumem/gpumem*/{clients,bos,used}
+}
+
+before=$(used)
+for size in "${sizes[@]}"; do
+	for inline in 1 0; do
+		for primary in 0 1; do
+			GPUMEM_INLINE=$inline encode "$size" hwupload,hwdownload \
+				-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
+			rc=$?
+			for f in "${formats[@]}"; do
+				[ $rc = 0 ] && equal "$f"
+				result $? "$f $size, primary_ctx=$primary, GPUMEM_INLINE=$inline"
+			done
+		done
+	done
+done
+
+# The comparison sees a difference.
+encode "${sizes[0]}" negate && ! equal nv12
+result $? "other frames have other checksums"
+
+timeout 100 ffmpeg -nostdin -hide_banner -loglevel verbose -init_hw_device cuda=dev:1 -f lavfi \
+	-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
+result $? "the second device"
+
+# Failures are reported, not ignored.
+timeout 100 ffmpeg -nostdin -hide_banner -loglevel verbose \
+	-init_hw_device cuda=dev:99 -f lavfi \
+	-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
+[ $? != 0 ] && grep -q CUDA_ERROR_INVALID_DEVICE "$work/log"
+result $? "a device that does not exist is an error"
+
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	after=$(used)
+	[ "$after" = "$before" ] && break
+	sleep 0.2
+done
+[ "$after" = "$before" ]
+result $? "everything is given back"
+[ $failed = 0 ]

@@ -1,0 +1,886 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registered host memory (GPUMEM_BO_PIN) and pinned host memory (GPUMEM_BO_ALLOC_HOST): which
+ * memory can be registered, what the engine sees of it, and that everything is counted and given
+ * back.
+ *
+ * The budget of a user cannot be read, but asked for: a registration of memory without access is
+ * charged before its first page is looked at, so its length decides between EDQUOT and EFAULT.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "kselftest_harness.h"
+#include "util.h"
+
+#define RW		(PROT_READ | PROT_WRITE)
+#define DEV_ADDR	0x10000000ULL
+#define DEV_BYTES	(4 * MIB)
+#define ANON		(MAP_PRIVATE | MAP_ANONYMOUS)
+#define RDONLY		GPUMEM_BO_PIN_RDONLY
+
+FIXTURE(pin)
+{
+	int fd;
+	__u32 vm;
+	__u32 bo;
+	unsigned char *dev;	/* the device memory at DEV_ADDR */
+	struct stream stream;
+	__u64 budget;
+};
+
+static int bo_pin(int fd, const volatile void *addr, __u64 length, __u32 flags, __u32 *id)
+{
+	struct gpumem_bo_pin c = {
+		.size = sizeof(c), .addr = (uintptr_t)addr, .length = length, .flags = flags,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_BO_PIN, &c);
+
+	*id = c.id;
+	return ret;
+}
+
+static int bo_alloc_host(int fd, __u64 length, __u32 *id)
+{
+	struct gpumem_bo_alloc c = {
+		.size = sizeof(c), .length = length, .flags = GPUMEM_BO_ALLOC_HOST,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_BO_ALLOC, &c);
+
+	*id = c.id;
+	return ret;
+}
+
+/* The number behind @key in a file, or -1. */
+static long long number_of(const char *path, const char *key)
+{
+	long long value = -1;
+	char line[256];
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, key, strlen(key)))
+			sscanf(line + strlen(key), "%lld", &value);
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* Bytes that this process has pinned. */
+static long long vm_pin(void)
+{
+	return number_of("/proc/self/status", "VmPin:") * 1024;
+}
+
+static long long host_used(void)
+{
+	return number_of("/sys/class/gpumem/host_used", "");
+}
+
+static bool host_used_becomes(long long want)
+{
+	for (int i = 0; i < 500 && host_used() != want; i++)
+		nap_ms(10);
+	return host_used() == want;
+}
+
+static __u64 page_down(const volatile void *p)
+{
+	return (uintptr_t)p & -page_size;
+}
+
+/* Bytes of the pages that a range touches. */
+static __u64 page_bytes(const volatile void *p, __u64 n)
+{
+	return (((uintptr_t)p + n + page_size - 1) & -page_size) - page_down(p);
+}
+
+/* Bytes that the user may still pin, exactly; 0 if that cannot be known. */
+static __u64 budget_left(int fd)
+{
+	__u64 low = 0, high = 1ULL << 24;	/* pages */
+	void *p = mmap(NULL, high * page_size, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 0;
+	/* Invariant: low is within the budget, high is not. */
+	while (high - low > 1) {
+		__u64 middle = low + (high - low) / 2;
+		__u32 id;
+		int ret = bo_pin(fd, p, middle * page_size, 0, &id);
+
+		if (ret == -EFAULT)
+			low = middle;
+		else if (ret == -EDQUOT)
+			high = middle;
+		else
+			break;
+	}
+	munmap(p, (1ULL << 24) * page_size);
+	return high - low == 1 ? low * page_size : 0;
+}
+
+FIXTURE_SETUP(pin)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->fd = gp_open(0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, DEV_BYTES, &self->bo));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, DEV_ADDR, DEV_BYTES, 1, 1));
+	self->dev = gp_map(self->fd, self->bo, 0, DEV_BYTES, RW);
+	ASSERT_NE(NULL, self->dev);
+	ASSERT_EQ(0, stream_open(&self->stream, self->fd, self->vm, 0, 64));
+	ASSERT_EQ(0, vm_pin());
+	self->budget = budget_left(self->fd);
+	ASSERT_LT(64 * MIB, self->budget);
+}
+
+FIXTURE_TEARDOWN(pin)
+{
+	stream_close(&self->stream);
+	unmap_all();
+	close(self->fd);
+	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_TRUE(host_used_becomes(0));
+}
+
+static bool counted(int fd, __u64 pins, __u64 bytes)
+{
+	struct gpumem_stats stats, info;
+	__u64 device;
+
+	if (gp_stats(fd, &stats) || fdinfo_read(getpid(), fd, &info, &device))
+		return false;
+	if (stats.pins == pins && info.pins == pins && stats.pin_bytes == bytes &&
+	    info.pin_bytes == bytes)
+		return true;
+	fprintf(stderr, "# stats %llu/%llu, fdinfo %llu/%llu, want %llu/%llu\n", stats.pins,
+		stats.pin_bytes, info.pins, info.pin_bytes, pins, bytes);
+	return false;
+}
+
+/* One engine copy; 0 or a negative errno. */
+static int engine_copy(struct stream *s, __u64 dst, __u64 src, __u64 bytes)
+{
+	struct gpumem_sqe sqe = sqe_copy(dst, src, bytes);
+	int ret = stream_push(s, &sqe);
+
+	return ret ? ret : stream_sync(s);
+}
+
+/*
+ * Register @p, copy it to the device and back at odd offsets, and give it back.  @writable: the
+ * process may write it.
+ */
+static void bounce(struct __test_metadata *_metadata, FIXTURE_DATA(pin) *self, unsigned char *p,
+		   __u64 n, bool writable)
+{
+	__u64 pages = page_bytes(p, n), addr = (uintptr_t)p, chunk = DEV_BYTES - 4096;
+	struct gpumem_bo_info info;
+	struct rng rng;
+	__u32 id, other;
+
+	rng_start(&rng, "bounce");
+	if (writable)
+		rng_fill(&rng, p, n);
+	ASSERT_EQ(0, bo_pin(self->fd, p, n, writable ? 0 : RDONLY, &id));
+	EXPECT_EQ(pages, vm_pin());
+	EXPECT_EQ(self->budget - pages, budget_left(self->fd));
+	EXPECT_TRUE(counted(self->fd, 1, n));
+	ASSERT_EQ(0, gp_bo_info(self->fd, id, &info));
+	EXPECT_EQ(GPUMEM_BO_PINNED, info.kind);
+	EXPECT_EQ(n, info.length);
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, addr, n, 1, writable));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + n - 1, 1, 0, &other));
+	for (__u64 at = 0; at < n; at += chunk) {
+		__u64 part = n - at < chunk ? n - at : chunk, odd = 1 + rng_below(&rng, 4000);
+
+		ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + odd, addr + at, part));
+		ASSERT_EQ(0, memcmp(self->dev + odd, p + at, part));
+		if (!writable)
+			continue;
+		rng_fill(&rng, self->dev + odd, part);
+		ASSERT_EQ(0, engine_copy(&self->stream, addr + at, DEV_ADDR + odd, part));
+		ASSERT_EQ(0, memcmp(self->dev + odd, p + at, part));
+	}
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, addr, n, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	EXPECT_TRUE(counted(self->fd, 0, 0));
+}
+
+/* --- which memory */
+
+TEST_F(pin, arguments)
+{
+	struct gpumem_bo_pin c = { .size = sizeof(c), .length = 1, .reserved = 1 };
+	unsigned char *p = mmap(NULL, 4 * page_size, RW, ANON, -1, 0);
+	__u32 id;
+
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(-EINVAL, bo_pin(self->fd, p, 0, 0, &id));
+	EXPECT_EQ(-EOPNOTSUPP, bo_pin(self->fd, p, 1, 2, &id));
+	EXPECT_EQ(-EOPNOTSUPP, bo_pin(self->fd, p, 1, ~RDONLY, &id));
+	c.addr = (uintptr_t)p;
+	EXPECT_EQ(-EOPNOTSUPP, gp_ioctl(self->fd, GPUMEM_BO_PIN, &c));
+	EXPECT_EQ(-EOVERFLOW, bo_pin(self->fd, p, ~0ULL, 0, &id));
+	EXPECT_EQ(-EOVERFLOW, bo_pin(self->fd, (void *)-page_size, page_size, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, (void *)0xffff888000000000ULL, page_size, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, (void *)0x7ffffffff000ULL, 2 * page_size, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, NULL, page_size, 0, &id));
+	EXPECT_TRUE(counted(self->fd, 0, 0));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	/* A registration has no file. */
+	ASSERT_EQ(0, bo_pin(self->fd, p, page_size, 0, &id));
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, id, 0, page_size, RW, MAP_SHARED));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(-ENOENT, gp_destroy(self->fd, id));
+}
+
+TEST_F_TIMEOUT(pin, anonymous, 120)
+{
+	unsigned char *p = mmap(NULL, 3 * MIB, RW, ANON, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, madvise(p, 3 * MIB, MADV_NOHUGEPAGE));
+	bounce(_metadata, self, p, 3 * MIB, true);
+	bounce(_metadata, self, p + 17, 1, true);
+	bounce(_metadata, self, p + 4095, 2, true);
+	bounce(_metadata, self, p + 1, 3 * MIB - 2, true);
+	bounce(_metadata, self, p + 12345, 54321, true);
+}
+
+TEST_F_TIMEOUT(pin, huge_pages, 120)
+{
+	unsigned char *all = mmap(NULL, 8 * MIB, RW, ANON, -1, 0);
+	unsigned char *p = (void *)(((uintptr_t)all + 2 * MIB - 1) & -(2 * MIB));
+
+	ASSERT_NE(MAP_FAILED, all);
+	ASSERT_EQ(0, madvise(p, 4 * MIB, MADV_HUGEPAGE));
+	memset(p, 1, 4 * MIB);
+	bounce(_metadata, self, p, 4 * MIB, true);
+	bounce(_metadata, self, p + MIB + 3, 2 * MIB, true);
+	/* Two registrations of one huge page. */
+	bounce(_metadata, self, p, 4096, true);
+}
+
+TEST_F(pin, hugetlb)
+{
+	unsigned char *p;
+	FILE *f = fopen("/proc/sys/vm/nr_hugepages", "w");
+
+	if (f) {
+		fprintf(f, "2\n");
+		fclose(f);
+	}
+	p = mmap(NULL, 4 * MIB, RW, ANON | MAP_HUGETLB, -1, 0);
+	if (p == MAP_FAILED)
+		SKIP(return, "no hugetlb pages");
+	bounce(_metadata, self, p, 4 * MIB, true);
+	bounce(_metadata, self, p + 5000, 2 * MIB, true);
+	munmap(p, 4 * MIB);
+	f = fopen("/proc/sys/vm/nr_hugepages", "w");
+	if (f) {
+		fprintf(f, "0\n");
+		fclose(f);
+	}
+}
+
+TEST_F(pin, tmpfs)
+{
+	int fd = memfd_create("pin", MFD_CLOEXEC);
+	unsigned char *p, *q;
+	__u32 a, b;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, MIB));
+	p = mmap(NULL, MIB, RW, MAP_SHARED, fd, 0);
+	q = mmap(NULL, MIB, RW, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_NE(MAP_FAILED, q);
+	bounce(_metadata, self, p, MIB, true);
+	/* Two addresses of the same pages: both count. */
+	ASSERT_EQ(0, bo_pin(self->fd, p, MIB, 0, &a));
+	ASSERT_EQ(0, bo_pin(self->fd, q, MIB, 0, &b));
+	EXPECT_EQ(2 * MIB, vm_pin());
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, a, 0, (uintptr_t)p, MIB, 1, 1));
+	memset(self->dev, 0x77, MIB);
+	ASSERT_EQ(0, engine_copy(&self->stream, (uintptr_t)p, DEV_ADDR, MIB));
+	EXPECT_EQ(0, memcmp(q, self->dev, MIB));
+	close(fd);
+}
+
+TEST_F(pin, private_file)
+{
+	unsigned char *p;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	p = mmap(NULL, 4 * page_size, RW, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	bounce(_metadata, self, p, 4 * page_size, true);
+	munmap(p, 4 * page_size);
+	p = mmap(NULL, 4 * page_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	bounce(_metadata, self, p + 5, 3 * page_size, false);
+	close(fd);
+}
+
+/* The kernel lets nobody pin what a file system must write back behind the pin. */
+TEST_F(pin, shared_file)
+{
+	unsigned char *p;
+	struct stat st;
+	__u32 id;
+	int fd;
+
+	if (system("modprobe brd 2>/dev/null") || stat("/dev/ram0", &st))
+		SKIP(return, "no module brd");
+	fd = open("/dev/ram0", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	p = mmap(NULL, 4 * page_size, RW, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 4 * page_size, 0, &id));
+	EXPECT_TRUE(counted(self->fd, 0, 0));
+	EXPECT_EQ(0, vm_pin());
+	/* Reading is another matter. */
+	EXPECT_EQ(0, bo_pin(self->fd, p, 4 * page_size, RDONLY, &id));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	munmap(p, 4 * page_size);
+	close(fd);
+}
+
+TEST_F(pin, stack)
+{
+	unsigned char local[10000];
+	static unsigned char data[5000] = { 1 };
+	unsigned char *heap = malloc(3000);
+
+	ASSERT_NE(NULL, heap);
+	bounce(_metadata, self, local + 1, sizeof(local) - 1, true);
+	bounce(_metadata, self, data, sizeof(data), true);
+	bounce(_metadata, self, heap, 3000, true);
+	free(heap);
+}
+
+TEST_F(pin, read_only)
+{
+	unsigned char *p = mmap(NULL, 8 * page_size, RW, ANON, -1, 0);
+	struct stream s;
+	__u32 id;
+
+	ASSERT_NE(MAP_FAILED, p);
+	memset(p, 0x42, 8 * page_size);
+	ASSERT_EQ(0, mprotect(p, 8 * page_size, PROT_READ));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 8 * page_size, 0, &id));
+	EXPECT_EQ(0, vm_pin());
+	bounce(_metadata, self, p + 3, 7 * page_size, false);
+	ASSERT_EQ(0, bo_pin(self->fd, p, 8 * page_size, RDONLY, &id));
+	EXPECT_EQ(-EINVAL, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)p, 8 * page_size, 1, 1));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)p, 8 * page_size, 1, 0));
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 16));
+	EXPECT_NE(0, engine_copy(&s, (uintptr_t)p, DEV_ADDR, 1));
+	EXPECT_EQ(EACCES, s.page->error);
+	EXPECT_EQ(0x42, p[0]);
+	EXPECT_EQ(0, stream_close(&s));
+	/* A part of the range that is not writable is enough. */
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, (uintptr_t)p, 8 * page_size, NULL));
+	ASSERT_EQ(0, mprotect(p, 7 * page_size, RW));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 8 * page_size, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 7 * page_size + 1, 0, &id));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(0, bo_pin(self->fd, p, 7 * page_size, 0, &id));
+}
+
+TEST_F(pin, holes)
+{
+	unsigned char *p = mmap(NULL, 4 * MIB, RW, ANON, -1, 0);
+	__u32 id;
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, munmap(p + 3 * MIB, page_size));
+	ASSERT_EQ(0, mprotect(p + MIB, page_size, PROT_NONE));
+	/* Behind more than one chunk of pages that could be pinned. */
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 4 * MIB, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p + MIB + page_size, 3 * MIB - page_size, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p + MIB - 1, 2, 0, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p + MIB + page_size - 1, 2, RDONLY, &id));
+	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p + 3 * MIB + 7, 1, 0, &id));
+	EXPECT_TRUE(counted(self->fd, 0, 0));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	/* What failed is not left in the list of registrations. */
+	bounce(_metadata, self, p, MIB, true);
+	bounce(_metadata, self, p + MIB + page_size, 2 * MIB - page_size, true);
+}
+
+TEST_F(pin, never_touched)
+{
+	unsigned char *p = mmap(NULL, 64 * page_size, RW, ANON, -1, 0);
+	unsigned char *q = mmap(NULL, 64 * page_size, PROT_READ, ANON, -1, 0);
+	__u32 a, b;
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_NE(MAP_FAILED, q);
+	ASSERT_EQ(0, bo_pin(self->fd, p, 64 * page_size, 0, &a));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, a, 0, (uintptr_t)p, 64 * page_size, 1, 1));
+	memset(self->dev, 0xee, 64 * page_size);
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR, (uintptr_t)p, 64 * page_size));
+	for (size_t i = 0; i < 64 * page_size; i++)
+		ASSERT_EQ(0, self->dev[i]);
+	memset(self->dev, 0x5b, 64 * page_size);
+	ASSERT_EQ(0, engine_copy(&self->stream, (uintptr_t)p, DEV_ADDR, 64 * page_size));
+	EXPECT_EQ(0, memcmp(p, self->dev, 64 * page_size));
+	/* The zero page is not pinned: what is written later is what the engine sees. */
+	ASSERT_EQ(0, bo_pin(self->fd, q, 64 * page_size, RDONLY, &b));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, b, 0, (uintptr_t)q, 64 * page_size, 1, 0));
+	ASSERT_EQ(0, mprotect(q, 64 * page_size, RW));
+	memset(q, 0x19, 64 * page_size);
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR, (uintptr_t)q, 64 * page_size));
+	EXPECT_EQ(0, memcmp(q, self->dev, 64 * page_size));
+}
+
+/* --- overlap */
+
+TEST_F(pin, overlap)
+{
+	unsigned char *p = mmap(NULL, 16 * page_size, RW, ANON, -1, 0);
+	__u64 n = page_size;
+	__u32 a, b, c, id;
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, bo_pin(self->fd, p + 4 * n, 4 * n, 0, &a));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 4 * n, 4 * n, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 4 * n, 1, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 8 * n - 1, 1, RDONLY, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 5 * n, n, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p, 16 * n, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p, 4 * n + 1, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 8 * n - 1, n, 0, &id));
+	EXPECT_TRUE(counted(self->fd, 1, 4 * n));
+	EXPECT_EQ(4 * n, vm_pin());
+	EXPECT_EQ(self->budget - 4 * n, budget_left(self->fd));
+	/* Adjacent. */
+	EXPECT_EQ(0, bo_pin(self->fd, p + 8 * n, 100, 0, &b));
+	EXPECT_EQ(0, bo_pin(self->fd, p + 4 * n - 1, 1, 0, &c));
+	/* Two more on one page; every one counts its page. */
+	EXPECT_EQ(0, bo_pin(self->fd, p + 8 * n + 100, 1, 0, &id));
+	EXPECT_EQ(0, bo_pin(self->fd, p + 8 * n + 200, 100, 0, &id));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p + 8 * n + 150, 51, 0, &id));
+	EXPECT_EQ(0, bo_pin(self->fd, p + 8 * n + 4000, 200, 0, &id));
+	EXPECT_TRUE(counted(self->fd, 6, 4 * n + 100 + 1 + 1 + 100 + 200));
+	EXPECT_EQ(4 * n + n + n + n + n + 2 * n, vm_pin());
+	/* The id decides: a mapping of it in an address space keeps pages, not addresses. */
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, a, 0, (uintptr_t)p + 4 * n, 4 * n, 1, 1));
+	ASSERT_EQ(0, gp_destroy(self->fd, a));
+	EXPECT_EQ(0, bo_pin(self->fd, p + 5 * n, n, 0, &a));
+	EXPECT_EQ(11 * n, vm_pin());
+	EXPECT_EQ(-EEXIST, gp_vm_map(self->fd, self->vm, a, 0, (uintptr_t)p + 5 * n, n, 1, 1));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, (uintptr_t)p + 4 * n, 4 * n, NULL));
+	EXPECT_EQ(7 * n, vm_pin());
+}
+
+/* Neighbours on one page are told apart by bytes in an address space, too. */
+TEST_F(pin, one_page)
+{
+	unsigned char *p = mmap(NULL, page_size, RW, ANON, -1, 0);
+	__u64 addr = (uintptr_t)p;
+	struct stream s;
+	__u32 a, b;
+
+	ASSERT_NE(MAP_FAILED, p);
+	for (unsigned int i = 0; i < page_size; i++)
+		p[i] = i * 7;
+	ASSERT_EQ(0, bo_pin(self->fd, p, 100, 0, &a));
+	ASSERT_EQ(0, bo_pin(self->fd, p + 100, 100, 0, &b));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, a, 0, addr, 100, 1, 1));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, b, 3, addr + 103, 97, 1, 1));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 1, addr, 100));
+	EXPECT_EQ(0, memcmp(self->dev + 1, p, 100));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 1, addr + 103, 97));
+	EXPECT_EQ(0, memcmp(self->dev + 1, p + 103, 97));
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 16));
+	EXPECT_NE(0, engine_copy(&s, DEV_ADDR, addr, 101));
+	EXPECT_EQ(EFAULT, s.page->error);
+	stream_close(&s);
+	EXPECT_EQ(-EOVERFLOW, gp_vm_map(self->fd, self->vm, b, 4, addr + MIB, 97, 1, 1));
+	EXPECT_EQ(-EEXIST, gp_vm_map(self->fd, self->vm, b, 0, addr + 99, 2, 1, 1));
+	ASSERT_EQ(0, gp_destroy(self->fd, a));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, addr, 100, NULL));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 1, addr + 150, 50));
+	EXPECT_EQ(0, memcmp(self->dev + 1, p + 150, 50));
+}
+
+#define STEPS	10000
+#define REGIONS	40
+
+TEST_F_TIMEOUT(pin, random, 250)
+{
+	struct {
+		__u64 at, length;
+		__u32 id;
+	} have[REGIONS];
+	unsigned int count = 0, refused = 0, made = 0;
+	__u64 room = 64 * page_size, bytes = 0, pages = 0;
+	unsigned char *p = mmap(NULL, room, RW, ANON, -1, 0);
+	struct rng rng;
+
+	ASSERT_NE(MAP_FAILED, p);
+	rng_start(&rng, "register and unregister");
+	for (unsigned int step = 0; step < STEPS; step++) {
+		__u64 length = 1 + rng_below(&rng, rng_below(&rng, 8) ? 3000 : 20000);
+		__u64 at = rng_below(&rng, room - length);
+		unsigned int i = rng_below(&rng, REGIONS);
+		bool overlap = false;
+		__u32 id;
+
+		if (i < count) {
+			ASSERT_EQ(0, gp_destroy(self->fd, have[i].id));
+			bytes -= have[i].length;
+			pages -= page_bytes(p + have[i].at, have[i].length);
+			have[i] = have[--count];
+		} else {
+			for (i = 0; i < count; i++)
+				overlap |= have[i].at < at + length &&
+					   at < have[i].at + have[i].length;
+			ASSERT_EQ(overlap ? -EEXIST : 0,
+				  bo_pin(self->fd, p + at, length, step & 1 ? RDONLY : 0, &id))
+				TH_LOG("step %u", step);
+			refused += overlap;
+			if (!overlap) {
+				have[count].at = at;
+				have[count].length = length;
+				have[count++].id = id;
+				bytes += length;
+				pages += page_bytes(p + at, length);
+				made++;
+			}
+		}
+		if (step % 64 == 0) {
+			ASSERT_TRUE(counted(self->fd, count, bytes));
+			ASSERT_EQ(pages, vm_pin());
+		}
+	}
+	/* Both happened often, or the test is none. */
+	EXPECT_LT(STEPS / 20, refused);
+	EXPECT_LT(STEPS / 20, made);
+	EXPECT_EQ(self->budget - pages, budget_left(self->fd));
+}
+
+/* --- the budget */
+
+TEST_F(pin, budget)
+{
+	long long ram = number_of("/proc/meminfo", "MemTotal:") * 1024;
+	long long before, after;
+	__u64 n = (ram / 2 + 64 * MIB) & -page_size;
+	void *p = mmap(NULL, n, RW, ANON | MAP_NORESERVE, -1, 0);
+	__u32 id;
+
+	ASSERT_LT(0, ram);
+	ASSERT_NE(MAP_FAILED, p);
+	before = number_of("/proc/meminfo", "MemAvailable:");
+	EXPECT_EQ(-EDQUOT, bo_pin(self->fd, p, n, 0, &id));
+	after = number_of("/proc/meminfo", "MemAvailable:");
+	/* Refused before the first page. */
+	EXPECT_LT(before - after, 32 * 1024);
+	EXPECT_EQ(0, peek(p));
+	EXPECT_EQ(-EDQUOT, bo_alloc_host(self->fd, n, &id));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_TRUE(counted(self->fd, 0, 0));
+	/* Registrations and host memory share it. */
+	ASSERT_EQ(0, bo_alloc_host(self->fd, 16 * MIB, &id));
+	EXPECT_EQ(self->budget - 16 * MIB, budget_left(self->fd));
+	EXPECT_EQ(-EDQUOT, bo_pin(self->fd, p, self->budget - 16 * MIB + page_size, 0, &id));
+}
+
+/* Another process of the same user has no budget of its own; its end gives everything back. */
+static int pin_and_wait(void *arg)
+{
+	int *pipes = arg;
+	int fd = gp_open(0);
+	void *p = mmap(NULL, 16 * MIB, RW, ANON, -1, 0);
+	__u32 id;
+
+	if (fd < 0 || p == MAP_FAILED || bo_pin(fd, p, 16 * MIB, 0, &id) ||
+	    bo_alloc_host(fd, 4 * MIB, &id) || vm_pin() != (long long)(20 * MIB))
+		return 1;
+	tell(pipes[1]);
+	pause();
+	return 0;
+}
+
+TEST_F(pin, other_process)
+{
+	int pipes[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(pipes));
+	pid = start_child(pin_and_wait, pipes);
+	ASSERT_LT(0, pid);
+	close(pipes[1]);
+	ASSERT_TRUE(hear(pipes[0]));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(self->budget - 20 * MIB, budget_left(self->fd));
+	EXPECT_EQ(4 * (long long)MIB, host_used());
+	kill_child(pid);
+	EXPECT_TRUE(host_used_becomes(0));
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	close(pipes[0]);
+}
+
+/* A signal that kills ends a registration half way. */
+#define LARGE	(384 * MIB)
+
+static int pin_large(void *arg)
+{
+	int *pipes = arg;
+	int fd = gp_open(0);
+	void *p = mmap(NULL, LARGE, RW, ANON | MAP_NORESERVE, -1, 0);
+	__u32 id;
+	int ret;
+
+	if (fd < 0 || p == MAP_FAILED || madvise(p, LARGE, MADV_NOHUGEPAGE))
+		return 1;
+	tell(pipes[1]);
+	ret = bo_pin(fd, p, LARGE, 0, &id);
+	tell(pipes[1]);
+	return ret ? 2 : 3;
+}
+
+TEST_F_TIMEOUT(pin, killed, 240)
+{
+	long long before = number_of("/proc/meminfo", "MemAvailable:") * 1024, after = 0;
+	unsigned int early = 0;
+
+	ASSERT_LT((long long)(LARGE + 200 * MIB), before);
+	ASSERT_LT(LARGE, self->budget);
+	for (unsigned int round = 0; round < 6; round++) {
+		int pipes[2], ret;
+		pid_t pid;
+		char c;
+
+		ASSERT_EQ(0, pipe2(pipes, O_CLOEXEC));
+		pid = start_child(pin_large, pipes);
+		ASSERT_LT(0, pid);
+		close(pipes[1]);
+		ASSERT_TRUE(hear(pipes[0]));
+		nap_ms(5 + 12 * round);
+		/* Nothing is told before the call is over. */
+		fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+		early += read(pipes[0], &c, 1) < 0;
+		kill(pid, SIGKILL);
+		ret = end_child(pid);
+		EXPECT_TRUE(ret == -SIGKILL || ret == 3)
+			TH_LOG("round %u: %d", round, ret);
+		close(pipes[0]);
+	}
+	/* Some were under way. */
+	EXPECT_LT(0, early);
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	for (int i = 0; i < 100; i++) {
+		after = number_of("/proc/meminfo", "MemAvailable:") * 1024;
+		if (after > before - (long long)(96 * MIB))
+			break;
+		nap_ms(50);
+	}
+	EXPECT_LT(before - (long long)(96 * MIB), after);
+}
+
+/* --- what the process does with its addresses */
+
+TEST_F(pin, unmapped)
+{
+	size_t n = 40 * page_size;
+	unsigned char *p = mmap(NULL, n, RW, ANON, -1, 0), *want = malloc(n);
+	__u64 addr = (uintptr_t)p;
+	struct rng rng;
+	__u32 id, other;
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_NE(NULL, want);
+	rng_start(&rng, "unmapped");
+	rng_fill(&rng, p, n);
+	memcpy(want, p, n);
+	ASSERT_EQ(0, bo_pin(self->fd, p, n, 0, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, addr, n, 1, 1));
+	ASSERT_EQ(0, munmap(p, n));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 3, addr, n));
+	EXPECT_EQ(0, memcmp(self->dev + 3, want, n));
+	EXPECT_EQ(n, vm_pin());
+	/* Other memory at the same address is not what was registered. */
+	ASSERT_EQ(p, mmap(p, n, RW, ANON | MAP_FIXED, -1, 0));
+	memset(p, 0, n);
+	memset(self->dev, 0, n + 3);
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 3, addr, n));
+	EXPECT_EQ(0, memcmp(self->dev + 3, want, n));
+	EXPECT_EQ(-EEXIST, bo_pin(self->fd, p, 1, 0, &other));
+	/* It can be registered once the first is gone. */
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, addr, n, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, vm_pin());
+	bounce(_metadata, self, p, n, true);
+	free(want);
+}
+
+struct forked {
+	int fd;
+	unsigned char *p;
+	size_t n;
+	int to[2], from[2];
+};
+
+static int forked_child(void *arg)
+{
+	struct forked *f = arg;
+	__u32 id;
+
+	/* What the child writes is its own; the client is not. */
+	memset(f->p, 0xcc, f->n);
+	if (bo_pin(f->fd, f->p, f->n, 0, &id) != -EPERM)
+		return 1;
+	if (vm_pin())
+		return 2;
+	tell(f->from[1]);
+	hear(f->to[0]);
+	return f->p[0] == 0xcc && f->p[f->n - 1] == 0xcc ? 0 : 3;
+}
+
+TEST_F(pin, fork)
+{
+	size_t n = 16 * page_size;
+	struct forked f = { .fd = self->fd, .n = n };
+	pid_t pid;
+	__u32 id;
+
+	f.p = mmap(NULL, n, RW, ANON, -1, 0);
+	ASSERT_NE(MAP_FAILED, f.p);
+	ASSERT_EQ(0, pipe(f.to));
+	ASSERT_EQ(0, pipe(f.from));
+	memset(f.p, 0x31, n);
+	ASSERT_EQ(0, bo_pin(self->fd, f.p, n, 0, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)f.p, n, 1, 1));
+	pid = start_child(forked_child, &f);
+	ASSERT_LT(0, pid);
+	ASSERT_TRUE(hear(f.from[0]));
+	/* The pages stay the parent's: what it writes and what the engine sees is one. */
+	memset(f.p, 0x32, n);
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR, (uintptr_t)f.p, n));
+	EXPECT_EQ(0, memcmp(self->dev, f.p, n));
+	memset(self->dev, 0x33, n);
+	ASSERT_EQ(0, engine_copy(&self->stream, (uintptr_t)f.p, DEV_ADDR, n));
+	EXPECT_EQ(0, memcmp(self->dev, f.p, n));
+	tell(f.to[1]);
+	EXPECT_EQ(0, end_child(pid));
+	EXPECT_EQ(n, vm_pin());
+}
+
+/* --- sharing */
+
+TEST_F(pin, dmabuf)
+{
+	size_t n = 8 * page_size;
+	unsigned char *p = mmap(NULL, n, RW, ANON, -1, 0);
+	struct gpumem_bo_import view;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+	__u64 at = 0x90000000ULL;
+	__u32 id, odd, tid;
+	int dmabuf;
+
+	ASSERT_NE(MAP_FAILED, p);
+	for (size_t i = 0; i < n; i++)
+		p[i] = i * 13 + i / page_size;
+	ASSERT_EQ(0, bo_pin(self->fd, p, n, 0, &id));
+	EXPECT_EQ(-EINVAL, gp_token_create(self->fd, id, 0, page_size, 0, &tid, token));
+	dmabuf = gp_bo_export(self->fd, id, page_size, 4 * page_size, GPUMEM_BO_EXPORT_CLOEXEC);
+	ASSERT_LE(0, dmabuf);
+	EXPECT_EQ(1, dev_attr(0, "exports"));
+	ASSERT_EQ(0, gp_bo_import(self->fd, dmabuf, &view));
+	EXPECT_EQ(4 * page_size, view.length);
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, view.id, 0, at, 4 * page_size, 1, 1));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 1, at + 5, 4 * page_size - 5));
+	EXPECT_EQ(0, memcmp(self->dev + 1, p + page_size + 5, 4 * page_size - 5));
+	ASSERT_EQ(0, engine_copy(&self->stream, at, DEV_ADDR + 8 * MIB / 4, 100));
+	EXPECT_EQ(0, memcmp(p + page_size, self->dev + 8 * MIB / 4, 100));
+	/* The pages live as long as anybody reaches them. */
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(n, vm_pin());
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 1, at + 5, 4 * page_size - 5));
+	EXPECT_EQ(0, memcmp(self->dev + 1, p + page_size + 5, 4 * page_size - 5));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, at, 4 * page_size, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, view.id));
+	close(dmabuf);
+	for (int i = 0; i < 500 && vm_pin(); i++)
+		nap_ms(10);
+	EXPECT_EQ(0, vm_pin());
+	/* A DMA-buf is whole pages of what was registered, nothing around it. */
+	ASSERT_EQ(0, bo_pin(self->fd, p + 100, 3 * page_size, 0, &odd));
+	EXPECT_GT(0, gp_bo_export(self->fd, odd, 0, page_size, 0));
+	EXPECT_GT(0, gp_bo_export(self->fd, odd, 0, 4 * page_size, 0));
+}
+
+/* --- host memory */
+
+TEST_F(pin, host)
+{
+	size_t n = 3 * MIB;
+	struct gpumem_bo_info info;
+	struct gpumem_stats stats;
+	long long used = dev_attr(0, "used");
+	__u64 at = 0x80000000ULL;
+	unsigned char *p;
+	struct rng rng;
+	__u32 id;
+
+	EXPECT_EQ(-EINVAL, bo_alloc_host(self->fd, 0, &id));
+	EXPECT_EQ(-EINVAL, bo_alloc_host(self->fd, 100, &id));
+	ASSERT_EQ(0, bo_alloc_host(self->fd, n, &id));
+	ASSERT_EQ(0, gp_bo_info(self->fd, id, &info));
+	EXPECT_EQ(GPUMEM_BO_HOST, info.kind);
+	EXPECT_EQ(n, info.length);
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(1, stats.host);
+	EXPECT_EQ(n, stats.host_bytes);
+	EXPECT_EQ(1, stats.bos);
+	EXPECT_EQ(DEV_BYTES, stats.bo_bytes);
+	EXPECT_EQ(0, stats.pins);
+	EXPECT_EQ(n, host_used());
+	EXPECT_EQ(used, dev_attr(0, "used"));
+	EXPECT_EQ(n, vm_pin());
+	EXPECT_EQ(self->budget - n, budget_left(self->fd));
+	p = gp_map(self->fd, id, 0, n, RW);
+	ASSERT_NE(NULL, p);
+	for (size_t i = 0; i < n; i++)
+		ASSERT_EQ(0, p[i]);
+	rng_start(&rng, "host");
+	rng_fill(&rng, p, n);
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, at, n, 1, 1));
+	ASSERT_EQ(0, engine_copy(&self->stream, DEV_ADDR + 7, at + 1, n - 1));
+	EXPECT_EQ(0, memcmp(self->dev + 7, p + 1, n - 1));
+	rng_fill(&rng, self->dev, n);
+	ASSERT_EQ(0, engine_copy(&self->stream, at + 11, DEV_ADDR + 2, n - 11));
+	EXPECT_EQ(0, memcmp(self->dev + 2, p + 11, n - 11));
+	/* Memory lives while it is mapped, and is charged as long. */
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, at, n, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(n, host_used());
+	EXPECT_EQ(0, memcmp(self->dev + 2, p + 11, n - 11));
+	ASSERT_EQ(0, munmap(p, n));
+	EXPECT_TRUE(host_used_becomes(0));
+	EXPECT_EQ(0, vm_pin());
+	EXPECT_EQ(self->budget, budget_left(self->fd));
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(0, stats.host);
+	EXPECT_EQ(0, stats.host_bytes);
+}
+
+TEST_HARNESS_MAIN
