@@ -266,7 +266,7 @@ static int gpumem_pin_room(struct gpumem_pin *pin, u64 done, size_t more)
 		room += max_t(u64, GPUMEM_PIN_CHUNK,
 			      div64_u64(pin->nr * (pin->pages - done), done));
 	extents = kvrealloc(pin->extents, array_size(room, sizeof(*extents)),
-			    GFP_KERNEL_ACCOUNT);
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!extents)
 		return -ENOMEM;
 	pin->extents = extents;
@@ -337,7 +337,7 @@ static void gpumem_pin_trim(struct gpumem_pin *pin)
 		if ((pin->room - pin->nr) * 16 < pin->nr)
 			return;
 		extents = kvmalloc_array(pin->nr, sizeof(*extents),
-					 GFP_KERNEL_ACCOUNT);
+					 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 		if (!extents)
 			return;
 	}

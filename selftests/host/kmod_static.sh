@@ -25,6 +25,8 @@ tools=$(selftests/vm/kernel --kselftest) || exit 1
 kdir=$(selftests/vm/kernel --kdir "$kernel") || exit 1
 
 command -v sparse >/dev/null || echo "sparse is missing: apt-get install sparse" >"$tmp/build"
+# Not a part of the make that may have called this.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 if ! make O="$tmp/out" KDIR="$kdir" W=1 C=1 modules >"$tmp/log" 2>&1; then
 	tail -20 "$tmp/log" >>"$tmp/build"
 fi
