@@ -62,6 +62,14 @@ modules:
 		GPUMEM_VERSION=$(VERSION) modules; \
 		mv $(stage)/.begun $(stage)/.built'
 
+# ---- packages: testing needs more than a compiler, and says so before anything is built
+
+ifneq ($(filter check kselftest,$(MAKECMDGOALS)),)
+ifneq ($(shell tools/install-deps >&2 || echo failed),)
+$(error packages are missing: see above)
+endif
+endif
+
 # ---- userspace: flags
 
 CC ?= gcc

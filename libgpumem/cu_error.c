@@ -156,7 +156,7 @@ static const struct result_text {
 	  "one or more resources passed in are not valid resource types for the operation"),
 	E(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
 	  "one or more resources are insufficient or non-applicable for the operation"),
-	E(CUDA_ERROR_KEY_ROTATION, "an error occurred during key rotation"),
+	E(CUDA_ERROR_KEY_ROTATION, "an error happened during the key rotation sequence"),
 	E(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef E
 };
