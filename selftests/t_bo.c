@@ -703,6 +703,33 @@ TEST_F_TIMEOUT(pin, outlives_everything, 60)
 	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 20));
 }
 
+/* A page in a pipe is no pin, and yet somebody has it: charged, and not free for a new owner. */
+TEST_F_TIMEOUT(pin, a_pipe_keeps_it, 60)
+{
+	struct iovec iov = { self->p + page_size, page_size };
+	__u32 live = 0;
+	int pipes[2];
+	char byte;
+
+	EXPECT_EQ(0, gp_bo_retire(self->fd, self->id, 0, variant->length, GPUMEM_BO_RETIRE_QUERY,
+				  &live));
+	EXPECT_EQ(0, live);
+	memset(self->p, 0x42, variant->length);
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ((ssize_t)page_size, vmsplice(pipes[1], &iov, 1, 0));
+	EXPECT_EQ(0, gp_bo_retire(self->fd, self->id, page_size, page_size, 0, &live));
+	EXPECT_LT(0, live);
+	ASSERT_EQ(0, munmap(self->p, variant->length));
+	EXPECT_EQ(0, gp_destroy(self->fd, self->id));
+	nap_ms(300);
+	EXPECT_EQ(variant->length, used());
+	EXPECT_EQ(1, read(pipes[0], &byte, 1));
+	EXPECT_EQ(0x42, byte);
+	close(pipes[0]);
+	close(pipes[1]);
+	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 20));
+}
+
 TEST_F(pin, vmsplice)
 {
 	struct iovec iov = { self->p + page_size, 4 * page_size };
