@@ -199,14 +199,17 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_destroy *cmd = ucmd->cmd;
 	struct gpumem_client *client = ucmd->client;
+	XA_STATE(xas, &client->objects, cmd->id);
 	struct gpumem_object *obj;
 
-	xa_lock(&client->objects);
-	obj = xa_load(&client->objects, cmd->id);
-	/* A reserved id reads as NULL and must stay. */
+	xas_lock(&xas);
+	obj = xas_load(&xas);
+	/* A reserved id must stay. */
+	if (xa_is_zero(obj))
+		obj = NULL;
 	if (obj)
-		__xa_erase(&client->objects, cmd->id);
-	xa_unlock(&client->objects);
+		xas_store(&xas, NULL);
+	xas_unlock(&xas);
 	if (!obj)
 		return -ENOENT;
 	atomic64_dec(&client->count.objects);

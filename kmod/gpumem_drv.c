@@ -192,7 +192,7 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return -EINVAL;
 	if (ucmd.user_size > PAGE_SIZE)
 		return -E2BIG;
-	memset(&buf, 0, sizeof(buf));
+	/* Clears what the caller's structure does not have. */
 	ret = copy_struct_from_user(&buf, op->size, ucmd.ubuffer,
 				    ucmd.user_size);
 	if (ret)

@@ -347,47 +347,58 @@ static void gpumem_pin_trim(struct gpumem_pin *pin)
 	pin->room = pin->nr;
 }
 
-static void gpumem_pin_dirty(struct page *page, u32 n)
+static void gpumem_pin_dirty(struct folio *folio)
 {
-	for (; n; n--, page = nth_page(page, 1)) {
-		struct folio *folio = page_folio(page);
+	if (folio_test_dirty(folio))
+		return;
+	folio_lock(folio);
+	folio_mark_dirty(folio);
+	folio_unlock(folio);
+}
 
-		if (folio_test_dirty(folio))
+/*
+ * Let pages that follow each other in memory go.  Pinned folios are neither
+ * split nor merged, so only the first page may lie inside one; what follows a
+ * folio's last page begins another, and is asked no more than whether it is
+ * large.
+ */
+static __always_inline void gpumem_pin_drop_run(struct page *page,
+						unsigned long left, bool dirty)
+{
+	struct folio *folio = page_folio(page);
+	unsigned long n, skip = folio_page_idx(folio, page);
+
+	for (;; folio = (struct folio *)page) {
+		if (dirty)
+			gpumem_pin_dirty(folio);
+		n = folio_nr_pages(folio);
+		if (n == 1) {
+			unpin_user_folio(folio, 1);
+			page = nth_page(page, 1);
+			if (!--left)
+				return;
 			continue;
-		folio_lock(folio);
-		folio_mark_dirty(folio);
-		folio_unlock(folio);
-	}
-}
-
-static void gpumem_pin_drop_run(struct page *page, u32 left)
-{
-	u32 n;
-
-	for (; left; left -= n, page = nth_page(page, n)) {
-		struct folio *folio = page_folio(page);
-
-		n = 1;
-		if (folio_test_large(folio))
-			n = min_t(u32, left, folio_nr_pages(folio) -
-					     folio_page_idx(folio, page));
+		}
+		n = min(n - skip, left);
 		unpin_user_folio(folio, n);
+		page = nth_page(page, n);
+		skip = 0;
+		left -= n;
+		if (!left)
+			return;
 	}
 }
 
-static void gpumem_pin_drop(struct gpumem_pin *pin)
+static __always_inline void gpumem_pin_drop_all(struct gpumem_pin *pin,
+						bool dirty)
 {
 	struct gpumem_extent *e = pin->extents, *end = e + pin->nr;
 	u32 done, n, since = 0;
 
 	for (; e < end; e++) {
 		for (done = 0; done < e->pages; done += n) {
-			struct page *page = nth_page(e->page, done);
-
 			n = min(e->pages - done, GPUMEM_PIN_BATCH);
-			if (pin->written)
-				gpumem_pin_dirty(page, n);
-			gpumem_pin_drop_run(page, n);
+			gpumem_pin_drop_run(nth_page(e->page, done), n, dirty);
 			since += n;
 			if (since >= GPUMEM_PIN_BATCH) {
 				since = 0;
@@ -395,6 +406,14 @@ static void gpumem_pin_drop(struct gpumem_pin *pin)
 			}
 		}
 	}
+}
+
+static void gpumem_pin_drop(struct gpumem_pin *pin)
+{
+	if (pin->written)
+		gpumem_pin_drop_all(pin, true);
+	else
+		gpumem_pin_drop_all(pin, false);
 	if (pin->extents != pin->few)
 		kvfree(pin->extents);
 }
