@@ -39,10 +39,34 @@ static unsigned int width_of(CUpointer_attribute attribute)
 	}
 }
 
+/* A program's variable may have any alignment. */
+static inline void put_value(void *data, CUpointer_attribute attribute, const union value *v)
+{
+	switch (width_of(attribute)) {
+	case 4:
+		memcpy(data, v, 4);
+		break;
+	case 8:
+		memcpy(data, v, 8);
+		break;
+	default:
+		memcpy(data, v, 12);
+		break;
+	}
+}
+
 static bool attribute_known(CUpointer_attribute attribute)
 {
 	return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
 	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
+}
+
+/* Kept out of known_value(), which needs no stack without it. */
+static __attribute__((noinline)) CUresult need_context(void)
+{
+	CUcontext ctx;
+
+	return ctx_current_any(&ctx);
 }
 
 /* The value for known memory. It may be written even if the result is an error. */
@@ -51,7 +75,6 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 {
 	bool host = span->flags & ALLOC_ANY_HOST;
 	bool own = !(span->flags & ALLOC_IMPORTED) && !host;
-	CUcontext ctx;
 
 	memset(v, 0, sizeof(*v));
 	switch (attribute) {
@@ -62,10 +85,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u32 = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		if (ctx_current_any(&ctx))
-			return ctx_current_any(&ctx);
 		v->u64 = ptr;
-		break;
+		return need_context();
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		if (!host)
 			return CUDA_ERROR_INVALID_VALUE;
@@ -134,7 +155,7 @@ static CUresult get_one(void *data, CUpointer_attribute attribute, uint64_t ptr)
 	result = known_value(&value, attribute, ptr, &span);
 	if (!result || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
 	    attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-		memcpy(data, &value, width_of(attribute));
+		put_value(data, attribute, &value);
 	return result;
 }
 
@@ -148,7 +169,7 @@ static void put_unknown(void *data, CUpointer_attribute attribute)
 	memset(&value, 0, sizeof(value));
 	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 		value.s32 = CU_DEVICE_INVALID;
-	memcpy(data, &value, width_of(attribute));
+	put_value(data, attribute, &value);
 }
 
 static CUresult get_many(unsigned int count, const CUpointer_attribute *attributes, void **data,
@@ -168,7 +189,7 @@ static CUresult get_many(unsigned int count, const CUpointer_attribute *attribut
 		union value value;
 
 		if (known && !known_value(&value, attributes[i], ptr, &span))
-			memcpy(data[i], &value, width_of(attributes[i]));
+			put_value(data[i], attributes[i], &value);
 		else
 			put_unknown(data[i], attributes[i]);
 	}

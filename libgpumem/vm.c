@@ -281,12 +281,12 @@ void alloc_end(struct alloc *alloc)
 }
 
 /* Fields are read one by one: only an unchanged, even seq says that they belong together. */
-bool alloc_read(struct alloc *alloc, struct span *span)
+static inline bool read_fields(struct alloc *alloc, struct span *span)
 {
 	struct block *block;
 	uint32_t seq = load_acquire(&alloc->seq);
 
-	if (seq & 1)
+	if (unlikely(seq & 1))
 		return false;
 	span->alloc = alloc;
 	span->base = load_relaxed(&alloc->base);
@@ -295,7 +295,7 @@ bool alloc_read(struct alloc *alloc, struct span *span)
 	span->ctx = load_relaxed(&alloc->ctx);
 	span->flags = load_relaxed(&alloc->flags);
 	block = load_relaxed(&alloc->block);
-	if (!block)
+	if (unlikely(!block))
 		return false;
 	span->block_base = load_relaxed(&block->base);
 	span->block_length = load_relaxed(&block->length);
@@ -303,7 +303,12 @@ bool alloc_read(struct alloc *alloc, struct span *span)
 	span->bo = load_relaxed(&block->bo);
 	span->device = load_relaxed(&block->device);
 	fence_acquire();
-	return load_relaxed(&alloc->seq) == seq;
+	return likely(load_relaxed(&alloc->seq) == seq);
+}
+
+bool alloc_read(struct alloc *alloc, struct span *span)
+{
+	return read_fields(alloc, span);
 }
 
 bool vm_lookup(uint64_t addr, struct span *span)
@@ -312,19 +317,19 @@ bool vm_lookup(uint64_t addr, struct span *span)
 	struct alloc *alloc;
 
 	for (;;) {
-		if (addr >> ADDRESS_BITS)
+		if (unlikely(addr >> ADDRESS_BITS))
 			return false;
 		leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
-		block = leaf ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
-		if (!block)
+		block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
+		if (unlikely(!block))
 			return host_lookup(addr, span);
 		alloc = load_acquire(&block->whole);
 		if (!alloc)
 			alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
-		if (!alloc)
+		if (unlikely(!alloc))
 			return false;
 		/* An alloc that changes is looked for again: what led to it changed first. */
-		if (alloc_read(alloc, span))
+		if (likely(read_fields(alloc, span)))
 			return addr - span->base < span->size;
 	}
 }
