@@ -1,25 +1,48 @@
 // SPDX-License-Identifier: MIT
 /*
- * DMA-bufs: file descriptors by which other drivers reach device memory.
+ * DMA-bufs: file descriptors by which other drivers reach device memory and, by a function that
+ * CUDA does not have, pinned and registered host memory.
  *
- * Owns nothing: the kernel's DMA-buf keeps the memory alive when the alloc is freed. From its first
- * export on an alloc is marked as exported, so that the library does not touch it inline and does
- * not give its units to a new owner before the last DMA-buf is gone (mem.c).
+ * Owns nothing: the kernel's DMA-buf keeps the memory alive when the alloc is freed, and pinned
+ * when it is unregistered. From its first export on an alloc is marked as exported, so that the
+ * library does not touch it inline and does not give its units to a new owner before the last
+ * DMA-buf is gone (mem.c).
  *
- * The range may end at the page boundary behind the alloc's last byte: importers work with pages,
- * and the pages are shared as whole pages in any case.
+ * A range is whole pages. Memory that the library allocated may be exported to the page boundary
+ * behind the alloc's last byte: importers work with pages, and the pages are shared as whole pages
+ * in any case. Of registered memory, which has the program's other data around it, only pages are
+ * exported that are registered as a whole.
  */
 #include "internal.h"
 
+/* @ptr is in the alloc, @size is not 0, both are page aligned. mem_lock is held. */
+static CUresult export_range(int *fd, const struct span *span, uint64_t ptr, uint64_t size)
+{
+	bool registered = span->flags & ALLOC_REGISTERED;
+	uint64_t end = span->base + span->size;
+	struct gpumem_bo_export export = {
+		.size = sizeof(export), .id = span->bo, .length = size,
+		.offset = ptr - (registered ? span->base : span->block_base),
+		.flags = GPUMEM_BO_EXPORT_CLOEXEC,
+	};
+	CUresult result;
+
+	if (!registered)
+		end = round_up(end, PAGE);
+	if (size > end - ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	__atomic_fetch_or(&span->alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
+	result = result_of_errno(client_ioctl(GPUMEM_BO_EXPORT, &export));
+	if (!result)
+		*fd = export.fd;
+	return result;
+}
+
 CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned long long flags)
 {
-	struct gpumem_bo_export export = {
-		.size = sizeof(export), .length = size, .flags = GPUMEM_BO_EXPORT_CLOEXEC,
-	};
 	CUresult result = CUDA_SUCCESS;
 	struct span span;
 	CUcontext ctx;
-	int error;
 
 	result = ctx_current(&ctx);
 	if (result)
@@ -32,18 +55,43 @@ CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned 
 	if (flags)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & ALLOC_ANY_HOST ||
-	    size > round_up(span.base + span.size, PAGE) - ptr) {
+	if (!vm_lookup(ptr, &span) || span.flags & ALLOC_ANY_HOST)
 		result = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		__atomic_fetch_or(&span.alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
-		export.id = span.bo;
-		export.offset = ptr - span.block_base;
-		error = client_ioctl(GPUMEM_BO_EXPORT, &export);
-		result = result_of_errno(error);
-		if (!result)
-			*fd = export.fd;
-	}
+	else
+		result = export_range(fd, &span, ptr, size);
 	lock_drop(&mem_lock);
 	return result;
+}
+
+static CUresult host_export(int *fd, uint64_t ptr, uint64_t size, unsigned int flags)
+{
+	struct span span;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!fd)
+		return CUDA_ERROR_INVALID_VALUE;
+	*fd = -1;
+	if (!ptr || !size || (ptr | size) % PAGE || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&mem_lock);
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_ANY_HOST))
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (span.flags & ALLOC_READ_ONLY)
+		/* Importers may write. */
+		result = CUDA_ERROR_NOT_PERMITTED;
+	else if (span.flags & ALLOC_IO)
+		/* There are no pages. */
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	else
+		result = export_range(fd, &span, ptr, size);
+	lock_drop(&mem_lock);
+	return result;
+}
+
+CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags)
+{
+	CALL(host_export(fd, (uintptr_t)ptr, bytes, flags));
 }

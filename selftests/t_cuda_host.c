@@ -9,6 +9,7 @@
 
 #include "kselftest_harness.h"
 #include "cuda_util.h"
+#include "pin_util.h"
 
 #define ALREADY		CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 #define NOT_REGISTERED	CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
@@ -21,18 +22,6 @@ FIXTURE(host)
 	CUdeviceptr dev;
 	unsigned char *mem;	/* 1 MiB of ordinary memory */
 };
-
-static long long host_used(void)
-{
-	long long value = -1;
-	FILE *f = fopen("/sys/class/gpumem/host_used", "re");
-
-	if (f && fscanf(f, "%lld", &value) != 1)
-		value = -1;
-	if (f)
-		fclose(f);
-	return value;
-}
 
 FIXTURE_SETUP(host)
 {
@@ -47,9 +36,7 @@ FIXTURE_SETUP(host)
 FIXTURE_TEARDOWN_PARENT(host)
 {
 	EXPECT_TRUE(dev_quiet(10));
-	for (int i = 0; i < 500 && host_used(); i++)
-		nap_ms(10);
-	EXPECT_EQ(0, host_used());
+	EXPECT_TRUE(host_used_becomes(0));
 }
 
 static void pattern(void *p, size_t n, unsigned int seed)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
-#include "util.h"
+#include "pin_util.h"
 
 #define RW		(PROT_READ | PROT_WRITE)
 #define DEV_ADDR	0x10000000ULL
@@ -30,62 +30,6 @@ FIXTURE(pin)
 	struct stream stream;
 	__u64 budget;
 };
-
-static int bo_pin(int fd, const volatile void *addr, __u64 length, __u32 flags, __u32 *id)
-{
-	struct gpumem_bo_pin c = {
-		.size = sizeof(c), .addr = (uintptr_t)addr, .length = length, .flags = flags,
-	};
-	int ret = gp_ioctl(fd, GPUMEM_BO_PIN, &c);
-
-	*id = c.id;
-	return ret;
-}
-
-static int bo_alloc_host(int fd, __u64 length, __u32 *id)
-{
-	struct gpumem_bo_alloc c = {
-		.size = sizeof(c), .length = length, .flags = GPUMEM_BO_ALLOC_HOST,
-	};
-	int ret = gp_ioctl(fd, GPUMEM_BO_ALLOC, &c);
-
-	*id = c.id;
-	return ret;
-}
-
-/* The number behind @key in a file, or -1. */
-static long long number_of(const char *path, const char *key)
-{
-	long long value = -1;
-	char line[256];
-	FILE *f = fopen(path, "re");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, key, strlen(key)))
-			sscanf(line + strlen(key), "%lld", &value);
-	}
-	if (f)
-		fclose(f);
-	return value;
-}
-
-/* Bytes that this process has pinned. */
-static long long vm_pin(void)
-{
-	return number_of("/proc/self/status", "VmPin:") * 1024;
-}
-
-static long long host_used(void)
-{
-	return number_of("/sys/class/gpumem/host_used", "");
-}
-
-static bool host_used_becomes(long long want)
-{
-	for (int i = 0; i < 500 && host_used() != want; i++)
-		nap_ms(10);
-	return host_used() == want;
-}
 
 static __u64 page_down(const volatile void *p)
 {

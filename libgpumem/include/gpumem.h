@@ -8,6 +8,8 @@
 #ifndef GPUMEM_H
 #define GPUMEM_H
 
+#include "cuda.h"
+
 #define GPUMEM_VERSION_MAJOR	0
 #define GPUMEM_VERSION_MINOR	1
 #define GPUMEM_VERSION_PATCH	0
@@ -44,6 +46,31 @@ const char *gpumem_version(void);
  * Return: the text, valid until the next cuInit(); NULL if cuInit() was not called or succeeded.
  */
 const char *gpumem_init_error(void);
+
+/**
+ * gpumem_host_get_dmabuf_fd - a DMA-buf of pinned or registered host memory
+ * @fd: the descriptor, closed by execve(); -1 on failure
+ * @ptr: page aligned; in memory of cuMemHostAlloc() or cuMemHostRegister()
+ * @bytes: whole pages, not 0; the DMA-buf has exactly this length
+ * @flags: 0
+ *
+ * cuMemGetHandleForAddressRange() refuses such memory. Each call makes a new DMA-buf.
+ *
+ * The range must lie in one allocation or registration. Of an allocation, whose pages the library
+ * may share out to several, it may extend to the end of the page of the last byte. Of a
+ * registration, only pages are exported that lie in it as a whole.
+ *
+ * The DMA-buf keeps the memory: after cuMemFreeHost() and cuMemHostUnregister() the pages stay as
+ * they are, pinned and in the user's budget, until the DMA-buf and everything made of it is gone.
+ * Other drivers reach both kinds; the CPU can map DMA-bufs of pinned memory only, because
+ * registered memory belongs to whatever it is mapped from.
+ *
+ * Return: INVALID_VALUE for a wrong range, other memory, unknown flags and NULL @fd; NOT_PERMITTED
+ * for memory registered with CU_MEMHOSTREGISTER_READ_ONLY, since importers may write;
+ * NOT_SUPPORTED for CU_MEMHOSTREGISTER_IOMEMORY; OUT_OF_MEMORY if there are no descriptors left,
+ * too; NOT_INITIALIZED, INVALID_CONTEXT, and the context's own error.
+ */
+CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags);
 
 #ifdef __cplusplus
 }
