@@ -19,7 +19,30 @@ skip_all()
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-LD_LIBRARY_PATH=$build/compat:$build/lib "$program" --jobs 2 --deadline 230 \
-	>"$work/out" 2>"$work/log" || sed 's/^/# /' "$work/log"
-"$here/oracle/compare.py" --tap "$here/golden/h200-580/public.tsv" "$work/out" \
-	"$here/oracle/exceptions.tsv"
+golden=$here/golden/h200-580
+export LD_LIBRARY_PATH="$build/compat:$build/lib"
+"$program" --jobs 2 --deadline 230 >"$work/out" 2>"$work/log" || sed 's/^/# /' "$work/log"
+"$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \
+	2>"$work/log" || sed 's/^/# /' "$work/log"
+unset LD_LIBRARY_PATH
+{
+	cat "$golden/public.tsv"
+	awk -F '\t' '!/^#/ { print "dev.attributes." $2 "\t" $3 }' "$golden/device_attributes.tsv"
+} >"$work/golden"
+"$here/oracle/compare.py" --tap "$work/golden" "$work/out" "$here/oracle/exceptions.tsv"
+result=$?
+
+# How much is different, in one line.
+awk -F '\t' '!/^#/ && NF == 3 { n[$2]++ } END { for (c in n) print n[c] " " c }' \
+	"$here/oracle/exceptions.tsv" | sort -k 2 | paste -sd , | sed 's/,/, /g' >"$work/classes"
+mapping=$here/../Documentation/cuda-mapping.rst
+if [ -e "$mapping" ]; then
+	awk '/^Beyond CUDA$/ { beyond = 1 }
+		/^   \* - / && !/^   \* - what$/ { n[beyond + 0]++ }
+		END { print "; cuda-mapping.rst: " n[0] + 0 " deviations, " n[1] + 0 " extensions" }' \
+		"$mapping" >"$work/mapping"
+else
+	echo >"$work/mapping"
+fi
+echo "# exceptions.tsv: $(cat "$work/classes")$(cat "$work/mapping")"
+exit "$result"
