@@ -6,26 +6,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-$here/../build}
 plan=8
-number=0
-failed=0
-
-# result STATUS WHAT
-result()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number $2"
-	fi
-}
-
-skip_all()
-{
-	echo "1..0 # SKIP $1"
-	exit 4
-}
+. "$here/tap.sh"
 
 echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"

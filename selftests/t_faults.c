@@ -6,39 +6,9 @@
 #include <pthread.h>
 
 #include "kselftest_harness.h"
-#include "util.h"
+#include "stream_fixture.h"
 
-#define ADDR		0x200000000ULL
-#define BYTES		(2 * MIB)
-#define RW		(PROT_READ | PROT_WRITE)
-
-FIXTURE(faults)
-{
-	int fd;
-	__u32 vm, bo;
-	unsigned char *p;
-	struct stream s;
-};
-
-FIXTURE_SETUP(faults)
-{
-	ASSERT_TRUE(dev_quiet(10));
-	self->fd = gp_open(0);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));
-	self->p = gp_map(self->fd, self->bo, 0, BYTES, RW);
-	ASSERT_NE(NULL, self->p);
-	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
-	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, BYTES, 1, 1));
-	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
-}
-
-FIXTURE_TEARDOWN(faults)
-{
-	unmap_all();
-	close(self->fd);
-	EXPECT_TRUE(dev_quiet(10));
-}
+STREAM_FIXTURE(faults)
 
 /* --- faults */
 

@@ -6,26 +6,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-$here/../build}
-number=0
-failed=0
-
-result()	# STATUS WHAT
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number $2"
-		sed 's/^/# /' "$work/log" | tail -n 20
-	fi
-}
-
-skip_all()
-{
-	echo "1..0 # SKIP $1"
-	exit 4
-}
+. "$here/tap.sh"
 
 formats=(nv12 yuv420p p010le yuv444p rgb0)
 sizes=(320x240 321x179)
@@ -41,6 +22,7 @@ if ! command -v ffmpeg >/dev/null; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
 echo "1..$((${#formats[@]} * ${#sizes[@]} * 4 + 4))"
 

@@ -6,26 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-$here/../build}
 tool=$build/bin/gpumem
 class=/sys/class/gpumem
-number=0
-failed=0
-
-result()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number $2"
-		sed 's/^/# /' "$work/out"
-	fi
-}
-
-skip_all()
-{
-	echo "1..0 # SKIP $1"
-	exit 4
-}
+. "$here/tap.sh"
 
 echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
@@ -34,6 +15,7 @@ echo "TAP version 13"
 echo "1..8"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+details=$work/out
 
 # Devices: one line each, with the kernel's numbers in it.
 "$tool" list -b >"$work/out" 2>&1

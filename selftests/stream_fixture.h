@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The fixture of the tests of streams: a client of device 0 with an address space, a buffer object
+ * that is mapped for the device and for the CPU, and a stream.  Include this after
+ * kselftest_harness.h.
+ */
+#ifndef GPUMEM_SELFTESTS_STREAM_FIXTURE_H
+#define GPUMEM_SELFTESTS_STREAM_FIXTURE_H
+
+#include <sys/mman.h>
+
+#include "util.h"
+
+#define ADDR		0x200000000ULL	/* of the buffer object, for the device */
+#define BYTES		(2 * MIB)
+#define RW		(PROT_READ | PROT_WRITE)
+
+#define STREAM_FIXTURE(name)						\
+FIXTURE(name)								\
+{									\
+	int fd;								\
+	__u32 vm, bo;							\
+	unsigned char *p;						\
+	struct stream s;						\
+};									\
+									\
+FIXTURE_SETUP(name)							\
+{									\
+	ASSERT_TRUE(dev_quiet(10));					\
+	self->fd = gp_open(0);						\
+	ASSERT_LE(0, self->fd);						\
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));		\
+	self->p = gp_map(self->fd, self->bo, 0, BYTES, RW);		\
+	ASSERT_NE(NULL, self->p);					\
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));		\
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, BYTES, 1, 1)); \
+	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));	\
+}									\
+									\
+FIXTURE_TEARDOWN(name)							\
+{									\
+	unmap_all();							\
+	close(self->fd);						\
+	EXPECT_TRUE(dev_quiet(10));					\
+}
+
+#endif
