@@ -46,6 +46,13 @@ static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
 		.handle_gone = gpumem_timeline_handle_gone,
 		.release = gpumem_timeline_release,
 	},
+	[GPUMEM_OBJ_TIMELINE_REF] = {
+		.release = gpumem_timeline_ref_release,
+	},
+	[GPUMEM_OBJ_EVENT] = {
+		.handle_gone = gpumem_event_handle_gone,
+		.release = gpumem_event_release,
+	},
 };
 
 /**

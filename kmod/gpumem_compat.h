@@ -8,6 +8,7 @@
 
 #include <linux/dma-buf.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/shmem_fs.h>
@@ -18,6 +19,17 @@
 #define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
 #else
 #define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
+#endif
+
+/* 6.13 brought it; a macro, so that a distribution's own one does not clash. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define hrtimer_setup(timer, fn, clock, mode)	\
+	do {					\
+		struct hrtimer *t_ = (timer);	\
+						\
+		hrtimer_init(t_, clock, mode);	\
+		t_->function = (fn);		\
+	} while (0)
 #endif
 
 /**

@@ -78,6 +78,10 @@ union gpumem_ucmd_buffer {
 	struct gpumem_timeline_wait timeline_wait;
 	struct gpumem_stats stats;
 	struct gpumem_bo_pin bo_pin;
+	struct gpumem_event_create event_create;
+	struct gpumem_event_open event_open;
+	struct gpumem_event_record event_record;
+	struct gpumem_event_get event_get;
 };
 
 /**
@@ -147,6 +151,14 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_stats, host_bytes),
 	GPUMEM_IOCTL(GPUMEM_BO_PIN, gpumem_ioctl_bo_pin,
 		     struct gpumem_bo_pin, reserved),
+	GPUMEM_IOCTL(GPUMEM_EVENT_CREATE, gpumem_ioctl_event_create,
+		     struct gpumem_event_create, token),
+	GPUMEM_IOCTL(GPUMEM_EVENT_OPEN, gpumem_ioctl_event_open,
+		     struct gpumem_event_open, result),
+	GPUMEM_IOCTL(GPUMEM_EVENT_RECORD, gpumem_ioctl_event_record,
+		     struct gpumem_event_record, value),
+	GPUMEM_IOCTL(GPUMEM_EVENT_GET, gpumem_ioctl_event_get,
+		     struct gpumem_event_get, value),
 };
 
 /**
@@ -464,9 +476,12 @@ static int __init gpumem_init(void)
 	ret = gpumem_ipc_init();
 	if (ret)
 		goto err_stream;
-	ret = class_register(&gpumem_class);
+	ret = gpumem_event_init();
 	if (ret)
 		goto err_ipc;
+	ret = class_register(&gpumem_class);
+	if (ret)
+		goto err_event;
 	ret = alloc_chrdev_region(&gpumem_devt, 0, GPUMEM_MAX_DEVICES,
 				  "gpumem");
 	if (ret)
@@ -491,6 +506,8 @@ err_devices:
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 err_class:
 	class_unregister(&gpumem_class);
+err_event:
+	gpumem_event_exit();
 err_ipc:
 	gpumem_ipc_exit();
 err_stream:
@@ -515,6 +532,7 @@ static void __exit gpumem_exit(void)
 		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
+	gpumem_event_exit();
 	gpumem_ipc_exit();
 	gpumem_shmem_exit();
 }

@@ -124,6 +124,16 @@ static bool gpumem_sqe_has_geometry(const struct gpumem_sqe *sqe)
 	return sqe->width || sqe->height || sqe->dst_pitch || sqe->src_pitch;
 }
 
+static int gpumem_check_poll(const struct gpumem_sqe *sqe)
+{
+	if ((sqe->elem != 4 && sqe->elem != 8) || sqe->dst % sqe->elem ||
+	    (sqe->elem == 4 && upper_32_bits(sqe->value)))
+		return -EINVAL;
+	if (sqe->handle > GPUMEM_POLL_NOR)
+		return -EOPNOTSUPP;
+	return gpumem_sqe_has_geometry(sqe) ? -EINVAL : 0;
+}
+
 /**
  * gpumem_sqe_check - is an entry well formed?
  * @sqe: the kernel's copy
@@ -132,15 +142,18 @@ static bool gpumem_sqe_has_geometry(const struct gpumem_sqe *sqe)
  */
 int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 {
-	if (sqe->op > GPUMEM_OP_TIMESTAMP || sqe->reserved || sqe->reserved2)
+	if (sqe->op > GPUMEM_OP_POLL || sqe->reserved || sqe->reserved2)
 		return -EOPNOTSUPP;
 	switch (sqe->op) {
 	case GPUMEM_OP_COPY:
 		return gpumem_check_copy(sqe);
 	case GPUMEM_OP_FILL:
 		return gpumem_check_fill(sqe);
+	case GPUMEM_OP_POLL:
+		return gpumem_check_poll(sqe);
 	case GPUMEM_OP_WAIT:
 	case GPUMEM_OP_SIGNAL:
+	case GPUMEM_OP_ADD:
 		if (!sqe->handle || sqe->dst)
 			return -EINVAL;
 		break;
@@ -191,6 +204,8 @@ static int gpumem_step_rows(struct gpumem_stream *stream)
 	u64 dst, src, len;
 	int ret;
 
+	if (fill && bytes <= sizeof(u64))
+		smp_wmb(); /* a word may tell of what was written before it */
 	guard(rwsem_read)(&stream->vm->lock);
 	while (stream->row < rows) {
 		if (budget < 8)
@@ -263,10 +278,71 @@ static int gpumem_step_signal(struct gpumem_stream *stream)
 		return -ENOENT;
 	if (timeline->of_stream)
 		ret = -EINVAL;
+	else if (stream->sqe.op == GPUMEM_OP_ADD)
+		ret = gpumem_timeline_add(timeline, stream->sqe.value);
 	else
 		gpumem_timeline_raise(timeline, stream->sqe.value);
 	gpumem_object_put(&timeline->obj);
 	return ret;
+}
+
+static bool gpumem_poll_true(const struct gpumem_sqe *sqe, u64 word)
+{
+	u64 mask = sqe->elem == 4 ? U32_MAX : U64_MAX;
+	u64 value = sqe->value;
+
+	switch (sqe->handle) {
+	case GPUMEM_POLL_GEQ:
+		return sqe->elem == 4 ? (s32)(word - value) >= 0 :
+					(s64)(word - value) >= 0;
+	case GPUMEM_POLL_EQ:
+		return word == value;
+	case GPUMEM_POLL_AND:
+		return word & value;
+	default:
+		return ~(word | value) & mask;
+	}
+}
+
+/* Look at the word; called again by the timer, or by whoever may have written. */
+static int gpumem_step_poll(struct gpumem_stream *stream)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	struct gpumem_mapping *m;
+	struct folio *folio;
+	u64 len = sqe->elem;
+	size_t part = len;
+	u64 word;
+	void *p;
+
+	/* Who writes after the look below finds the stream waiting. */
+	gpumem_stream_poll_begin(stream);
+	down_read(&stream->vm->lock);
+	m = gpumem_resolve(stream, NULL, sqe->dst, false, &len);
+	if (IS_ERR(m)) {
+		up_read(&stream->vm->lock);
+		gpumem_stream_poll_end(stream);
+		return PTR_ERR(m);
+	}
+	p = ERR_PTR(-EFAULT);
+	if (len == sqe->elem)
+		p = gpumem_bo_map(m->bo, m->offset + sqe->dst - m->addr, &part,
+				  &folio);
+	if (IS_ERR(p)) {
+		up_read(&stream->vm->lock);
+		gpumem_stream_poll_end(stream);
+		return PTR_ERR(p);
+	}
+	word = sqe->elem == 4 ? READ_ONCE(*(u32 *)p) : READ_ONCE(*(u64 *)p);
+	smp_rmb(); /* what was written before the word is visible from here on */
+	gpumem_bo_unmap(folio);
+	up_read(&stream->vm->lock);
+	if (gpumem_poll_true(sqe, word)) {
+		gpumem_stream_poll_end(stream);
+		return 0;
+	}
+	gpumem_stream_poll_again(stream);
+	return -EINPROGRESS;
 }
 
 /* Called again after the waiter was, or because of a doorbell meanwhile. */
@@ -307,7 +383,7 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
  *
  * Context: the stream's worker.
  * Return: 0 when the entry is complete, -EAGAIN when more is to be done,
- * -EINPROGRESS when its waiter will queue the worker, another negative errno
+ * -EINPROGRESS when its waiter or its timer will queue the worker, another negative errno
  * when it failed: -EFAULT for an unmapped address, -EACCES without access,
  * -ENOENT for an unknown timeline, -ECANCELED for a lost one.
  */
@@ -320,7 +396,10 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 	case GPUMEM_OP_WAIT:
 		return gpumem_step_wait(stream);
 	case GPUMEM_OP_SIGNAL:
+	case GPUMEM_OP_ADD:
 		return gpumem_step_signal(stream);
+	case GPUMEM_OP_POLL:
+		return gpumem_step_poll(stream);
 	case GPUMEM_OP_TIMESTAMP:
 		return gpumem_step_timestamp(stream);
 	default:

@@ -28,6 +28,7 @@
 #include <linux/cred.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/interval_tree.h>
 #include <linux/kref.h>
 #include <linux/list.h>
@@ -102,6 +103,8 @@ static inline int gpumem_lockdep_prime(void)
  * @GPUMEM_OBJ_VM: struct gpumem_vm
  * @GPUMEM_OBJ_STREAM: struct gpumem_stream
  * @GPUMEM_OBJ_TIMELINE: struct gpumem_timeline
+ * @GPUMEM_OBJ_TIMELINE_REF: struct gpumem_timeline_ref
+ * @GPUMEM_OBJ_EVENT: struct gpumem_event
  * @GPUMEM_OBJ_TYPES: number of types
  */
 enum gpumem_objtype {
@@ -110,6 +113,8 @@ enum gpumem_objtype {
 	GPUMEM_OBJ_VM,
 	GPUMEM_OBJ_STREAM,
 	GPUMEM_OBJ_TIMELINE,
+	GPUMEM_OBJ_TIMELINE_REF,
+	GPUMEM_OBJ_EVENT,
 	GPUMEM_OBJ_TYPES,
 };
 
@@ -260,6 +265,8 @@ struct gpumem_client {
 	spinlock_t stream_lock;
 	/** @streams: all streams, those without a handle included */
 	struct list_head streams;
+	/** @polls: streams whose entry is a poll */
+	atomic_t polls;
 	/** @dead: bit 0: shut down; nothing may be made any more */
 	unsigned long dead;
 	/** @count: counters */
@@ -386,6 +393,50 @@ struct gpumem_timeline {
 };
 
 /**
+ * struct gpumem_timeline_ref - a client's handle of another client's timeline
+ */
+struct gpumem_timeline_ref {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @timeline: of a stream, referenced; constant */
+	struct gpumem_timeline *timeline;
+};
+
+/**
+ * struct gpumem_point - what all handles of an event share
+ */
+struct gpumem_point {
+	/** @ref: each handle holds one */
+	struct kref ref;
+	/** @lock: protects @timeline and @value */
+	spinlock_t lock;
+	/** @timeline: of a stream, referenced, or NULL: complete */
+	struct gpumem_timeline *timeline;
+	/** @value: that @timeline has to reach */
+	u64 value;
+};
+
+/**
+ * struct gpumem_event - a handle of an event that processes share
+ */
+struct gpumem_event {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @point: what it stands for, referenced; constant */
+	struct gpumem_point *point;
+	/** @node: in the table of events, while @listed */
+	struct rhash_head node;
+	/** @key: name, of the maker's handle; constant */
+	u8 key[GPUMEM_TOKEN_SIZE];
+	/** @listed: can be opened; gpumem_event_lock */
+	bool listed;
+	/** @cred: of the maker, referenced, or NULL; constant */
+	const struct cred *cred;
+	/** @rcu: frees the handle */
+	struct rcu_head rcu;
+};
+
+/**
  * struct gpumem_stream - a ring, its timeline and the worker that empties it
  */
 struct gpumem_stream {
@@ -433,6 +484,10 @@ struct gpumem_stream {
 	struct gpumem_waiter waiter;
 	/** @waiting: timeline of @waiter, referenced; @work, or after it ended */
 	struct gpumem_timeline *waiting;
+	/** @poll: wakes @work while @sqe is a poll */
+	struct hrtimer poll;
+	/** @poll_ns: time until the next look; 0 if @sqe is no poll; @work only */
+	u32 poll_ns;
 };
 
 /* Bits of gpumem_stream.state. */
@@ -612,6 +667,15 @@ int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd);
 struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
 					      u64 value, bool of_stream);
 void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value);
+int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value);
+enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
+					      u64 value);
+struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
+					    u32 id);
+struct gpumem_timeline_ref *
+gpumem_timeline_ref_alloc(struct gpumem_client *client,
+			  struct gpumem_timeline *timeline);
+void gpumem_timeline_ref_release(struct gpumem_object *obj);
 void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error);
 void gpumem_timeline_lose(struct gpumem_timeline *timeline);
 bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
@@ -629,6 +693,10 @@ int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
 /* gpumem_stream.c */
 int gpumem_stream_init(void);
 void gpumem_stream_exit(void);
+void gpumem_stream_poll_begin(struct gpumem_stream *stream);
+void gpumem_stream_poll_again(struct gpumem_stream *stream);
+void gpumem_stream_poll_end(struct gpumem_stream *stream);
+void gpumem_stream_kick_polls(struct gpumem_client *client);
 void gpumem_stream_cancel_all(struct gpumem_client *client);
 int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
 void gpumem_stream_handle_gone(struct gpumem_object *obj);
@@ -660,6 +728,16 @@ void gpumem_token_release(struct gpumem_object *obj);
 int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd);
 
+/* gpumem_event.c */
+int gpumem_event_init(void);
+void gpumem_event_exit(void);
+void gpumem_event_handle_gone(struct gpumem_object *obj);
+void gpumem_event_release(struct gpumem_object *obj);
+int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_open(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_record(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_get(struct gpumem_ucmd *ucmd);
+
 /* gpumem_acct.c */
 extern const struct attribute_group *gpumem_class_groups[];
 extern const struct attribute_group *gpumem_device_groups[];
@@ -683,15 +761,6 @@ static inline struct gpumem_vm *gpumem_vm_get(struct gpumem_client *client,
 						      GPUMEM_OBJ_VM);
 
 	return obj ? container_of(obj, struct gpumem_vm, obj) : NULL;
-}
-
-static inline struct gpumem_timeline *
-gpumem_timeline_get(struct gpumem_client *client, u32 id)
-{
-	struct gpumem_object *obj = gpumem_object_get(client, id,
-						      GPUMEM_OBJ_TIMELINE);
-
-	return obj ? container_of(obj, struct gpumem_timeline, obj) : NULL;
 }
 
 static inline struct gpumem_stream *

@@ -17,6 +17,8 @@
  *   blocked	the entry is a wait whose value has not been reached.  A waiter
  *		is left with the timeline, the work is not queued, and
  *		NEED_WAKEUP is clear: whoever wakes it makes it look at the tail.
+ *		A poll leaves a timer instead, and streams of the same client
+ *		that have written wake it too.
  *
  * A tail outside the ring ends the stream: it is *broken*, its timeline lost
  * with EPROTO.  An entry that fails sets the timeline's error; later entries are
@@ -32,6 +34,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "gpumem_compat.h"
 #include "gpumem_private.h"
 
 /* Slices of work in one run of the worker. */
@@ -108,9 +111,92 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 	return true;
 }
 
+/* Time from the first look at a word to the second; doubles with each. */
+#define GPUMEM_POLL_FIRST_NS	16000
+
+static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
+{
+	struct gpumem_stream *stream = container_of(timer, struct gpumem_stream,
+						    poll);
+
+	queue_work(stream->wq, &stream->work);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * gpumem_stream_poll_begin - the entry is a poll
+ * @stream: stream; called before each look at the word
+ *
+ * Context: the stream's worker.
+ */
+void gpumem_stream_poll_begin(struct gpumem_stream *stream)
+{
+	if (stream->poll_ns)
+		return;
+	WRITE_ONCE(stream->poll_ns, GPUMEM_POLL_FIRST_NS);
+	atomic_inc(&stream->obj.client->polls);
+	/* Pairs with gpumem_stream_kick_polls(). */
+	smp_mb__after_atomic();
+}
+
+/**
+ * gpumem_stream_poll_again - look again after a while
+ * @stream: stream
+ *
+ * Context: the stream's worker.
+ */
+void gpumem_stream_poll_again(struct gpumem_stream *stream)
+{
+	u32 ns = stream->poll_ns;
+
+	WRITE_ONCE(stream->poll_ns, min_t(u32, 2 * ns, GPUMEM_POLL_NS));
+	hrtimer_start(&stream->poll, ns_to_ktime(ns), HRTIMER_MODE_REL);
+}
+
+/**
+ * gpumem_stream_poll_end - the poll is over, or its stream is
+ * @stream: stream
+ *
+ * Context: the stream's worker, or nobody else has the stream; may sleep.
+ */
+void gpumem_stream_poll_end(struct gpumem_stream *stream)
+{
+	if (!stream->poll_ns)
+		return;
+	hrtimer_cancel(&stream->poll);
+	WRITE_ONCE(stream->poll_ns, 0);
+	atomic_dec(&stream->obj.client->polls);
+}
+
+/**
+ * gpumem_stream_kick_polls - a stream has written: polls should look
+ * @client: whose streams
+ */
+void gpumem_stream_kick_polls(struct gpumem_client *client)
+{
+	struct gpumem_stream *stream;
+
+	/* The write comes before the look, or the other's look after it. */
+	smp_mb();
+	if (!atomic_read(&client->polls))
+		return;
+	spin_lock(&client->stream_lock);
+	list_for_each_entry(stream, &client->streams, link)
+		if (READ_ONCE(stream->poll_ns))
+			queue_work(stream->wq, &stream->work);
+	spin_unlock(&client->stream_lock);
+}
+
+static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
+{
+	return sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_FILL;
+}
+
 static void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 {
 	stream->busy = false;
+	if (gpumem_stream_writes(&stream->sqe))
+		gpumem_stream_kick_polls(stream->obj.client);
 	if (error)
 		gpumem_timeline_fail(stream->timeline, -error);
 	else
@@ -166,6 +252,10 @@ static void gpumem_stream_work(struct work_struct *work)
 		}
 		/* Only this worker sets the error of an unbroken stream. */
 		if (READ_ONCE(stream->timeline->error)) {
+			/* Somebody waits to be told, whatever happened. */
+			if (stream->sqe.op == GPUMEM_OP_ADD &&
+			    !gpumem_sqe_check(&stream->sqe))
+				gpumem_engine_step(stream);
 			gpumem_stream_complete(stream,
 					       -(int)stream->timeline->error);
 		} else {
@@ -233,6 +323,11 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 		gpumem_object_put(&stream->waiting->obj);
 		stream->waiting = NULL;
 	}
+	gpumem_stream_poll_end(stream);
+	/* Who saw the poll a moment ago has queued the work by now. */
+	spin_lock(&stream->obj.client->stream_lock);
+	spin_unlock(&stream->obj.client->stream_lock);
+	cancel_work_sync(&stream->work);
 	gpumem_timeline_lose(stream->timeline);
 	if (test_bit(GPUMEM_STREAM_CLOSING, &stream->state) &&
 	    !test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
@@ -318,6 +413,7 @@ static void gpumem_stream_reap(struct work_struct *work)
 						    reap);
 
 	cancel_work_sync(&stream->work);
+	hrtimer_cancel(&stream->poll);
 	kfree(stream);
 }
 
@@ -404,6 +500,8 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
 	INIT_LIST_HEAD(&stream->waiter.link);
 	stream->waiter.wake = gpumem_stream_wake;
+	hrtimer_setup(&stream->poll, gpumem_stream_poll_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL);
 	INIT_LIST_HEAD(&stream->link);
 	if (atomic64_inc_return(&client->count.streams) > GPUMEM_MAX_STREAMS) {
 		ret = -EMFILE;

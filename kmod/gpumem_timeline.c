@@ -17,6 +17,7 @@
  */
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/sched/signal.h>
 
@@ -107,6 +108,116 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
 		gpumem_timeline_wake_locked(timeline);
 	}
 	spin_unlock_irqrestore(&timeline->lock, flags);
+}
+
+/**
+ * gpumem_timeline_add - raise by a number
+ * @timeline: timeline
+ * @value: number
+ *
+ * Context: any.
+ * Return: 0, or -EOVERFLOW if that is too much; nothing changes then.
+ */
+int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value)
+{
+	unsigned long flags;
+	int ret = 0;
+	u64 sum;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (check_add_overflow(timeline->value, value, &sum)) {
+		ret = -EOVERFLOW;
+	} else if (value) {
+		timeline->value = sum;
+		/* As in gpumem_timeline_raise(). */
+		smp_store_release(&timeline->page->value, sum);
+		gpumem_timeline_wake_locked(timeline);
+	}
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return ret;
+}
+
+/**
+ * gpumem_timeline_state - has a value been reached?
+ * @timeline: timeline
+ * @value: value
+ *
+ * Return: enum gpumem_event_state.
+ */
+enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
+					      u64 value)
+{
+	enum gpumem_event_state state = GPUMEM_EVENT_PENDING;
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (timeline->value >= value)
+		state = GPUMEM_EVENT_COMPLETE;
+	else if (timeline->lost)
+		state = GPUMEM_EVENT_LOST;
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return state;
+}
+
+/**
+ * gpumem_timeline_get - look up a timeline, one's own or another client's
+ * @client: whose id it is
+ * @id: id of a timeline, or of a handle of one
+ *
+ * Return: the timeline with a reference, or NULL.
+ */
+struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
+					    u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get_any(client, id);
+	struct gpumem_timeline *timeline = NULL;
+
+	if (!obj)
+		return NULL;
+	if (obj->type == GPUMEM_OBJ_TIMELINE)
+		return container_of(obj, struct gpumem_timeline, obj);
+	if (obj->type == GPUMEM_OBJ_TIMELINE_REF) {
+		timeline = container_of(obj, struct gpumem_timeline_ref,
+					obj)->timeline;
+		kref_get(&timeline->obj.ref);
+	}
+	gpumem_object_put(obj);
+	return timeline;
+}
+
+/**
+ * gpumem_timeline_ref_alloc - make a handle of a timeline
+ * @client: who gets it
+ * @timeline: of a stream; gets a reference
+ *
+ * Return: the handle, or NULL without memory.
+ */
+struct gpumem_timeline_ref *
+gpumem_timeline_ref_alloc(struct gpumem_client *client,
+			  struct gpumem_timeline *timeline)
+{
+	struct gpumem_timeline_ref *tref = kzalloc(sizeof(*tref),
+						   GFP_KERNEL_ACCOUNT);
+
+	if (!tref)
+		return NULL;
+	gpumem_object_init(&tref->obj, client, GPUMEM_OBJ_TIMELINE_REF);
+	kref_get(&timeline->obj.ref);
+	tref->timeline = timeline;
+	return tref;
+}
+
+/**
+ * gpumem_timeline_ref_release - free a handle of a timeline
+ * @obj: head of the handle, without references
+ */
+void gpumem_timeline_ref_release(struct gpumem_object *obj)
+{
+	struct gpumem_timeline_ref *tref =
+		container_of(obj, struct gpumem_timeline_ref, obj);
+
+	gpumem_object_put(&tref->timeline->obj);
+	kfree(tref);
 }
 
 /**

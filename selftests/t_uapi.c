@@ -127,6 +127,24 @@ AT(gpumem_bo_pin, flags, 4);
 AT(gpumem_bo_pin, addr, 8);
 AT(gpumem_bo_pin, length, 16);
 AT(gpumem_bo_pin, id, 24);
+LAYOUT(gpumem_event_create, 32, token);
+AT(gpumem_event_create, flags, 4);
+AT(gpumem_event_create, id, 8);
+AT(gpumem_event_create, reserved, 12);
+LAYOUT(gpumem_event_open, 32, result);
+AT(gpumem_event_open, flags, 4);
+AT(gpumem_event_open, token, 8);
+AT(gpumem_event_open, id, 24);
+LAYOUT(gpumem_event_record, 24, value);
+AT(gpumem_event_record, id, 4);
+AT(gpumem_event_record, timeline, 8);
+AT(gpumem_event_record, reserved, 12);
+LAYOUT(gpumem_event_get, 32, value);
+AT(gpumem_event_get, id, 4);
+AT(gpumem_event_get, flags, 8);
+AT(gpumem_event_get, state, 12);
+AT(gpumem_event_get, timeline, 16);
+AT(gpumem_event_get, reserved, 20);
 _Static_assert(sizeof(struct gpumem_sqe) == 64, "sqe");
 _Static_assert(offsetof(struct gpumem_sqe, reserved2) == 56, "sqe.reserved2");
 _Static_assert(offsetof(struct gpumem_timeline_page, head) == 64, "timeline_page.head");
@@ -136,8 +154,8 @@ _Static_assert(_IOC_SIZE(GPUMEM_INFO) == 0 && _IOC_DIR(GPUMEM_INFO) == 0, "_IO()
 /* Objects that valid calls name. */
 struct world {
 	int fd, fd2, dmabuf;
-	__u32 bo, vm, stream, stream_timeline, timeline, token;
-	__u8 name[GPUMEM_TOKEN_SIZE];
+	__u32 bo, vm, stream, stream_timeline, timeline, token, event;
+	__u8 name[GPUMEM_TOKEN_SIZE], event_name[GPUMEM_TOKEN_SIZE];
 };
 
 #define BO_BYTES	(64 * KIB)
@@ -173,6 +191,10 @@ union any {
 	struct gpumem_timeline_wait wait;
 	struct gpumem_stats stats;
 	struct gpumem_bo_pin pin;
+	struct gpumem_event_create event_create;
+	struct gpumem_event_open event_open;
+	struct gpumem_event_record event_record;
+	struct gpumem_event_get event_get;
 	unsigned char bytes[256];
 };
 
@@ -251,6 +273,18 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		u->pin.addr = (uintptr_t)pinned;
 		u->pin.length = sizeof(pinned);
 		break;
+	case GPUMEM_CMD_EVENT_OPEN:
+		memcpy(u->event_open.token, w->event_name, sizeof(w->event_name));
+		break;
+	case GPUMEM_CMD_EVENT_RECORD:
+		u->event_record.id = w->event;
+		u->event_record.timeline = w->stream_timeline;
+		u->event_record.value = 1;
+		break;
+	case GPUMEM_CMD_EVENT_GET:
+		u->event_get.id = w->event;
+		gp_event_record(w->fd, w->event, w->stream_timeline, 1);
+		break;
 	}
 }
 
@@ -305,11 +339,26 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 		if (done)
 			gp_destroy(w->fd, u->pin.id);
 		break;
+	case GPUMEM_CMD_EVENT_CREATE:
+		if (done)
+			gp_destroy(w->fd, u->event_create.id);
+		break;
+	case GPUMEM_CMD_EVENT_OPEN:
+		if (done)
+			gp_destroy(w->fd, u->event_open.id);
+		break;
+	case GPUMEM_CMD_EVENT_RECORD:
+		gp_event_record(w->fd, w->event, 0, 0);
+		break;
+	case GPUMEM_CMD_EVENT_GET:
+		if (done && u->event_get.timeline)
+			gp_destroy(w->fd, u->event_get.timeline);
+		break;
 	}
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_BO_PIN
+#define CMD_LAST	GPUMEM_CMD_EVENT_GET
 
 FIXTURE(uapi)
 {
@@ -389,6 +438,16 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED,
 	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
+V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 0),
+  RESERVED(gpumem_event_create),
+  .out = { SPAN(gpumem_event_create, id), SPAN(gpumem_event_create, token) });
+V(event_open, EVENT_OPEN, gpumem_event_open, FLAGS(gpumem_event_open, 0), NO_RESERVED,
+  .out = { SPAN(gpumem_event_open, id), SPAN(gpumem_event_open, result) });
+V(event_record, EVENT_RECORD, gpumem_event_record, NO_FLAGS, RESERVED(gpumem_event_record));
+V(event_get, EVENT_GET, gpumem_event_get, FLAGS(gpumem_event_get, GPUMEM_EVENT_GET_QUERY),
+  RESERVED(gpumem_event_get),
+  .out = { SPAN(gpumem_event_get, state), SPAN(gpumem_event_get, timeline),
+	   SPAN(gpumem_event_get, value) });
 
 FIXTURE_SETUP(uapi)
 {
@@ -403,6 +462,7 @@ FIXTURE_SETUP(uapi)
 	ASSERT_EQ(0, gp_stream_create(w->fd, w->vm, 0, 16, &w->stream, &w->stream_timeline));
 	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->timeline));
 	ASSERT_EQ(0, gp_token_create(w->fd, w->bo, 10, 100, 0, &w->token, w->name));
+	ASSERT_EQ(0, gp_event_create(w->fd, &w->event, w->event_name));
 	w->dmabuf = gp_bo_export(w->fd, w->bo, 0, page_size, GPUMEM_BO_EXPORT_CLOEXEC);
 	ASSERT_LE(0, w->dmabuf);
 }

@@ -225,6 +225,45 @@ int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 	return ret;
 }
 
+int gp_event_create(int fd, __u32 *id, __u8 *token)
+{
+	struct gpumem_event_create c = { .size = sizeof(c) };
+	int ret = gp_ioctl(fd, GPUMEM_EVENT_CREATE, &c);
+
+	*id = c.id;
+	if (token)
+		memcpy(token, c.token, sizeof(c.token));
+	return ret;
+}
+
+int gp_event_open(int fd, const __u8 *token, __u32 *id, __u32 *result)
+{
+	struct gpumem_event_open o = { .size = sizeof(o) };
+	int ret;
+
+	memcpy(o.token, token, sizeof(o.token));
+	ret = gp_ioctl(fd, GPUMEM_EVENT_OPEN, &o);
+	*id = o.id;
+	if (result)
+		*result = o.result;
+	return ret;
+}
+
+int gp_event_record(int fd, __u32 id, __u32 timeline, __u64 value)
+{
+	struct gpumem_event_record r = {
+		.size = sizeof(r), .id = id, .timeline = timeline, .value = value,
+	};
+
+	return gp_ioctl(fd, GPUMEM_EVENT_RECORD, &r);
+}
+
+int gp_event_get(int fd, __u32 id, __u32 flags, struct gpumem_event_get *out)
+{
+	*out = (struct gpumem_event_get){ .size = sizeof(*out), .id = id, .flags = flags };
+	return gp_ioctl(fd, GPUMEM_EVENT_GET, out);
+}
+
 int gp_stats(int fd, struct gpumem_stats *stats)
 {
 	*stats = (struct gpumem_stats) { .size = sizeof(*stats) };
@@ -384,6 +423,18 @@ struct gpumem_sqe sqe_wait(__u32 timeline, __u64 value)
 struct gpumem_sqe sqe_signal(__u32 timeline, __u64 value)
 {
 	return (struct gpumem_sqe) { .op = GPUMEM_OP_SIGNAL, .handle = timeline, .value = value };
+}
+
+struct gpumem_sqe sqe_add(__u32 timeline, __u64 value)
+{
+	return (struct gpumem_sqe){ .op = GPUMEM_OP_ADD, .handle = timeline, .value = value };
+}
+
+struct gpumem_sqe sqe_poll(__u64 addr, __u8 elem, __u32 how, __u64 value)
+{
+	return (struct gpumem_sqe){
+		.op = GPUMEM_OP_POLL, .dst = addr, .elem = elem, .handle = how, .value = value,
+	};
 }
 
 struct gpumem_sqe sqe_timestamp(__u64 dst)

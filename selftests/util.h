@@ -49,6 +49,11 @@ int gp_timeline_create(int fd, __u64 value, __u32 *id);
 int gp_timeline_signal(int fd, __u32 id, __u64 value);
 int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 		     struct gpumem_timeline_wait *out);
+int gp_event_create(int fd, __u32 *id, __u8 *token);
+int gp_event_open(int fd, const __u8 *token, __u32 *id, __u32 *result);
+int gp_event_record(int fd, __u32 id, __u32 timeline, __u64 value);
+/* What the event stands for; with GPUMEM_EVENT_GET_QUERY without a timeline object. */
+int gp_event_get(int fd, __u32 id, __u32 flags, struct gpumem_event_get *out);
 int gp_stats(int fd, struct gpumem_stats *stats);
 
 /* mmap() of an object: its address, or NULL with errno set. */
@@ -94,6 +99,8 @@ struct gpumem_sqe sqe_fill2d(__u64 dst, __u64 pitch, __u8 elem, __u64 value, __u
 			     __u64 height);
 struct gpumem_sqe sqe_wait(__u32 timeline, __u64 value);
 struct gpumem_sqe sqe_signal(__u32 timeline, __u64 value);
+struct gpumem_sqe sqe_add(__u32 timeline, __u64 value);
+struct gpumem_sqe sqe_poll(__u64 addr, __u8 elem, __u32 how, __u64 value);
 struct gpumem_sqe sqe_timestamp(__u64 dst);
 
 /* --- what the kernel says about itself */

@@ -90,6 +90,10 @@ enum {
 	GPUMEM_CMD_TIMELINE_WAIT,
 	GPUMEM_CMD_STATS,
 	GPUMEM_CMD_BO_PIN,
+	GPUMEM_CMD_EVENT_CREATE,
+	GPUMEM_CMD_EVENT_OPEN,
+	GPUMEM_CMD_EVENT_RECORD,
+	GPUMEM_CMD_EVENT_GET,
 };
 
 /**
@@ -544,6 +548,9 @@ enum gpumem_access {
  *	value changes nothing
  * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, 8-byte
  *	aligned
+ * @GPUMEM_OP_ADD: raise timeline object @handle by @value
+ * @GPUMEM_OP_POLL: go on when the word of @elem (4 or 8) bytes at @dst, aligned
+ *	to its size, compares with @value as enum gpumem_poll in @handle says
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
@@ -552,17 +559,42 @@ enum gpumem_op {
 	GPUMEM_OP_WAIT = 3,
 	GPUMEM_OP_SIGNAL = 4,
 	GPUMEM_OP_TIMESTAMP = 5,
+	GPUMEM_OP_ADD = 6,
+	GPUMEM_OP_POLL = 7,
 };
+
+/**
+ * enum gpumem_poll - what GPUMEM_OP_POLL waits for
+ * @GPUMEM_POLL_GEQ: word - value, as a signed number of the word's size, is not
+ *	negative
+ * @GPUMEM_POLL_EQ: word == value
+ * @GPUMEM_POLL_AND: word & value is not 0
+ * @GPUMEM_POLL_NOR: ~(word | value) is not 0
+ *
+ * The word may be written by anybody who reaches the memory.  A change is seen
+ * at once when the writer is a stream of the same client, else within
+ * GPUMEM_POLL_NS.
+ */
+enum gpumem_poll {
+	GPUMEM_POLL_GEQ = 0,
+	GPUMEM_POLL_EQ = 1,
+	GPUMEM_POLL_AND = 2,
+	GPUMEM_POLL_NOR = 3,
+};
+
+/** GPUMEM_POLL_NS - longest time between two looks at a word, ns */
+#define GPUMEM_POLL_NS	1000000
 
 /**
  * struct gpumem_sqe - ring entry, 64 bytes
  * @op: enum gpumem_op
- * @elem: element size of a fill; 0 for other operations
+ * @elem: element size of a fill, size of a polled word; else 0
  * @reserved: must be 0
- * @handle: timeline id of wait and signal; 0 for other operations
- * @dst: destination device address
+ * @handle: timeline id of wait, signal and add; enum gpumem_poll of a poll;
+ *	0 for other operations
+ * @dst: destination device address; address of a polled word
  * @src: source device address of a copy
- * @value: pattern of a fill, value of wait and signal
+ * @value: pattern of a fill; value of wait, signal, add and poll
  * @width: bytes (copy) or elements (fill) per row
  * @height: rows; 0 and 1 both mean one row
  * @dst_pitch: bytes from one destination row to the next, if @height > 1
@@ -572,7 +604,8 @@ enum gpumem_op {
  * Members that an operation does not use must be 0.  A copy between overlapping
  * ranges leaves undefined bytes in the destination.  The entry is copied by the
  * kernel before it is looked at.  After an entry that failed, the stream skips
- * all later ones: its value goes on rising, nothing is executed.
+ * all later ones but GPUMEM_OP_ADD: its value goes on rising, nothing else is
+ * executed.
  */
 struct gpumem_sqe {
 	__u8 op;
@@ -729,6 +762,127 @@ struct gpumem_timeline_wait {
 };
 
 #define GPUMEM_TIMELINE_WAIT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_WAIT)
+
+/**
+ * struct gpumem_event_create - make an event that other processes can open
+ *	(GPUMEM_EVENT_CREATE)
+ * @size: sizeof(struct gpumem_event_create)
+ * @flags: must be 0
+ * @id: event object, out
+ * @reserved: must be 0
+ * @token: random name of the event, out; opens while @id lives
+ *
+ * An event names what a stream had submitted when the event was recorded last;
+ * one that was never recorded is complete.  It lives until the last process that
+ * opened it has destroyed its id.
+ */
+struct gpumem_event_create {
+	__u32 size;
+	__u32 flags;
+	__u32 id;
+	__u32 reserved;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+};
+
+#define GPUMEM_EVENT_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_CREATE)
+
+/**
+ * enum gpumem_event_open_result - @result of GPUMEM_EVENT_OPEN
+ * @GPUMEM_EVENT_OPEN_OWN: this client made the event
+ */
+enum gpumem_event_open_result {
+	GPUMEM_EVENT_OPEN_OWN = 1 << 0,
+};
+
+/**
+ * struct gpumem_event_open - reach an event that a token names
+ *	(GPUMEM_EVENT_OPEN)
+ * @size: sizeof(struct gpumem_event_open)
+ * @flags: must be 0
+ * @token: name of the event
+ * @id: event object, a new one with each call, out
+ * @result: enum gpumem_event_open_result, out
+ *
+ * Errors: ENOENT if no such event lives, EACCES if the caller is not the user,
+ * in the same user namespace, that made it.
+ */
+struct gpumem_event_open {
+	__u32 size;
+	__u32 flags;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+	__u32 id;
+	__u32 result;
+};
+
+#define GPUMEM_EVENT_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_OPEN)
+
+/**
+ * struct gpumem_event_record - say what an event stands for
+ *	(GPUMEM_EVENT_RECORD)
+ * @size: sizeof(struct gpumem_event_record)
+ * @id: event
+ * @timeline: timeline of a stream of this client, or 0: complete at once
+ * @reserved: must be 0
+ * @value: that the timeline has to reach; 0 if @timeline is 0
+ *
+ * Waits that were made before keep to what the event stood for then.
+ */
+struct gpumem_event_record {
+	__u32 size;
+	__u32 id;
+	__u32 timeline;
+	__u32 reserved;
+	__aligned_u64 value;
+};
+
+#define GPUMEM_EVENT_RECORD _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_RECORD)
+
+/**
+ * enum gpumem_event_get_flags - flags of GPUMEM_EVENT_GET
+ * @GPUMEM_EVENT_GET_QUERY: make no timeline object
+ */
+enum gpumem_event_get_flags {
+	GPUMEM_EVENT_GET_QUERY = 1 << 0,
+};
+
+/**
+ * enum gpumem_event_state - @state of struct gpumem_event_get
+ * @GPUMEM_EVENT_COMPLETE: what was recorded has been done
+ * @GPUMEM_EVENT_PENDING: it has not
+ * @GPUMEM_EVENT_LOST: it never will be: the process that recorded it is gone
+ */
+enum gpumem_event_state {
+	GPUMEM_EVENT_COMPLETE = 0,
+	GPUMEM_EVENT_PENDING = 1,
+	GPUMEM_EVENT_LOST = 2,
+};
+
+/**
+ * struct gpumem_event_get - ask what an event stands for now
+ *	(GPUMEM_EVENT_GET)
+ * @size: sizeof(struct gpumem_event_get)
+ * @id: event
+ * @flags: enum gpumem_event_get_flags
+ * @state: enum gpumem_event_state, out
+ * @timeline: timeline object by which GPUMEM_TIMELINE_WAIT and wait entries can
+ *	wait for it, out; 0 if @state is not PENDING or only QUERY was asked
+ * @reserved: must be 0
+ * @value: to wait for, out; 0 without @timeline
+ *
+ * The timeline may belong to another client: it can be waited for, not mapped and
+ * not raised.  Each call makes a new id.
+ */
+struct gpumem_event_get {
+	__u32 size;
+	__u32 id;
+	__u32 flags;
+	__u32 state;
+	__u32 timeline;
+	__u32 reserved;
+	__aligned_u64 value;
+};
+
+#define GPUMEM_EVENT_GET _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_GET)
 
 /**
  * struct gpumem_stats - counters of this client (GPUMEM_STATS)
