@@ -45,6 +45,7 @@ struct thread {
 	unsigned int depth, room;
 	struct thread_stream *streams;
 	bool registered;
+	CUstreamCaptureMode capture_mode;
 };
 
 static __thread struct thread thread __attribute__((tls_model("initial-exec")));
@@ -122,6 +123,19 @@ static CUresult stack_push(CUcontext ctx)
 	return CUDA_SUCCESS;
 }
 
+CUresult thread_capture_mode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode old = thread.capture_mode;
+
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The recorded driver takes any number and keeps the known ones. */
+	if (*mode <= CU_STREAM_CAPTURE_MODE_RELAXED)
+		thread.capture_mode = *mode;
+	*mode = old;
+	return CUDA_SUCCESS;
+}
+
 CUcontext ctx_top(void)
 {
 	return thread.depth ? thread.stack[thread.depth - 1].ctx : NULL;
@@ -132,7 +146,7 @@ CUresult ctx_current_any(CUcontext *ctx)
 	const struct stack_entry *top;
 
 	if (unlikely(!thread.depth))
-		return CUDA_ERROR_INVALID_CONTEXT;
+		return host_thread ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_CONTEXT;
 	top = &thread.stack[thread.depth - 1];
 	if (unlikely(load_acquire(&top->ctx->state) != CTX_LIVE ||
 		     (!top->ctx->primary &&

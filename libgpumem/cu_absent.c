@@ -27,7 +27,7 @@
 	/* modules, linking, launches */ \
 	P(cuFuncGetAttribute) P(cuFuncSetAttribute) P(cuFuncSetBlockShape) \
 	P(cuFuncSetCacheConfig) P(cuFuncSetSharedMemConfig) P(cuFuncSetSharedSize) P(cuLaunch) \
-	P(cuLaunchGrid) P(cuLaunchGridAsync) Z(cuLaunchHostFunc) Z(cuLaunchKernel) \
+	P(cuLaunchGrid) P(cuLaunchGridAsync) Z(cuLaunchKernel) \
 	P(cuLinkAddData) P(cuLinkAddData_v2) P(cuLinkAddFile) P(cuLinkAddFile_v2) \
 	P(cuLinkComplete) P(cuLinkCreate) P(cuLinkCreate_v2) P(cuLinkDestroy) \
 	P(cuModuleGetFunction) P(cuModuleGetGlobal) P(cuModuleGetGlobal_v2) \
@@ -89,20 +89,11 @@
 	P(cuMemGetAllocationPropertiesFromHandle) P(cuMemImportFromShareableHandle) P(cuMemMap) \
 	Z(cuMemMapArrayAsync) P(cuMemRelease) P(cuMemRetainAllocationHandle) P(cuMemSetAccess) \
 	P(cuMemUnmap) \
-	/* streams, events, inter-process events */ \
-	P(cuIpcGetEventHandle) P(cuIpcOpenEventHandle) Z(cuStreamAddCallback) \
-	Z(cuStreamBatchMemOp) Z(cuStreamBatchMemOp_v2) Z(cuStreamBeginCapture) \
-	Z(cuStreamBeginCaptureToGraph) Z(cuStreamBeginCapture_v2) Z(cuStreamCopyAttributes) \
-	Z(cuStreamEndCapture) Z(cuStreamGetAttribute) Z(cuStreamGetCaptureInfo) \
-	Z(cuStreamGetCaptureInfo_v2) Z(cuStreamGetCaptureInfo_v3) Z(cuStreamGetCtx_v2) \
-	Z(cuStreamIsCapturing) Z(cuStreamSetAttribute) Z(cuStreamUpdateCaptureDependencies) \
-	Z(cuStreamUpdateCaptureDependencies_v2) Z(cuStreamWaitValue32) \
-	Z(cuStreamWaitValue32_v2) Z(cuStreamWaitValue64) Z(cuStreamWaitValue64_v2) \
-	Z(cuStreamWriteValue32) Z(cuStreamWriteValue32_v2) Z(cuStreamWriteValue64) \
-	Z(cuStreamWriteValue64_v2) P(cuThreadExchangeStreamCaptureMode) \
+	/* capture of streams */ \
+	Z(cuStreamBeginCaptureToGraph) \
 	/* devices, contexts, the rest */ \
-	P(cuCtxGetExecAffinity) P(cuCtxRecordEvent) P(cuCtxResetPersistingL2Cache) \
-	P(cuCtxWaitEvent) P(cuDeviceGetExecAffinitySupport) \
+	P(cuCtxGetExecAffinity) P(cuCtxResetPersistingL2Cache) \
+	P(cuDeviceGetExecAffinitySupport) \
 	P(cuDeviceGetHostAtomicCapabilities) P(cuDeviceGetLuid) \
 	P(cuDeviceGetNvSciSyncAttributes) P(cuDeviceGetP2PAtomicCapabilities) \
 	P(cuDeviceGetProperties) P(cuDeviceGetTexture1DLinearMaxWidth) \

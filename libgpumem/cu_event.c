@@ -12,27 +12,26 @@
 /**
  * cuEventCreate - make an event
  * @event: the handle
- * @flags: CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING
- *
- * Deviation: CU_EVENT_INTERPROCESS is NOT_SUPPORTED in this version (INVALID_VALUE with timing).
+ * @flags: CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING, and with the latter
+ *	CU_EVENT_INTERPROCESS
  *
  * Return: INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY.
  */
 CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
-	CALL(event_create(event, flags));
+	CALL_INSIDE(event_create(event, flags));
 }
 
 /** cuEventDestroy_v2 - destroy it; waits for it that are queued stay */
 CUresult cuEventDestroy_v2(CUevent event)
 {
-	CALL(event_destroy(event));
+	CALL_INSIDE(event_destroy(event));
 }
 
 /** cuEventDestroy - the same */
 CUresult cuEventDestroy(CUevent event)
 {
-	CALL(event_destroy(event));
+	CALL_INSIDE(event_destroy(event));
 }
 
 static CUresult record(CUevent event, CUstream handle, bool own)
@@ -50,13 +49,13 @@ static CUresult record(CUevent event, CUstream handle, bool own)
  */
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-	CALL(record(event, stream, false));
+	CALL_INSIDE(record(event, stream, false));
 }
 
 /** cuEventRecord_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
-	CALL(record(event, stream, true));
+	CALL_INSIDE(record(event, stream, true));
 }
 
 static CUresult record_flags(CUevent event, CUstream handle, unsigned int flags, bool own)
@@ -80,25 +79,25 @@ static CUresult record_flags(CUevent event, CUstream handle, unsigned int flags,
  */
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
-	CALL(record_flags(event, stream, flags, false));
+	CALL_INSIDE(record_flags(event, stream, flags, false));
 }
 
 /** cuEventRecordWithFlags_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
 {
-	CALL(record_flags(event, stream, flags, true));
+	CALL_INSIDE(record_flags(event, stream, flags, true));
 }
 
 /** cuEventQuery - NOT_READY until what was recorded last is done; no system call */
 CUresult cuEventQuery(CUevent event)
 {
-	CALL(event_query(event));
+	CALL_INSIDE(event_query(event));
 }
 
 /** cuEventSynchronize - wait for what was recorded last */
 CUresult cuEventSynchronize(CUevent event)
 {
-	CALL(event_synchronize(event));
+	CALL_INSIDE(event_synchronize(event));
 }
 
 /**
@@ -110,11 +109,31 @@ CUresult cuEventSynchronize(CUevent event)
  */
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {
-	CALL(event_elapsed(milliseconds, start, end));
+	CALL_INSIDE(event_elapsed(milliseconds, start, end));
 }
 
 /** cuEventElapsedTime - the same */
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
-	CALL(event_elapsed(milliseconds, start, end));
+	CALL_INSIDE(event_elapsed(milliseconds, start, end));
+}
+
+/**
+ * cuCtxRecordEvent - have the event say what all streams of a context have now
+ *
+ * Return: INVALID_CONTEXT, INVALID_HANDLE, also for an event of another context; OUT_OF_MEMORY.
+ */
+CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	CALL(event_record_context(ctx, event));
+}
+
+/**
+ * cuCtxWaitEvent - later work of all streams that a context has waits for an event
+ *
+ * Streams that are made later do not wait. Return: INVALID_CONTEXT, INVALID_HANDLE, OUT_OF_MEMORY.
+ */
+CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	CALL(event_wait_context(ctx, event));
 }

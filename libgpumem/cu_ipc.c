@@ -54,3 +54,31 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
 	CALL(ipc_close(ptr));
 }
+
+/**
+ * cuIpcGetEventHandle - name an event for other processes
+ * @handle: any process of the same user can open it, until the event is destroyed
+ * @event: made with CU_EVENT_INTERPROCESS here; the same handle each time
+ *
+ * From then on recording the event, and asking about it, are system calls. Return: INVALID_CONTEXT;
+ * INVALID_VALUE for NULL; INVALID_HANDLE for other events; OUT_OF_MEMORY.
+ */
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+	CALL(event_get_handle(handle, event));
+}
+
+/**
+ * cuIpcOpenEventHandle - reach an event of another process
+ * @event: an event of its own with each call; either side may record it
+ * @handle: from cuIpcGetEventHandle() of another process
+ *
+ * When the process that recorded it last ends with that work undone, waiting for the event returns
+ * LAUNCH_FAILED, and so does a stream that waits for it. Return: INVALID_CONTEXT, also for a handle
+ * of this process; INVALID_VALUE; MAP_FAILED for a handle that names nothing or that this user may
+ * not open; OUT_OF_MEMORY.
+ */
+CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+	CALL(event_open_handle(event, &handle));
+}

@@ -41,13 +41,13 @@
 	{								\
 		const unsigned int flags = 0;				\
 									\
-		CALL(call);						\
+		CALL_INSIDE(call);						\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const unsigned int flags = CALL_OWN;			\
 									\
-		CALL(call);						\
+		CALL_INSIDE(call);						\
 	}
 
 static inline uint64_t host(const void *ptr)

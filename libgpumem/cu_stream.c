@@ -16,13 +16,13 @@
 	{								\
 		const bool own = false;					\
 									\
-		CALL(call);						\
+		CALL_INSIDE(call);						\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const bool own = true;					\
 									\
-		CALL(call);						\
+		CALL_INSIDE(call);						\
 	}
 
 static CUresult create(CUstream *stream, unsigned int flags, int priority)
@@ -72,13 +72,13 @@ static CUresult destroy(CUstream stream)
  */
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	CALL(destroy(stream));
+	CALL_INSIDE(destroy(stream));
 }
 
 /** cuStreamDestroy - the same */
 CUresult cuStreamDestroy(CUstream stream)
 {
-	CALL(destroy(stream));
+	CALL_INSIDE(destroy(stream));
 }
 
 static CUresult query(CUstream handle, bool own)
@@ -178,7 +178,7 @@ static CUresult get_priority(CUstream handle, int *priority, bool own)
 	if (!result && !priority)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result)
-		*priority = stream->priority;
+		*priority = load_relaxed(&stream->priority);
 	return result;
 }
 
@@ -200,3 +200,73 @@ static CUresult get_id(CUstream handle, unsigned long long *id, bool own)
 /** cuStreamGetId - a number that no other stream of the process has or had */
 BOTH(cuStreamGetId, (CUstream stream, unsigned long long *stream_id),
      get_id(stream, stream_id, own))
+
+static CUresult get_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green, bool own)
+{
+	CUresult result = get_ctx(handle, ctx, own);
+
+	if (!result && green)
+		*green = NULL;
+	return result;
+}
+
+/** cuStreamGetCtx_v2 - the same; there are no green contexts */
+BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext *ctx, CUgreenCtx *green_ctx),
+     get_ctx_v2(stream, ctx, green_ctx, own))
+
+static CUresult get_attribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value,
+			      bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	if (!result && !value)
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result ? result : stream_get_attribute(stream, attribute, value);
+}
+
+/**
+ * cuStreamGetAttribute - priority, synchronization policy, and what has no meaning here
+ *
+ * Return: INVALID_VALUE for attributes that streams do not have.
+ */
+BOTH(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),
+     get_attribute(stream, attribute, value, own))
+
+static CUresult set_attribute(CUstream handle, CUstreamAttrID attribute,
+			      const CUstreamAttrValue *value, bool own)
+{
+	CUstream stream;
+	CUresult result = stream_get_any(handle, own, &stream);
+
+	/* A default stream's are not for the program to set. */
+	if (!result && (!value || stream->kind != STREAM_CREATED))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result ? result : stream_set_attribute(stream, attribute, value);
+}
+
+/**
+ * cuStreamSetAttribute - set one of these
+ *
+ * A priority counts for streams that have not queued anything yet. Return: INVALID_VALUE, also for
+ * the default streams.
+ */
+BOTH(cuStreamSetAttribute,
+     (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *param),
+     set_attribute(stream, attribute, param, own))
+
+static CUresult copy_attributes(CUstream to, CUstream from, bool own)
+{
+	CUstream dst, src;
+	CUresult result = stream_get_any(to, own, &dst);
+
+	if (!result)
+		result = stream_get_any(from, own, &src);
+	if (!result)
+		stream_copy_attributes(dst, src);
+	return result;
+}
+
+/** cuStreamCopyAttributes - set all of one stream as another has them */
+BOTH(cuStreamCopyAttributes, (CUstream dst_stream, CUstream src_stream),
+     copy_attributes(dst_stream, src_stream, own))

@@ -12,6 +12,9 @@
  * read it without the lock. A slot is used again only after the entry that writes to it is done.
  * Events hold nothing of a context, so they survive it.
  *
+ * An event that other processes reach (ipc_event.c) tells the kernel what it says with each record;
+ * what is asked about it is asked there.
+ *
  * Vocabulary: point, a consistent copy of what an event says; slot, where an entry writes its time.
  */
 #include <stdlib.h>
@@ -46,6 +49,7 @@ struct CUevent_st {
 	unsigned int flags;
 	CUcontext ctx;
 	struct point point;		/* lock to write; seq to read */
+	struct ipc_event ipc;		/* lock to write; id atomic */
 	CUevent next;
 };
 
@@ -158,6 +162,34 @@ static CUresult point_wait(CUevent event, const struct point *point)
 
 /* ---- the functions */
 
+/* An event that nobody knows yet. */
+static CUevent event_new(CUcontext ctx, unsigned int flags)
+{
+	CUevent event;
+
+	lock_take(&slot_lock);
+	event = free_events;
+	if (event)
+		free_events = event->next;
+	lock_drop(&slot_lock);
+	if (!event)
+		event = calloc(1, sizeof(*event));
+	if (!event)
+		return NULL;
+	event->flags = flags;
+	event->ctx = ctx;
+	point_write(event, &(struct point){ .recorded = false });
+	return event;
+}
+
+static void event_free(CUevent event)
+{
+	lock_take(&slot_lock);
+	event->next = free_events;
+	free_events = event;
+	lock_drop(&slot_lock);
+}
+
 CUresult event_create(CUevent *out, unsigned int flags)
 {
 	CUcontext ctx;
@@ -169,21 +201,68 @@ CUresult event_create(CUevent *out, unsigned int flags)
 	if (!out || flags & ~EVENT_FLAGS ||
 	    (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Events of other processes are not there yet. */
-	if (flags & CU_EVENT_INTERPROCESS)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	lock_take(&slot_lock);
-	event = free_events;
-	if (event)
-		free_events = event->next;
-	lock_drop(&slot_lock);
-	if (!event)
-		event = calloc(1, sizeof(*event));
+	event = event_new(ctx, flags);
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	event->flags = flags;
-	event->ctx = ctx;
-	point_write(event, &(struct point){ .recorded = false });
+	store_release(&event->magic, EVENT_MAGIC);
+	*out = event;
+	return CUDA_SUCCESS;
+}
+
+CUresult event_get_handle(CUipcEventHandle *handle, CUevent event)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!handle || !event)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!event_valid(event) || !(event->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_HANDLE;
+	lock_take(&event->lock);
+	if (event->ipc.import) {
+		result = CUDA_ERROR_INVALID_HANDLE;
+	} else if (!event->ipc.id) {
+		struct ipc_event ipc = { .id = 0 };
+
+		result = ipc_event_make(&ipc);
+		/* Nobody asks the kernel before it knows what was recorded so far. */
+		if (!result && event->point.queue)
+			result = ipc_event_record(&ipc, event->point.queue, event->point.value);
+		if (result && ipc.id)
+			ipc_event_drop(&ipc);
+		if (!result) {
+			memcpy(event->ipc.token, ipc.token, sizeof(ipc.token));
+			store_release(&event->ipc.id, ipc.id);
+		}
+	}
+	if (!result)
+		ipc_event_handle(&event->ipc, handle);
+	lock_drop(&event->lock);
+	return result;
+}
+
+CUresult event_open_handle(CUevent *out, const CUipcEventHandle *handle)
+{
+	struct ipc_event ipc;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	CUevent event;
+
+	if (result)
+		return result;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ipc_event_open(&ipc, handle);
+	if (result)
+		return result;
+	event = event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+	if (!event) {
+		ipc_event_drop(&ipc);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	event->ipc = ipc;
 	store_release(&event->magic, EVENT_MAGIC);
 	*out = event;
 	return CUDA_SUCCESS;
@@ -200,11 +279,10 @@ CUresult event_destroy(CUevent event)
 	lock_take(&event->lock);
 	slot_put(event->point.slot, event->point.queue, event->point.value);
 	point_write(event, &(struct point){ .recorded = false });
+	if (event->ipc.id)
+		ipc_event_drop(&event->ipc);
 	lock_drop(&event->lock);
-	lock_take(&slot_lock);
-	event->next = free_events;
-	free_events = event;
-	lock_drop(&slot_lock);
+	event_free(event);
 	return CUDA_SUCCESS;
 }
 
@@ -255,6 +333,8 @@ CUresult event_record(CUevent event, CUstream stream)
 	result = record_in(stream, !(event->flags & CU_EVENT_DISABLE_TIMING), &point);
 	if (!result) {
 		lock_take(&event->lock);
+		if (event->ipc.id)
+			result = ipc_event_record(&event->ipc, point.queue, point.value);
 		slot_put(event->point.slot, event->point.queue, event->point.value);
 		point_write(event, &point);
 		lock_drop(&event->lock);
@@ -269,6 +349,8 @@ CUresult event_query(CUevent event)
 
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (load_acquire(&event->ipc.id))
+		return ipc_event_query(&event->ipc);
 	point_read(event, &point);
 	if (!point_done(&point))
 		return CUDA_ERROR_NOT_READY;
@@ -281,6 +363,8 @@ CUresult event_synchronize(CUevent event)
 
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (load_acquire(&event->ipc.id))
+		return ipc_event_synchronize(&event->ipc);
 	point_read(event, &point);
 	return point_wait(event, &point);
 }
@@ -296,6 +380,8 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (load_acquire(&event->ipc.id))
+		return ipc_event_wait(stream, &event->ipc);
 	point_read(event, &point);
 	if (point_done(&point))
 		return CUDA_SUCCESS;
@@ -309,6 +395,38 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 	}
 	lock_drop(&stream->lock);
 	return result;
+}
+
+static CUresult wait_each(CUstream stream, void *event)
+{
+	return stream->kind == STREAM_CONTEXT ? CUDA_SUCCESS : event_wait(stream, event, 0);
+}
+
+/* A context's handle, an event's, and the context's error. */
+static CUresult context_check(CUcontext ctx, CUevent event)
+{
+	CUresult result = ctx_valid(ctx);
+
+	if (result)
+		return result;
+	return event_valid(event) ? load_relaxed(&ctx->sticky) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult event_record_context(CUcontext ctx, CUevent event)
+{
+	CUresult result = context_check(ctx, event);
+	CUstream stream;
+
+	if (!result)
+		result = context_stream(ctx, &stream);
+	return result ? result : event_record(event, stream);
+}
+
+CUresult event_wait_context(CUcontext ctx, CUevent event)
+{
+	CUresult result = context_check(ctx, event);
+
+	return result ? result : streams_each(ctx, wait_each, event);
 }
 
 static uint64_t point_ns(const struct point *point)

@@ -140,6 +140,9 @@ CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes);
 CUresult result_of_errno(int error);
 void debug_failure(const char *call, CUresult result);
 
+/* Set in the thread that runs host functions (hostfn.c). */
+extern __thread bool host_thread __attribute__((tls_model("initial-exec")));
+
 /* Before cuInit() and in a forked child. */
 static inline bool not_initialized(void)
 {
@@ -159,8 +162,12 @@ static inline bool not_initialized(void)
 	} while (0)
 #define RETURN(expr)		RETURN_AS(__func__, expr)
 #define CALL_AS(name, expr)	\
-	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
+	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
+		  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr))
 #define CALL(expr)		CALL_AS(__func__, expr)
+/* The same for what host functions may call: it needs no context but a stream's or an event's. */
+#define CALL_INSIDE(expr)	\
+	RETURN(not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
 
 /* ---- devices (device.c) */
 
@@ -196,6 +203,7 @@ struct CUctx_st {
 	pthread_mutex_t lock;
 	CUstream streams;		/* those that live; lock */
 	CUstream legacy;		/* made at first use; atomic */
+	CUstream whole;			/* of kind STREAM_CONTEXT; made at first use; atomic */
 	struct alloc *allocs;		/* mem_lock */
 	CUcontext next_unused;
 };
@@ -222,6 +230,7 @@ CUresult primary_release(CUdevice device);
 CUresult primary_reset(CUdevice device);
 CUresult primary_state(CUdevice device, unsigned int *flags, int *active);
 CUresult primary_set_flags(CUdevice device, unsigned int flags);
+CUresult thread_capture_mode(CUstreamCaptureMode *mode);
 /* The calling thread's own stream in a context, made at first use. */
 CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream);
 void ctx_fail(CUcontext ctx, CUresult result);
@@ -357,7 +366,10 @@ void host_drop(struct alloc *alloc);
 #define STREAM_MAGIC	0x6d727473	/* "strm" */
 #define QUEUE_ENTRIES	256u
 
-enum stream_kind { STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD };
+enum stream_kind {
+	STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD,
+	STREAM_CONTEXT,			/* after everything of its context; no handle */
+};
 
 struct queue {
 	uint32_t id, timeline;
@@ -371,6 +383,10 @@ struct queue {
 	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
 	bool blocking;			/* the last owner obeys the legacy stream; atomic */
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
+	uint32_t host_timeline;		/* host functions that have run, or 0; host_lock */
+	uint64_t last_ran;		/* its value when all have; host_lock */
+	struct hostcall *calls, *last_call;	/* host functions to be run; host_lock */
+	struct queue *next_host;	/* in the list of such queues; constant */
 	struct queue *next;		/* in device->queues */
 	struct queue *next_idle;	/* in the recycling list; queue_lock */
 };
@@ -381,7 +397,8 @@ struct CUstream_st {
 	CUcontext ctx;
 	enum stream_kind kind;
 	unsigned int flags;
-	int priority;
+	int priority;			/* atomic */
+	int sync_policy;		/* as the program set it; atomic */
 	uint64_t id;
 	struct queue *queue;		/* made at first use; lock; read without */
 	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
@@ -391,6 +408,10 @@ struct CUstream_st {
 CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority);
 CUresult stream_destroy(CUstream stream);
+/* The stream that comes after everything in a context. */
+CUresult context_stream(CUcontext ctx, CUstream *stream);
+/* Call @each for all streams that a context has. */
+CUresult streams_each(CUcontext ctx, CUresult (*each)(CUstream stream, void *arg), void *arg);
 /* Resolve a handle; @own: 0 is the calling thread's stream. Errors: 201, 709, 400, sticky. */
 CUresult stream_get(CUstream handle, bool own, CUstream *stream);
 /* The same without looking at the sticky error. */
@@ -407,13 +428,30 @@ CUresult stream_drain(CUstream stream);
  */
 CUresult stream_prepare(CUstream stream, struct queue **queue);
 CUresult queue_wait(struct queue *queue, uint64_t value);
-CUresult queue_room(struct queue *queue);
+/* Wait until the ring has @entries free slots. */
+CUresult queue_room(struct queue *queue, unsigned int entries);
+/* What failed work of the queue means; SUCCESS if none did. */
+CUresult queue_status(struct queue *queue);
 CUresult queue_doorbell(struct queue *queue);
 /* Wait for all work of the process; the current context's error. */
 CUresult work_synchronize(void);
 CUresult ctx_synchronize(CUcontext ctx);
 /* A context ends; its work is done. */
 void ctx_release_streams(CUcontext ctx);
+
+CUresult stream_get_attribute(CUstream stream, int attribute, CUstreamAttrValue *value);
+CUresult stream_set_attribute(CUstream stream, int attribute, const CUstreamAttrValue *value);
+void stream_copy_attributes(CUstream dst, CUstream src);
+
+/* ---- memory operations and host functions (memop.c, hostfn.c) */
+
+CUresult memop_wait(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,
+		    unsigned int flags);
+CUresult memop_write(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,
+		     unsigned int flags);
+CUresult memop_batch(CUstream handle, bool own, unsigned int count,
+		     const CUstreamBatchMemOpParams *params, unsigned int flags);
+CUresult host_call(CUstream handle, bool own, CUhostFn fn, CUstreamCallback callback, void *arg);
 
 /* ---- events (event.c) */
 
@@ -424,6 +462,30 @@ CUresult event_query(CUevent event);
 CUresult event_synchronize(CUevent event);
 CUresult event_wait(CUstream stream, CUevent event, unsigned int flags);
 CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end);
+
+CUresult event_record_context(CUcontext ctx, CUevent event);
+CUresult event_wait_context(CUcontext ctx, CUevent event);
+CUresult event_get_handle(CUipcEventHandle *handle, CUevent event);
+CUresult event_open_handle(CUevent *event, const CUipcEventHandle *handle);
+
+/* ---- events of several processes (ipc_event.c) */
+
+struct ipc_event {
+	uint32_t id;			/* of the kernel's event, or 0; atomic */
+	bool import;			/* made by another process */
+	uint8_t token[GPUMEM_TOKEN_SIZE];
+};
+
+/* Make it one of the kernel's, never recorded. */
+CUresult ipc_event_make(struct ipc_event *ipc);
+CUresult ipc_event_open(struct ipc_event *ipc, const CUipcEventHandle *handle);
+void ipc_event_drop(struct ipc_event *ipc);
+void ipc_event_handle(const struct ipc_event *ipc, CUipcEventHandle *handle);
+/* @queue: NULL if what is recorded is done */
+CUresult ipc_event_record(const struct ipc_event *ipc, const struct queue *queue, uint64_t value);
+CUresult ipc_event_query(const struct ipc_event *ipc);
+CUresult ipc_event_synchronize(const struct ipc_event *ipc);
+CUresult ipc_event_wait(CUstream stream, const struct ipc_event *ipc);
 
 /* ---- copies and fills (memcpy.c, memset.c) */
 

@@ -39,7 +39,7 @@ static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sq
 	uint64_t tail = load_relaxed(&queue->tail);
 
 	if (unlikely(tail - load_acquire(&queue->page->head) >= QUEUE_ENTRIES)) {
-		CUresult result = queue_room(queue);
+		CUresult result = queue_room(queue, 1);
 
 		if (result)
 			return result;

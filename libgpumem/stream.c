@@ -86,7 +86,7 @@ static struct queue *queue_get(CUstream stream)
 
 	lock_take(&queue_lock);
 	for (link = &idle_queues; (queue = *link); link = &queue->next_idle)
-		if (queue->device == stream->ctx->device && queue->priority == stream->priority &&
+		if (queue->device == stream->ctx->device && queue->priority == load_relaxed(&stream->priority) &&
 		    queue_idle(queue) && !load_relaxed(&queue->page->error))
 			break;
 	if (queue)
@@ -98,7 +98,7 @@ static struct queue *queue_get(CUstream stream)
 			      !(stream->flags & CU_STREAM_NON_BLOCKING));
 		return queue;
 	}
-	queue = queue_make(stream->ctx->device, stream->priority);
+	queue = queue_make(stream->ctx->device, load_relaxed(&stream->priority));
 	if (!queue)
 		return NULL;
 	queue->ctx = stream->ctx;
@@ -126,26 +126,32 @@ CUresult queue_doorbell(struct queue *queue)
 	return result_of_errno(client_ioctl(GPUMEM_STREAM_DOORBELL, &doorbell));
 }
 
-/* Work of the queue failed: from now on its context returns what that means. */
-static CUresult queue_error(struct queue *queue)
+CUresult queue_status(struct queue *queue)
 {
-	uint32_t error = load_relaxed(&queue->page->error);
-	CUcontext ctx = load_relaxed(&queue->ctx);
-	CUresult result;
-
-	if (likely(!error) || !ctx)
+	switch (load_relaxed(&queue->page->error)) {
+	case 0:
 		return CUDA_SUCCESS;
-	switch (error) {
 	case EFAULT:
 	case EACCES:
 	case EOVERFLOW:
 	case ENOENT:
-		result = CUDA_ERROR_ILLEGAL_ADDRESS;
-		break;
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	default:
-		result = CUDA_ERROR_LAUNCH_FAILED;
-		break;
+		return CUDA_ERROR_LAUNCH_FAILED;
 	}
+}
+
+/* Work of the queue failed: from now on its context returns what that means. */
+static CUresult queue_error(struct queue *queue)
+{
+	CUresult result = queue_status(queue);
+	CUcontext ctx;
+
+	if (likely(!result))
+		return CUDA_SUCCESS;
+	ctx = load_relaxed(&queue->ctx);
+	if (!ctx)
+		return CUDA_SUCCESS;
 	ctx_fail(ctx, result);
 	return load_relaxed(&ctx->sticky);
 }
@@ -176,18 +182,24 @@ CUresult queue_wait(struct queue *queue, uint64_t value)
 	return queue_error(queue);
 }
 
-/* Wait until the ring has a free slot. */
-CUresult queue_room(struct queue *queue)
+static bool room_for(const struct queue *queue, unsigned int entries)
 {
-	CUresult result = ring_kick(queue);
+	return load_relaxed(&queue->tail) - load_acquire(&queue->page->head) + entries <=
+		QUEUE_ENTRIES;
+}
 
+CUresult queue_room(struct queue *queue, unsigned int entries)
+{
+	CUresult result;
+
+	if (room_for(queue, entries))
+		return CUDA_SUCCESS;
+	result = ring_kick(queue);
+	if (result)
+		return result;
 	/* An entry that is done has left the ring. Failed work does not hinder the next. */
-	if (!result)
-		queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + 1);
-	if (!result && load_relaxed(&queue->tail) - load_acquire(&queue->page->head) >=
-	    QUEUE_ENTRIES)
-		result = CUDA_ERROR_LAUNCH_FAILED;
-	return result;
+	queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
+	return room_for(queue, entries) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 /* Of which queues of a device something is wanted. */
@@ -233,6 +245,11 @@ static CUresult queues_wait(const struct device *device, CUcontext ctx, enum que
 
 /* ---- handles */
 
+static int clamp_priority(int priority)
+{
+	return priority > 0 ? 0 : priority < -5 ? -5 : priority;
+}
+
 CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority)
 {
@@ -250,8 +267,9 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 	stream->ctx = ctx;
 	stream->kind = kind;
 	stream->flags = flags;
-	stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	stream->priority = clamp_priority(priority);
 	stream->id = __atomic_add_fetch(&last_stream_id, 1, __ATOMIC_RELAXED);
+	stream->sync_policy = -1;
 	stream->legacy_seen = 0;
 	pthread_mutex_lock(&ctx->lock);
 	stream->link = NULL;
@@ -300,6 +318,7 @@ void ctx_release_streams(CUcontext ctx)
 	struct queue *queue;
 
 	store_release(&ctx->legacy, NULL);
+	store_release(&ctx->whole, NULL);
 	for (;;) {
 		CUstream stream;
 
@@ -319,26 +338,63 @@ void ctx_release_streams(CUcontext ctx)
 	}
 }
 
-static CUresult legacy_stream(CUcontext ctx, CUstream *out)
+/* One of the streams that a context has one of. */
+static CUresult single_stream(CUcontext ctx, CUstream *place, enum stream_kind kind,
+			      unsigned int flags, CUstream *out)
 {
 	static pthread_mutex_t make = PTHREAD_MUTEX_INITIALIZER;
 	CUresult result = CUDA_SUCCESS;
-	CUstream stream = load_acquire(&ctx->legacy);
+	CUstream stream = load_acquire(place);
 
 	if (likely(stream != NULL)) {
 		*out = stream;
 		return CUDA_SUCCESS;
 	}
 	pthread_mutex_lock(&make);
-	stream = load_acquire(&ctx->legacy);
+	stream = load_acquire(place);
 	if (!stream) {
-		result = stream_create(&stream, ctx, STREAM_LEGACY_KIND, CU_STREAM_DEFAULT, 0);
+		result = stream_create(&stream, ctx, kind, flags, 0);
 		if (!result)
-			store_release(&ctx->legacy, stream);
+			store_release(place, stream);
 	}
 	pthread_mutex_unlock(&make);
 	if (!result)
 		*out = stream;
+	return result;
+}
+
+static CUresult legacy_stream(CUcontext ctx, CUstream *stream)
+{
+	return single_stream(ctx, &ctx->legacy, STREAM_LEGACY_KIND, CU_STREAM_DEFAULT, stream);
+}
+
+CUresult context_stream(CUcontext ctx, CUstream *stream)
+{
+	return single_stream(ctx, &ctx->whole, STREAM_CONTEXT, CU_STREAM_NON_BLOCKING, stream);
+}
+
+CUresult streams_each(CUcontext ctx, CUresult (*each)(CUstream stream, void *arg), void *arg)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t count = 0, i = 0;
+	CUstream stream, *list;
+
+	pthread_mutex_lock(&ctx->lock);
+	for (stream = ctx->streams; stream; stream = stream->next)
+		count++;
+	list = calloc(count + 1, sizeof(*list));
+	for (stream = list ? ctx->streams : NULL; stream; stream = stream->next)
+		list[i++] = stream;
+	pthread_mutex_unlock(&ctx->lock);
+	if (!list)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (i = 0; !result && i < count; i++) {
+		result = each(list[i], arg);
+		/* Destroyed meanwhile. */
+		if (result == CUDA_ERROR_INVALID_HANDLE)
+			result = CUDA_SUCCESS;
+	}
+	free(list);
 	return result;
 }
 
@@ -385,6 +441,8 @@ bool stream_idle(CUstream stream)
 		return false;
 	if (stream->kind == STREAM_LEGACY_KIND)
 		return queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING);
+	if (unlikely(stream->kind == STREAM_CONTEXT))
+		return queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_CONTEXT);
 	if (stream->flags & CU_STREAM_NON_BLOCKING)
 		return true;
 	queue = legacy_queue(stream->ctx);
@@ -415,6 +473,22 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 		result = put_wait(queue, other, value);
 		if (!result)
 			other->legacy_seen = value;
+	}
+	return result;
+}
+
+/* The next entry comes after what all streams of the context have queued. */
+static CUresult wait_for_context(CUstream stream, struct queue *queue)
+{
+	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
+	CUresult result = CUDA_SUCCESS;
+
+	for (; other && !result; other = other->next) {
+		uint64_t value = load_acquire(&other->tail);
+
+		if (other != queue && queue_chosen(other, stream->ctx, QUEUES_CONTEXT) &&
+		    !queue_reached(other, value))
+			result = put_wait(queue, other, value);
 	}
 	return result;
 }
@@ -450,6 +524,8 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 	*out = queue;
 	if (stream->kind == STREAM_LEGACY_KIND)
 		result = wait_for_blocking(stream, queue);
+	else if (unlikely(stream->kind == STREAM_CONTEXT))
+		result = wait_for_context(stream, queue);
 	else if (!(stream->flags & CU_STREAM_NON_BLOCKING))
 		result = wait_for_legacy(stream, queue);
 	/* Some of the waits may be in the ring. */
@@ -515,4 +591,58 @@ CUresult work_synchronize(void)
 			first = result;
 	}
 	return first;
+}
+
+/* ---- attributes */
+
+CUresult stream_get_attribute(CUstream stream, int attribute, CUstreamAttrValue *value)
+{
+	switch (attribute) {
+	case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		memset(&value->accessPolicyWindow, 0, sizeof(value->accessPolicyWindow));
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		value->syncPolicy = load_relaxed(&stream->sync_policy);
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_PRIORITY:
+		value->priority = load_relaxed(&stream->priority);
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		value->memSyncDomainMap.default_ = 0;
+		value->memSyncDomainMap.remote = 1;
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		value->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult stream_set_attribute(CUstream stream, int attribute, const CUstreamAttrValue *value)
+{
+	switch (attribute) {
+	case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		if ((int)value->syncPolicy < CU_SYNC_POLICY_AUTO ||
+		    value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC)
+			return CUDA_ERROR_INVALID_VALUE;
+		store_relaxed(&stream->sync_policy, (int)value->syncPolicy);
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_PRIORITY:
+		store_relaxed(&stream->priority, clamp_priority(value->priority));
+		return CUDA_SUCCESS;
+	case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		/* Hints about caches and about fences between kernels: there are neither. */
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+void stream_copy_attributes(CUstream dst, CUstream src)
+{
+	store_relaxed(&dst->sync_policy, load_relaxed(&src->sync_policy));
+	store_relaxed(&dst->priority, load_relaxed(&src->priority));
 }

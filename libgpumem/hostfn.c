@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Host functions: functions of the program that run in stream order.
+ *
+ * Two entries stand in the ring for each: one that tells the host thread that the function's turn
+ * has come, and one that waits until the thread says that it has run. The thread is one for the
+ * process, started with the first function; it runs one function at a time, in the order of each
+ * stream.
+ *
+ * A queue that runs functions has a timeline of its own, which the thread raises by one with each.
+ * What tells the thread is a timeline of the process, to which the ring entries add one.
+ *
+ * After work of the queue has failed, host functions are left out, and callbacks are called with
+ * the error; the entry that tells the thread is carried out all the same.
+ *
+ * In the thread the API is closed, but for what works on streams and events that the program names:
+ * host_thread is what CALL() asks for.
+ *
+ * Locks: host_lock for the list of queues and the lists of calls; inside the stream's. It is not
+ * held while a function runs.
+ *
+ * Vocabulary: call, a function that has been submitted and has not run; turn, everything before it
+ * in its stream is done.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+#include "ring.h"
+
+struct hostcall {
+	struct hostcall *next;
+	CUhostFn fn;			/* or NULL: */
+	CUstreamCallback callback;
+	void *arg;
+	CUstream handle;		/* as the program gave it */
+	uint64_t turn;			/* of the queue: when this is reached */
+	uint64_t ran;			/* of the queue's host timeline: reached by running it */
+};
+
+__thread bool host_thread __attribute__((tls_model("initial-exec")));
+
+static struct lock host_lock;
+static bool started;			/* host_lock */
+static uint32_t ready;			/* timeline: turns so far; constant once started */
+static struct queue *host_queues;	/* host_lock; those that ever had a call; grows only */
+
+/* The first call of a queue whose turn has come, taken from its list. */
+static struct hostcall *call_take(struct queue *queue)
+{
+	struct hostcall *call;
+
+	lock_take(&host_lock);
+	call = queue->calls;
+	if (call && queue_reached(queue, call->turn)) {
+		queue->calls = call->next;
+		if (!queue->calls)
+			queue->last_call = NULL;
+	} else {
+		call = NULL;
+	}
+	lock_drop(&host_lock);
+	return call;
+}
+
+static void call_run(struct queue *queue, struct hostcall *call)
+{
+	struct gpumem_timeline_signal signal = {
+		.size = sizeof(signal), .id = queue->host_timeline, .value = call->ran,
+	};
+	CUresult status = queue_status(queue);
+
+	if (!call->fn)
+		call->callback(call->handle, status, call->arg);
+	else if (!status)
+		call->fn(call->arg);
+	free(call);
+	client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal);
+}
+
+static bool run_some(void)
+{
+	struct queue *queue;
+	bool any = false;
+
+	lock_take(&host_lock);
+	queue = host_queues;
+	lock_drop(&host_lock);
+	for (; queue; queue = queue->next_host) {
+		struct hostcall *call;
+
+		while ((call = call_take(queue))) {
+			call_run(queue, call);
+			any = true;
+		}
+	}
+	return any;
+}
+
+static void *host_main(void *arg)
+{
+	struct gpumem_timeline_wait wait = {
+		.size = sizeof(wait), .id = ready, .value = 1, .deadline = ~0ull,
+	};
+
+	host_thread = true;
+	for (;;) {
+		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+
+		if (error && error != ETIMEDOUT)
+			return arg;
+		/* What is told meanwhile is seen by the look that follows. */
+		wait.value = wait.reached + 1;
+		while (run_some())
+			;
+	}
+}
+
+/* host_lock is held. */
+static CUresult thread_start(void)
+{
+	struct gpumem_timeline_create create = { .size = sizeof(create) };
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int error;
+
+	if (started)
+		return CUDA_SUCCESS;
+	error = client_ioctl(GPUMEM_TIMELINE_CREATE, &create);
+	if (error)
+		return result_of_errno(error);
+	ready = create.id;
+	/* The program's signal handlers run in the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	error = pthread_create(&thread, &attr, host_main, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error) {
+		client_destroy_id(ready);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_setname_np(thread, "gpumem-host");
+	started = true;
+	return CUDA_SUCCESS;
+}
+
+/* What a queue needs for calls. host_lock is held. */
+static CUresult queue_start(struct queue *queue)
+{
+	struct gpumem_timeline_create create = { .size = sizeof(create) };
+	int error;
+
+	if (queue->host_timeline)
+		return CUDA_SUCCESS;
+	error = client_ioctl(GPUMEM_TIMELINE_CREATE, &create);
+	if (error)
+		return result_of_errno(error);
+	queue->host_timeline = create.id;
+	queue->next_host = host_queues;
+	store_release(&host_queues, queue);
+	return CUDA_SUCCESS;
+}
+
+/* Put a call's entries into the ring; there is room for both. stream->lock is held. */
+static CUresult call_put(struct queue *queue, struct hostcall *call)
+{
+	struct gpumem_sqe tell = { .op = GPUMEM_OP_ADD, .value = 1 };
+	struct gpumem_sqe wait = { .op = GPUMEM_OP_WAIT };
+	CUresult result;
+
+	lock_take(&host_lock);
+	result = thread_start();
+	if (!result)
+		result = queue_start(queue);
+	if (!result) {
+		tell.handle = ready;
+		wait.handle = queue->host_timeline;
+		wait.value = call->ran = ++queue->last_ran;
+		/* Reached before the thread is told: the entry that tells comes after. */
+		call->turn = load_relaxed(&queue->tail);
+		if (queue->last_call)
+			queue->last_call->next = call;
+		else
+			queue->calls = call;
+		queue->last_call = call;
+	}
+	lock_drop(&host_lock);
+	if (result)
+		return result;
+	ring_put(queue, &tell);
+	ring_put(queue, &wait);
+	return CUDA_SUCCESS;
+}
+
+static CUresult submit(CUstream stream, struct hostcall *call)
+{
+	struct queue *queue;
+	CUresult result;
+
+	lock_take(&stream->lock);
+	result = stream_prepare(stream, &queue);
+	if (!result) {
+		result = queue_room(queue, 2);
+		if (!result)
+			result = call_put(queue, call);
+		if (result)
+			free(call);
+		result = ring_finish(queue, result);
+	} else {
+		free(call);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
+CUresult host_call(CUstream handle, bool own, CUhostFn fn, CUstreamCallback callback, void *arg)
+{
+	struct hostcall *call;
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	if (result)
+		return result;
+	call = calloc(1, sizeof(*call));
+	if (!call)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	call->fn = fn;
+	call->callback = callback;
+	call->arg = arg;
+	call->handle = handle;
+	return submit(stream, call);
+}
