@@ -234,7 +234,7 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
 					   u32 index)
 {
-	/* Pairs with the release in gpumem_ioctl_device_attach(). */
+	/* Pairs with the release in gpumem_client_attach(). */
 	if (index >= smp_load_acquire(&client->ndevices))
 		return NULL;
 	return client->devices[index];
@@ -250,7 +250,7 @@ struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
 int gpumem_client_device_index(struct gpumem_client *client,
 			       struct gpumem_device *dev)
 {
-	/* Pairs with the release in gpumem_ioctl_device_attach(). */
+	/* Pairs with the release in gpumem_client_attach(). */
 	unsigned int i, n = smp_load_acquire(&client->ndevices);
 
 	for (i = 0; i < n; i++)
@@ -259,9 +259,36 @@ int gpumem_client_device_index(struct gpumem_client *client,
 	return -EACCES;
 }
 
+/*
+ * Attach a device if its index is @index.  Return the index that it has or will
+ * get, or -EMFILE.
+ */
+static int gpumem_client_attach(struct gpumem_client *client,
+				struct gpumem_device *dev, int index)
+{
+	int ret;
+
+	guard(mutex)(&client->lock);
+	ret = gpumem_client_device_index(client, dev);
+	if (ret >= 0)
+		return ret;
+	if (client->ndevices == GPUMEM_MAX_DEVICES)
+		return -EMFILE;
+	ret = client->ndevices;
+	if (ret == index) {
+		client->devices[ret] = dev;
+		/* Readers take no lock. */
+		smp_store_release(&client->ndevices, ret + 1);
+	}
+	return ret;
+}
+
 /**
  * gpumem_ioctl_device_attach - GPUMEM_DEVICE_ATTACH
  * @ucmd: ioctl under way
+ *
+ * The answer is written before anything changes, so that a device that the
+ * caller does not hear of is not attached.
  *
  * Whoever could open the other node may use the other device: the node's
  * permissions decide.
@@ -273,8 +300,10 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
 	struct gpumem_device_attach *cmd = ucmd->cmd;
 	struct gpumem_client *client = ucmd->client;
 	struct gpumem_client *other;
+	struct gpumem_device *dev;
 	struct file *file;
-	int ret = 0;
+	int index = -1;
+	int ret;
 
 	if (cmd->flags)
 		return -EOPNOTSUPP;
@@ -286,22 +315,19 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
 		return -EINVAL;
 	}
 	other = file->private_data;
-	mutex_lock(&client->lock);
-	ret = gpumem_client_device_index(client, other->devices[0]);
-	if (ret < 0 && client->ndevices == GPUMEM_MAX_DEVICES) {
-		ret = -EMFILE;
-	} else if (ret < 0) {
-		ret = client->ndevices;
-		client->devices[ret] = other->devices[0];
-		/* Readers take no lock. */
-		smp_store_release(&client->ndevices, ret + 1);
-	}
-	mutex_unlock(&client->lock);
+	dev = other->devices[0];
+	/* Devices live as long as the module. */
 	fput(file);
-	if (ret < 0)
-		return ret;
-	cmd->device = ret;
-	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	while ((ret = gpumem_client_attach(client, dev, index)) != index) {
+		if (ret < 0)
+			return ret;
+		index = ret;
+		cmd->device = index;
+		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+		if (ret)
+			return ret;
+	}
+	return 0;
 }
 
 /**

@@ -201,18 +201,43 @@ out_vm:
 	return ret;
 }
 
-/* Take all mappings of a range out of the tree and put them on a list. */
-static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
-				   struct list_head *list)
+/* Bytes in the mappings of a range, which covers each of them as a whole. */
+static int gpumem_vm_weigh_locked(struct gpumem_vm *vm, u64 addr, u64 last,
+				  u64 *bytes)
 {
 	MA_STATE(mas, &vm->mappings, addr, last);
 	struct gpumem_mapping *m;
-	int ret;
 
-	lockdep_assert_held_write(&vm->lock);
+	lockdep_assert_held(&vm->lock);
+	*bytes = 0;
 	mas_for_each(&mas, m, last) {
 		if (m->addr < addr || m->last > last)
 			return -EINVAL;
+		*bytes += m->last - m->addr + 1;
+		cond_resched();
+	}
+	return 0;
+}
+
+/*
+ * Take all mappings of a range out of the tree and put them on a list.  -EAGAIN
+ * if they do not weigh @bytes any more.
+ */
+static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
+				   u64 bytes, struct list_head *list)
+{
+	MA_STATE(mas, &vm->mappings, addr, last);
+	struct gpumem_mapping *m;
+	u64 now;
+	int ret;
+
+	lockdep_assert_held_write(&vm->lock);
+	ret = gpumem_vm_weigh_locked(vm, addr, last, &now);
+	if (ret)
+		return ret;
+	if (now != bytes)
+		return -EAGAIN;
+	mas_for_each(&mas, m, last) {
 		list_add_tail(&m->link, list);
 		cond_resched();
 	}
@@ -229,6 +254,9 @@ static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
  * gpumem_ioctl_vm_unmap - GPUMEM_VM_UNMAP
  * @ucmd: ioctl under way
  *
+ * The answer is written before anything changes, so that a caller who cannot be
+ * told has lost nothing.
+ *
  * Return: 0 or a negative errno.
  */
 int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
@@ -237,26 +265,30 @@ int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 	struct gpumem_mapping *m, *next;
 	struct gpumem_vm *vm;
 	LIST_HEAD(list);
+	u64 last;
 	int ret;
 
 	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
 	if (ret)
 		return ret;
+	last = cmd->addr + cmd->length - 1;
 	vm = gpumem_vm_get(ucmd->client, cmd->vm);
 	if (!vm)
 		return -ENOENT;
-	scoped_guard(rwsem_write, &vm->lock)
-		ret = gpumem_vm_detach_locked(vm, cmd->addr,
-					      cmd->addr + cmd->length - 1,
-					      &list);
-	if (!ret) {
-		cmd->unmapped = 0;
-		list_for_each_entry_safe(m, next, &list, link) {
-			cmd->unmapped += m->last - m->addr + 1;
-			gpumem_mapping_free(vm, m);
-		}
-		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-	}
+	do {
+		scoped_guard(rwsem_read, &vm->lock)
+			ret = gpumem_vm_weigh_locked(vm, cmd->addr, last,
+						     &cmd->unmapped);
+		if (!ret)
+			ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+		if (ret)
+			break;
+		scoped_guard(rwsem_write, &vm->lock)
+			ret = gpumem_vm_detach_locked(vm, cmd->addr, last,
+						      cmd->unmapped, &list);
+	} while (ret == -EAGAIN);
+	list_for_each_entry_safe(m, next, &list, link)
+		gpumem_mapping_free(vm, m);
 	gpumem_object_put(&vm->obj);
 	return ret;
 }

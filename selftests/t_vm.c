@@ -160,6 +160,40 @@ TEST_F(vm, unmap)
 	EXPECT_EQ(16 * p, unmapped);
 }
 
+/* A structure that can be read and not written: who cannot be answered has changed nothing. */
+TEST_F(vm, unanswered)
+{
+	struct gpumem_device_attach *attach;
+	struct gpumem_vm_unmap *unmap;
+	struct gpumem_info info;
+	__u64 bytes;
+	int other;
+	void *page = mmap(NULL, self->p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
+
+	ASSERT_NE(MAP_FAILED, page);
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, self->n, 1, 1));
+	unmap = page;
+	*unmap = (struct gpumem_vm_unmap) {
+		.size = sizeof(*unmap), .vm = self->vm, .addr = ADDR, .length = self->n,
+	};
+	ASSERT_EQ(0, mprotect(page, self->p, PROT_READ));
+	EXPECT_EQ(-EFAULT, gp_ioctl(self->fd, GPUMEM_VM_UNMAP, unmap));
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, ADDR, self->n, &bytes));
+	EXPECT_EQ(self->n, bytes);
+	other = gp_open(1);
+	if (other >= 0) {
+		ASSERT_EQ(0, mprotect(page, self->p, PROT_READ | PROT_WRITE));
+		attach = page;
+		*attach = (struct gpumem_device_attach) { .size = sizeof(*attach), .fd = other };
+		ASSERT_EQ(0, mprotect(page, self->p, PROT_READ));
+		EXPECT_EQ(-EFAULT, gp_ioctl(self->fd, GPUMEM_DEVICE_ATTACH, attach));
+		EXPECT_EQ(-EACCES, gp_info(self->fd, 1, &info));
+		close(other);
+	}
+	munmap(page, self->p);
+}
+
 TEST_F(vm, access_errors)
 {
 	const __u64 p = self->p;

@@ -294,7 +294,8 @@ enum gpumem_bo_retire_flags {
  *
  * Tokens that overlap the range in any byte open nothing from now on.  While
  * @live is not 0 the range must not be handed to a new owner: somebody else can
- * still read and write it.
+ * still read and write it.  A call that fails with EFAULT may have revoked
+ * tokens; making it again tells @live.
  */
 struct gpumem_bo_retire {
 	__u32 size;
