@@ -60,11 +60,20 @@ void lock_wake(struct lock *lock)
 	syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/*
+ * EFAULT is for want of memory, as the structures are the library's own: a page of the stack that
+ * could not be brought in. It is tried once more, for destroying cannot tell anybody.
+ */
 int client_ioctl(unsigned long request, void *arg)
 {
-	while (ioctl(client.fd, request, arg) < 0)
-		if (errno != EINTR)
+	bool again = true;
+
+	while (ioctl(client.fd, request, arg) < 0) {
+		if (errno == EFAULT && again)
+			again = false;
+		else if (errno != EINTR)
 			return errno;
+	}
 	return 0;
 }
 
@@ -97,6 +106,7 @@ CUresult result_of_errno(int error)
 	case EMFILE:
 	case ENFILE:
 	case EAGAIN:
+	case EFAULT:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	case EPERM:
 	case ENODEV:
@@ -162,19 +172,38 @@ static int compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/*
+ * A node that cannot be looked at is as good as none, unless it was for want of memory or
+ * descriptors: a program must not go on with fewer devices because of that.
+ */
+static CUresult no_node(int error)
+{
+	CUresult result = result_of_errno(error);
+
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_SUCCESS;
+}
+
 /* The N of all nodes /dev/gpumemN, rising. */
-static unsigned int list_nodes(unsigned int *ordinals, unsigned int max)
+static CUresult list_nodes(unsigned int *ordinals, unsigned int max, unsigned int *nodes)
 {
 	DIR *dir = opendir("/dev");
 	struct dirent *entry;
 	unsigned int count = 0;
+	CUresult result = CUDA_SUCCESS;
 
+	*nodes = 0;
 	if (!dir)
-		return 0;
-	while (count < max && (entry = readdir(dir))) {
+		return no_node(errno);
+	while (count < max) {
 		char *end;
 		unsigned long n;
 
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			result = no_node(errno);
+			break;
+		}
 		if (strncmp(entry->d_name, "gpumem", 6) || entry->d_name[6] < '0' ||
 		    entry->d_name[6] > '9')
 			continue;
@@ -183,52 +212,61 @@ static unsigned int list_nodes(unsigned int *ordinals, unsigned int max)
 			ordinals[count++] = n;
 	}
 	closedir(dir);
+	if (result)
+		explain("gpumem: /dev: out of memory");
 	qsort(ordinals, count, sizeof(*ordinals), compare_numbers);
-	return count;
+	*nodes = count;
+	return result;
 }
 
-static bool open_candidate(unsigned int ordinal, struct candidate *candidate)
+/* One more candidate, if the node is one. */
+static CUresult open_candidate(unsigned int ordinal, struct candidate *candidate,
+			       unsigned int *count)
 {
 	char path[32];
-	int fd, high;
+	int fd, high, error;
 
 	snprintf(path, sizeof(path), "/dev/gpumem%u", ordinal);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
-		if (errno == EACCES || errno == EPERM)
+		error = errno;
+		if (error == EACCES || error == EPERM)
 			explain("gpumem: %s: permission denied: add yourself to group render",
 				path);
-		else if (errno == ENXIO || errno == ENODEV)
+		else if (error == ENXIO || error == ENODEV)
 			explain("gpumem: %s: no module: modprobe gpumem", path);
 		else
-			explain("gpumem: %s: %s", path, strerror(errno));
-		return false;
+			explain("gpumem: %s: %s", path, strerror(error));
+		return no_node(error);
 	}
 	/* The standard streams' numbers are not ours to take. */
 	if (fd < 3) {
 		high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		error = errno;
 		close(fd);
 		if (high < 0) {
-			explain("gpumem: %s: %s", path, strerror(errno));
-			return false;
+			explain("gpumem: %s: %s", path, strerror(error));
+			return no_node(error);
 		}
 		fd = high;
 	}
 	memset(&candidate->info, 0, sizeof(candidate->info));
 	candidate->info.size = sizeof(candidate->info);
 	if (ioctl(fd, GPUMEM_INFO, &candidate->info) < 0) {
-		explain("gpumem: %s: not a gpumem device: %s", path, strerror(errno));
+		error = errno;
+		explain("gpumem: %s: not a gpumem device: %s", path, strerror(error));
 		close(fd);
-		return false;
+		return no_node(error);
 	}
 	if (candidate->info.abi != GPUMEM_ABI_VERSION) {
 		explain("gpumem: %s: module ABI %u, library ABI %u: install one version of both",
 			path, candidate->info.abi, GPUMEM_ABI_VERSION);
 		close(fd);
-		return false;
+		return CUDA_SUCCESS;
 	}
 	candidate->fd = fd;
-	return true;
+	(*count)++;
+	return CUDA_SUCCESS;
 }
 
 /* The candidate that one word of CUDA_VISIBLE_DEVICES means, or -1. */
@@ -420,10 +458,11 @@ static CUresult client_init_locked(void)
 	client.inlining = !env_is("GPUMEM_INLINE", "0");
 	client.spins = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 200 : 0;
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
-	nodes = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4);
-	for (i = 0; i < nodes && count < GPUMEM_MAX_DEVICES; i++)
-		count += open_candidate(ordinals[i], &candidates[count]);
-	result = make_client(candidates, count);
+	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);
+	for (i = 0; !result && i < nodes && count < GPUMEM_MAX_DEVICES; i++)
+		result = open_candidate(ordinals[i], &candidates[count], &count);
+	if (!result)
+		result = make_client(candidates, count);
 	if (result) {
 		client.fd = -1;
 		client.devices = 0;

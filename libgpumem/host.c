@@ -202,15 +202,25 @@ static CUresult pin(uint32_t *bo, uint64_t addr, uint64_t bytes, bool readonly)
 	return CUDA_SUCCESS;
 }
 
-/* The mapping holds the pages, too. */
-static void unpin(uint32_t bo, uint64_t addr, uint64_t bytes)
+/*
+ * The mapping holds the pages, too: false if they are still in the devices' address space, and
+ * vm_unmap_later() must follow.
+ */
+static bool unpin(uint32_t bo, uint64_t addr, uint64_t bytes)
 {
-	struct gpumem_vm_unmap unmap = {
-		.size = sizeof(unmap), .vm = client.vm, .addr = addr, .length = bytes,
-	};
+	bool out = vm_unmap_host(addr, bytes);
 
-	client_ioctl(GPUMEM_VM_UNMAP, &unmap);
 	client_destroy_id(bo);
+	return out;
+}
+
+static void unpin_unlocked(uint32_t bo, uint64_t addr, uint64_t bytes)
+{
+	if (unpin(bo, addr, bytes))
+		return;
+	lock_take(&mem_lock);
+	vm_unmap_later(addr, bytes);
+	lock_drop(&mem_lock);
 }
 
 /* ---- registration */
@@ -264,8 +274,8 @@ void host_drop(struct alloc *alloc)
 	uint32_t bo = alloc->block->bo;
 
 	leave(alloc);
-	if (bo)
-		unpin(bo, addr, bytes);
+	if (bo && !unpin(bo, addr, bytes))
+		vm_unmap_later(addr, bytes);
 }
 
 static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, unsigned int flags)
@@ -280,6 +290,8 @@ static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, u
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		kind |= ALLOC_IO;
 	lock_take(&mem_lock);
+	/* Stale memory at these addresses would be in the way. */
+	vm_retry();
 	if (list_overlaps(addr, bytes))
 		result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	lock_drop(&mem_lock);
@@ -295,7 +307,7 @@ static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, u
 	result = enter(ctx, bo, addr, bytes, kind);
 	lock_drop(&mem_lock);
 	if (result && bo)
-		unpin(bo, addr, bytes);
+		unpin_unlocked(bo, addr, bytes);
 	return result;
 }
 
@@ -343,7 +355,7 @@ CUresult host_unregister(void *ptr)
 	}
 	lock_drop(&mem_lock);
 	if (bo)
-		unpin(bo, addr, bytes);
+		unpin_unlocked(bo, addr, bytes);
 	return result;
 }
 

@@ -311,8 +311,17 @@ uint64_t vm_reserve(uint64_t length);
 void vm_release(uint64_t addr, uint64_t length);
 /* Map a buffer object for the CPU and the devices. mem_lock is held. */
 CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo);
-/* Undo vm_map(); false if the addresses must not be used again. mem_lock is held. */
-bool vm_unmap(uint64_t addr, uint64_t length);
+/*
+ * Undo vm_map() and give @length bytes of addresses back, now or, if the kernel has no memory for
+ * that, with a later call. mem_lock is held.
+ */
+void vm_unmap(uint64_t addr, uint64_t mapped, uint64_t length);
+/* Take memory of the program's own out of the devices' address space; false if it is still there. */
+bool vm_unmap_host(uint64_t addr, uint64_t length);
+/* Memory that vm_unmap_host() could not take out: try again later. mem_lock is held. */
+void vm_unmap_later(uint64_t addr, uint64_t length);
+/* Try again what could not be taken out. mem_lock is held. */
+void vm_retry(void);
 /* Make a block's addresses point at it, or at nothing. mem_lock is held. */
 CUresult vm_publish(struct block *block);
 void vm_retract(struct block *block);

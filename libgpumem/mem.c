@@ -142,8 +142,7 @@ static void block_destroy(struct block *block)
 {
 	block_unlink(block);
 	vm_retract(block);
-	if (vm_unmap(block->base, block->mapped))
-		vm_release(block->base, block->length);
+	vm_unmap(block->base, block->mapped, block->length);
 	client_destroy_id(block->bo);
 	while (block->withheld) {
 		struct withheld *next = block->withheld->next;
@@ -178,19 +177,18 @@ static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, ui
 	if (!block->base)
 		goto put;
 	result = vm_map(block->base, mapped, bo);
-	if (result)
-		goto release;
+	if (result) {
+		vm_release(block->base, length);
+		goto put;
+	}
 	result = vm_publish(block);
-	if (result)
-		goto unmap;
+	if (result) {
+		vm_unmap(block->base, mapped, length);
+		goto put;
+	}
 	*made = block;
 	return CUDA_SUCCESS;
 
-unmap:
-	if (!vm_unmap(block->base, mapped))
-		goto put;
-release:
-	vm_release(block->base, length);
 put:
 	block->next = free_blocks;
 	free_blocks = block;

@@ -18,6 +18,10 @@
  * races with the free of the very memory may find it or not. Addresses outside the arenas are the
  * program's own; what of them is registered, host.c knows.
  *
+ * Taking memory out can fail, for want of memory: the process's mapping and the devices' are split.
+ * What is left is stale: nothing of the library's points at it, its addresses stay taken, and it is
+ * tried again before the next block is made or unmapped.
+ *
  * Locks: mem_lock for everything but lookups.
  *
  * Vocabulary: slot, 2 MiB of address space, aligned; leaf, the index of 16 GiB.
@@ -45,6 +49,16 @@ struct arena {
 	uint64_t slots, free, rover;
 };
 
+/* Memory that is nobody's any more, but that could not be unmapped. */
+struct stale {
+	uint64_t addr, mapped;
+	uint64_t length;		/* of addresses to be given back; 0 outside the arenas */
+};
+
+#define MAX_STALE	256
+
+static struct stale stale[MAX_STALE];	/* mem_lock */
+static unsigned int stale_count;	/* mem_lock */
 static struct block **index_leaf[LEAVES];
 static struct arena arenas[MAX_ARENAS];
 static unsigned int arena_count;	/* atomic; grows only */
@@ -136,6 +150,7 @@ uint64_t vm_reserve(uint64_t length)
 	uint64_t count = length >> SLOT_SHIFT, slot;
 	unsigned int i;
 
+	vm_retry();
 	for (i = 0; i <= arena_count && i < MAX_ARENAS; i++) {
 		struct arena *arena = i < arena_count ? &arenas[i] : arena_add(length);
 		int64_t found;
@@ -220,14 +235,60 @@ CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo)
 	return result_of_errno(error);
 }
 
-bool vm_unmap(uint64_t addr, uint64_t length)
+bool vm_unmap_host(uint64_t addr, uint64_t length)
 {
 	struct gpumem_vm_unmap unmap = {
 		.size = sizeof(unmap), .vm = client.vm, .addr = addr, .length = length,
 	};
-	bool back = put_reservation_back(addr, length);
 
-	return !client_ioctl(GPUMEM_VM_UNMAP, &unmap) && back;
+	return !client_ioctl(GPUMEM_VM_UNMAP, &unmap);
+}
+
+/* Both are tried whatever becomes of the other, and doing one twice does no harm. */
+static bool take_out(const struct stale *s)
+{
+	bool back = !s->length || put_reservation_back(s->addr, s->mapped);
+
+	if (!vm_unmap_host(s->addr, s->mapped) || !back)
+		return false;
+	if (s->length)
+		vm_release(s->addr, s->length);
+	return true;
+}
+
+/* What finds no place here stays until the process ends. */
+static void stale_add(const struct stale *s)
+{
+	if (stale_count < MAX_STALE)
+		stale[stale_count++] = *s;
+}
+
+void vm_retry(void)
+{
+	unsigned int i = 0;
+
+	while (i < stale_count) {
+		if (take_out(&stale[i]))
+			stale[i] = stale[--stale_count];
+		else
+			i++;
+	}
+}
+
+void vm_unmap(uint64_t addr, uint64_t mapped, uint64_t length)
+{
+	const struct stale s = { .addr = addr, .mapped = mapped, .length = length };
+
+	vm_retry();
+	if (!take_out(&s))
+		stale_add(&s);
+}
+
+void vm_unmap_later(uint64_t addr, uint64_t length)
+{
+	const struct stale s = { .addr = addr, .mapped = length };
+
+	stale_add(&s);
 }
 
 /* ---- the index */
