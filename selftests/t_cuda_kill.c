@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs of the CUDA API that are killed in the middle of a call; kill_util.h says how, t_kill
+ * has the kernel's own states.
+ */
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+#include "kill_util.h"
+
+#define MUST_CU(call) do {							\
+	CUresult result_ = (call);						\
+										\
+	if (result_) {								\
+		fprintf(stderr, "# %s: %s: %d\n", __func__, #call, result_);	\
+		return 1;							\
+	}									\
+} while (0)
+
+static int in_alloc(struct scene *sc)
+{
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemAlloc(&p, sc->bytes)));
+		MUST_CU(cuMemFree(p));
+	}
+}
+
+static int in_host_alloc(struct scene *sc)
+{
+	CUcontext ctx;
+	void *p;
+
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemHostAlloc(&p, sc->bytes, 0)));
+		MUST_CU(cuMemFreeHost(p));
+	}
+}
+
+static int in_register(struct scene *sc)
+{
+	void *p = mmap(NULL, sc->bytes, RW, ANON, -1, 0);
+	CUcontext ctx;
+
+	if (p == MAP_FAILED)
+		return 1;
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemHostRegister(p, sc->bytes, 0)));
+		MUST_CU(cuMemHostUnregister(p));
+		if (madvise(p, sc->bytes, MADV_DONTNEED))
+			return 1;
+	}
+}
+
+/* From and to memory that is not registered, through the library's staging memory. */
+static int in_copy(struct scene *sc)
+{
+	unsigned char *p = malloc(sc->bytes);
+	CUcontext ctx;
+	CUdeviceptr d;
+
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuMemAlloc(&d, sc->bytes));
+	ready(sc);
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemcpyHtoD(d, p, sc->bytes)));
+		MUST_CU(CALL(sc, cuMemcpyDtoH(p, d, sc->bytes)));
+	}
+}
+
+/* Work for a while, and something that waits for it. */
+enum { ON_STREAM, ON_CONTEXT, ON_EVENT, ON_FREE };
+
+static int wait_for_work(struct scene *sc, int how)
+{
+	CUcontext ctx;
+	CUstream stream;
+	CUevent event;
+	CUdeviceptr p, q;
+
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuMemAlloc(&p, sc->bytes));
+	MUST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ready(sc);
+	for (;;) {
+		MUST_CU(cuMemAlloc(&q, sc->bytes));
+		for (unsigned int i = 0; i < 100; i++)
+			MUST_CU(cuMemcpyDtoDAsync(i % 2 ? p : q, i % 2 ? q : p, sc->bytes,
+						  stream));
+		MUST_CU(cuEventRecord(event, stream));
+		if (how == ON_STREAM)
+			MUST_CU(CALL(sc, cuStreamSynchronize(stream)));
+		if (how == ON_CONTEXT)
+			MUST_CU(CALL(sc, cuCtxSynchronize()));
+		if (how == ON_EVENT)
+			MUST_CU(CALL(sc, cuEventSynchronize(event)));
+		MUST_CU(how == ON_FREE ? CALL(sc, cuMemFree(q)) : cuMemFree(q));
+	}
+}
+
+static int in_stream_synchronize(struct scene *sc)
+{
+	return wait_for_work(sc, ON_STREAM);
+}
+
+static int in_ctx_synchronize(struct scene *sc)
+{
+	return wait_for_work(sc, ON_CONTEXT);
+}
+
+static int in_event_synchronize(struct scene *sc)
+{
+	return wait_for_work(sc, ON_EVENT);
+}
+
+static int in_free(struct scene *sc)
+{
+	return wait_for_work(sc, ON_FREE);
+}
+
+static int in_init(struct scene *sc)
+{
+	CUcontext ctx;
+
+	ready(sc);
+	sc->entered++;
+	MUST_CU(cuda_start(&ctx));
+	for (;;) {
+		MUST_CU(cuDevicePrimaryCtxRelease(0));
+		MUST_CU(cuDevicePrimaryCtxRetain(&ctx, 0));
+		MUST_CU(cuCtxSetCurrent(ctx));
+	}
+}
+
+/* Another process opens the memory of one that is killed, over and over. */
+static int exporter(struct scene *sc)
+{
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	_Static_assert(sizeof(CUipcMemHandle) <= sizeof(sc->message), "room for a handle");
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuMemAlloc(&p, sc->bytes));
+	MUST_CU(cuIpcGetMemHandle((CUipcMemHandle *)sc->message, p));
+	ready(sc);
+	CALL(sc, pause());
+	return 1;
+}
+
+static int in_ipc_open(struct scene *sc)
+{
+	CUipcMemHandle handle;
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	memcpy(&handle, sc->message, sizeof(handle));
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		CUresult result = CALL(sc, cuIpcOpenMemHandle(&p, handle,
+					CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+
+		/* The exporter is gone: that is an answer, and the end. */
+		if (result) {
+			sc->go = result;
+			CALL(sc, pause());
+		}
+		MUST_CU(cuMemsetD8(p, 1, sc->bytes));
+		MUST_CU(cuCtxSynchronize());
+		MUST_CU(cuIpcCloseMemHandle(p));
+	}
+}
+
+FIXTURE(cuda_state)
+{
+	struct scene *sc;
+	struct figures before;
+};
+
+FIXTURE_VARIANT(cuda_state)
+{
+	scene_fn fn;
+	__u64 bytes;
+	unsigned int rounds, max_us;
+};
+
+#define STATE(name, ...) FIXTURE_VARIANT_ADD(cuda_state, name) { __VA_ARGS__ }
+STATE(init, in_init, 0, 6, 20000);
+STATE(alloc, in_alloc, 32 * MIB, 4, 40000);
+STATE(host_alloc, in_host_alloc, 32 * MIB, 4, 40000);
+STATE(host_register, in_register, 32 * MIB, 4, 60000);
+STATE(copy, in_copy, 8 * MIB, 4, 40000);
+STATE(stream_synchronize, in_stream_synchronize, 4 * MIB, 4, 40000);
+STATE(ctx_synchronize, in_ctx_synchronize, 4 * MIB, 4, 40000);
+STATE(event_synchronize, in_event_synchronize, 4 * MIB, 4, 40000);
+STATE(free, in_free, 4 * MIB, 4, 40000);
+
+FIXTURE_SETUP(cuda_state)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->sc = scene_new();
+	ASSERT_NE(NULL, self->sc);
+	figures_read(&self->before);
+	ASSERT_TRUE(figures_good(&self->before));
+}
+
+FIXTURE_TEARDOWN(cuda_state)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F_TIMEOUT(cuda_state, leaves_nothing, 3000)
+{
+	unsigned int rounds = kills(variant->rounds), in = 0, n;
+	struct rng r;
+
+	rng_start(&r, "kill");
+	for (n = 0; n < rounds || (!in && n < rounds + 300); n++) {
+		pid_t pid;
+
+		self->sc->bytes = variant->bytes;
+		pid = scene_start(self->sc, variant->fn);
+		ASSERT_LT(0, pid);
+		nap_us(rng_below(&r, variant->max_us));
+		EXPECT_EQ(-SIGKILL, kill_child(pid));
+		in += self->sc->entered != self->sc->left;
+		ASSERT_TRUE(dev_quiet(15));
+	}
+	EXPECT_TRUE(settled(&self->before));
+	EXPECT_LT(0, in);
+	printf("# %u of %u were in the call\n", in, n);
+	fflush(stdout);
+}
+
+FIXTURE(cuda_ipc)
+{
+	struct scene *maker, *taker;
+	struct figures before;
+};
+
+FIXTURE_SETUP(cuda_ipc)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->maker = scene_new();
+	self->taker = scene_new();
+	ASSERT_NE(NULL, self->maker);
+	ASSERT_NE(NULL, self->taker);
+	figures_read(&self->before);
+	ASSERT_TRUE(figures_good(&self->before));
+}
+
+FIXTURE_TEARDOWN(cuda_ipc)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* The one who opens is killed, then one that opens loses the exporter under it. */
+TEST_F_TIMEOUT(cuda_ipc, either_is_killed, 3000)
+{
+	pid_t maker, taker;
+	struct rng r;
+
+	rng_start(&r, "kill");
+	for (unsigned int n = kills(2); n; n--) {
+		__u64 end = in_seconds(20);
+
+		self->maker->bytes = 2 * MIB;
+		maker = scene_start(self->maker, exporter);
+		ASSERT_LT(0, maker);
+		self->taker->bytes = 2 * MIB;
+		memcpy(self->taker->message, self->maker->message, sizeof(self->maker->message));
+		for (int i = 0; i < 3; i++) {
+			taker = scene_start(self->taker, in_ipc_open);
+			ASSERT_LT(0, taker);
+			nap_us(rng_below(&r, 20000));
+			EXPECT_EQ(-SIGKILL, kill_child(taker));
+			EXPECT_TRUE(dev_attr_becomes(0, "views", 0, 15));
+			EXPECT_EQ(1, dev_attr(0, "clients"));
+		}
+		taker = scene_start(self->taker, in_ipc_open);
+		ASSERT_LT(0, taker);
+		nap_us(rng_below(&r, 20000));
+		EXPECT_EQ(-SIGKILL, kill_child(maker));
+		while (!self->taker->go && mono_ns() < end)
+			nap_us(500);
+		EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, (CUresult)self->taker->go);
+		EXPECT_EQ(-SIGKILL, kill_child(taker));
+		EXPECT_TRUE(settled(&self->before));
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,955 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Processes that die in the middle: one case for each state in which a client can be, killed at
+ * random moments (kill_util.h says how), or ended by another of its threads; and what others see
+ * who shared something with the dead.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <linux/dma-buf.h>
+
+#include "kselftest_harness.h"
+#include "kill_util.h"
+
+#define ADDR	0x100000000ULL
+
+/* --- the states */
+
+static int gp_bo_alloc_host(int fd, __u64 length, __u32 *id)
+{
+	struct gpumem_bo_alloc c = {
+		.size = sizeof(c), .length = length, .flags = GPUMEM_BO_ALLOC_HOST,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_BO_ALLOC, &c);
+
+	*id = c.id;
+	return ret;
+}
+
+static int gp_bo_pin(int fd, const volatile void *addr, __u64 length, __u32 flags, __u32 *id)
+{
+	struct gpumem_bo_pin c = {
+		.size = sizeof(c), .addr = (uintptr_t)addr, .length = length, .flags = flags,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_BO_PIN, &c);
+
+	*id = c.id;
+	return ret;
+}
+
+static int in_alloc(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 id;
+
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_bo_alloc(fd, sc->bytes, &id)));
+		MUST(gp_destroy(fd, id));
+	}
+}
+
+static int in_alloc_host(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 id;
+
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_bo_alloc_host(fd, sc->bytes, &id)));
+		MUST(gp_destroy(fd, id));
+	}
+}
+
+/* Many small ones: clearing a large one takes longer than freeing it. */
+static int in_free(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 ids[50];
+
+	for (bool told = false;; told = true) {
+		for (unsigned int i = 0; i < ARRAY_SIZE(ids); i++)
+			MUST(gp_bo_alloc(fd, sc->bytes, &ids[i]));
+		if (!told)
+			ready(sc);
+		for (unsigned int i = 0; i < ARRAY_SIZE(ids); i++)
+			MUST(CALL(sc, gp_destroy(fd, ids[i])));
+	}
+}
+
+/* Pages that are there only when the registration asks for them. */
+static int pin_fresh(struct scene *sc, void *p, int advice)
+{
+	int fd = gp_open(0);
+	__u32 id;
+
+	if (p == MAP_FAILED || (advice && madvise(p, sc->bytes, advice)))
+		return 1;
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_bo_pin(fd, p, sc->bytes, 0, &id)));
+		MUST(gp_destroy(fd, id));
+		MUST(madvise(p, sc->bytes, MADV_DONTNEED));
+	}
+}
+
+static int in_pin(struct scene *sc)
+{
+	return pin_fresh(sc, mmap(NULL, sc->bytes, RW, ANON | MAP_NORESERVE, -1, 0),
+			 MADV_NOHUGEPAGE);
+}
+
+static int in_pin_thp(struct scene *sc)
+{
+	return pin_fresh(sc, mmap(NULL, sc->bytes, RW, ANON | MAP_NORESERVE, -1, 0),
+			 MADV_HUGEPAGE);
+}
+
+static int in_pin_hugetlb(struct scene *sc)
+{
+	return pin_fresh(sc, mmap(NULL, sc->bytes, RW, ANON | MAP_HUGETLB, -1, 0), 0);
+}
+
+static int in_pin_shmem(struct scene *sc)
+{
+	int memfd = memfd_create("kill", MFD_CLOEXEC);
+
+	MUST(ftruncate(memfd, sc->bytes));
+	return pin_fresh(sc, mmap(NULL, sc->bytes, RW, MAP_SHARED, memfd, 0), 0);
+}
+
+/* A private mapping of a file: pinning copies its pages first. */
+static int in_pin_file(struct scene *sc)
+{
+	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	MUST(fstat(exe, &st));
+	sc->bytes = st.st_size;
+	return pin_fresh(sc, mmap(NULL, sc->bytes, RW, MAP_PRIVATE, exe, 0), 0);
+}
+
+static int in_unpin(struct scene *sc)
+{
+	void *p = mmap(NULL, sc->bytes, RW, ANON | MAP_NORESERVE, -1, 0);
+	int fd = gp_open(0);
+	__u32 id;
+
+	if (p == MAP_FAILED || madvise(p, sc->bytes, MADV_NOHUGEPAGE))
+		return 1;
+	for (bool told = false;; told = true) {
+		MUST(gp_bo_pin(fd, p, sc->bytes, 0, &id));
+		if (!told)
+			ready(sc);
+		MUST(CALL(sc, gp_destroy(fd, id)));
+	}
+}
+
+static int in_wait(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 id;
+
+	MUST(gp_timeline_create(fd, 0, &id));
+	ready(sc);
+	CALL(sc, gp_timeline_wait(fd, id, 1, FOREVER, NULL));
+	return 2;
+}
+
+/* Streams that wait for one another, and the last for what never comes. */
+static int in_stream_wait(struct scene *sc)
+{
+	int fd = gp_open(0);
+	struct stream s[4];
+	struct gpumem_sqe sqe;
+	__u32 vm, never;
+
+	MUST(gp_vm_create(fd, &vm));
+	MUST(gp_timeline_create(fd, 0, &never));
+	for (int i = 0; i < 4; i++) {
+		MUST(stream_open(&s[i], fd, vm, 0, 16));
+		sqe = sqe_wait(i ? s[i - 1].timeline : never, 1);
+		MUST(stream_push(&s[i], &sqe));
+		/* One has no id any more. */
+		if (i == 2)
+			MUST(gp_destroy(fd, s[i].id));
+	}
+	ready(sc);
+	CALL(sc, stream_wait(&s[3], 1, 1000));
+	return 2;
+}
+
+/* The engine is busy: linear and 2D copies and fills, of device memory and of pinned memory. */
+static int in_copy(struct scene *sc)
+{
+	const __u64 n = sc->bytes, half = n / 2;
+	int fd = gp_open(0);
+	struct gpumem_sqe sqes[4];
+	struct stream s;
+	__u32 bo, pin, vm;
+	void *p = mmap(NULL, n, RW, ANON, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 1;
+	MUST(gp_bo_alloc(fd, n, &bo));
+	MUST(gp_bo_pin(fd, p, n, 0, &pin));
+	MUST(gp_vm_create(fd, &vm));
+	MUST(gp_vm_map(fd, vm, bo, 0, ADDR, n, 1, 1));
+	MUST(gp_vm_map(fd, vm, pin, 0, (uintptr_t)p, n, 1, 1));
+	MUST(stream_open(&s, fd, vm, 0, 64));
+	sqes[0] = sqe_copy(ADDR, ADDR + half, half);
+	sqes[1] = sqe_copy2d((uintptr_t)p, 4096, ADDR, 5000, 4000, half / 5000);
+	sqes[2] = sqe_copy(ADDR, (uintptr_t)p, n);
+	sqes[3] = sqe_fill2d(ADDR, 4096, 8, 77, 500, n / 4096);
+	ready(sc);
+	for (;;) {
+		for (unsigned int i = 0; i < 60; i++)
+			MUST(stream_push(&s, &sqes[i % 4]));
+		MUST(CALL(sc, stream_sync(&s)));
+	}
+}
+
+static int in_token_open(struct scene *sc)
+{
+	int fd = gp_open(0);
+	struct gpumem_token_open o;
+	__u8 name[GPUMEM_TOKEN_SIZE];
+	__u32 bo, id;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	MUST(gp_token_create(fd, bo, 0, sc->bytes, 0, &id, name));
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_token_open(fd, name, &o)));
+		MUST(gp_destroy(fd, o.id));
+	}
+}
+
+static int in_token_create(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u8 name[GPUMEM_TOKEN_SIZE];
+	__u32 bo, id;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_token_create(fd, bo, 0, sc->bytes, 0, &id, name)));
+		MUST(gp_destroy(fd, id));
+	}
+}
+
+static int in_export(struct scene *sc)
+{
+	int fd = gp_open(0), dmabuf;
+	__u32 bo;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;) {
+		dmabuf = CALL(sc, gp_bo_export(fd, bo, 0, sc->bytes, 0));
+		MUST(dmabuf);
+		close(dmabuf);
+	}
+}
+
+static int in_import(struct scene *sc)
+{
+	int fd = gp_open(0), dmabuf;
+	struct gpumem_bo_import i;
+	__u32 bo;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	dmabuf = gp_bo_export(fd, bo, 0, sc->bytes, 0);
+	MUST(dmabuf);
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_bo_import(fd, dmabuf, &i)));
+		MUST(gp_destroy(fd, i.id));
+	}
+}
+
+static int in_retire(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo, n;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;)
+		MUST(CALL(sc, gp_bo_retire(fd, bo, 0, sc->bytes, 0, &n)));
+}
+
+static int in_mmap(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;) {
+		void *p = CALL(sc, mmap(NULL, sc->bytes, RW, MAP_SHARED | MAP_POPULATE, fd,
+					GPUMEM_MMAP_OFFSET(bo)));
+
+		if (p == MAP_FAILED)
+			return 2;
+		munmap(p, sc->bytes);
+	}
+}
+
+/* Faults, one page at a time: an offset by a page leaves no place for huge ones. */
+static int in_faults(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;) {
+		volatile char *p = gp_map(fd, bo, page_size, sc->bytes - page_size, RW);
+
+		if (!p)
+			return 2;
+		sc->entered++;
+		for (__u64 at = 0; at < sc->bytes - page_size; at += page_size)
+			p[at] = 1;
+		sc->left++;
+		munmap((void *)p, sc->bytes - page_size);
+	}
+}
+
+static int in_mprotect(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo;
+	char *p;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	p = gp_map(fd, bo, 0, sc->bytes, RW);
+	if (!p)
+		return 1;
+	memset(p, 1, sc->bytes);
+	ready(sc);
+	for (__u64 at = 0;; at = (at + 3 * page_size) % sc->bytes)
+		MUST(CALL(sc, mprotect(p + at, page_size, at & page_size ? RW : PROT_READ)));
+}
+
+static int in_vm_map(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo, vm;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	MUST(gp_vm_create(fd, &vm));
+	ready(sc);
+	for (;;) {
+		for (__u64 at = 0; at < sc->bytes; at += page_size)
+			MUST(CALL(sc, gp_vm_map(fd, vm, bo, at, ADDR + at, page_size, 1, 1)));
+		MUST(CALL(sc, gp_vm_unmap(fd, vm, ADDR, sc->bytes, NULL)));
+	}
+}
+
+/* Streams come and go with work in them. */
+static int in_stream_create(struct scene *sc)
+{
+	int fd = gp_open(0);
+	__u32 bo, vm;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	MUST(gp_vm_create(fd, &vm));
+	MUST(gp_vm_map(fd, vm, bo, 0, ADDR, sc->bytes, 1, 1));
+	ready(sc);
+	for (;;) {
+		struct gpumem_sqe sqe = sqe_fill(ADDR, 8, 1, sc->bytes / 8);
+		struct stream s;
+
+		MUST(CALL(sc, stream_open(&s, fd, vm, 0, 16)));
+		for (int i = 0; i < 4; i++)
+			MUST(stream_push(&s, &sqe));
+		MUST(CALL(sc, stream_close(&s)));
+	}
+}
+
+static int in_open(struct scene *sc)
+{
+	ready(sc);
+	for (;;) {
+		int fd = CALL(sc, gp_open(0));
+		__u32 id;
+
+		MUST(fd);
+		MUST(gp_bo_alloc(fd, sc->bytes, &id));
+		CALL(sc, close(fd));
+	}
+}
+
+/* A bit of everything, at random. */
+static int in_anything(struct scene *sc)
+{
+	int fd = gp_open(0);
+	struct rng r = { sc->seed };
+	__u32 ids[16] = { 0 }, timeline;
+
+	ready(sc);
+	sc->entered++;
+	while (fd >= 0) {
+		unsigned int i = rng_below(&r, 16);
+
+		gp_destroy(fd, ids[i]);
+		switch (rng_below(&r, 4)) {
+		case 0:
+			gp_bo_alloc(fd, (1 + rng_below(&r, 512)) * page_size, &ids[i]);
+			break;
+		case 1:
+			gp_vm_create(fd, &ids[i]);
+			break;
+		case 2:
+			gp_timeline_create(fd, 0, &ids[i]);
+			break;
+		default:
+			for (unsigned int j = 0; j < 16; j++) {
+				if (!gp_stream_create(fd, ids[j], 0, 16, &ids[i], &timeline)) {
+					gp_destroy(fd, timeline);
+					break;
+				}
+			}
+		}
+	}
+	return 1;
+}
+
+/* --- one thread is in a call, another one ends the process */
+
+struct thread {
+	struct scene *sc;
+	scene_fn fn;
+};
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+
+	/* Returning is a failure that the status of the process cannot show: the marks do. */
+	t->fn(t->sc);
+	return NULL;
+}
+
+/* Each fn() opens a client of its own. */
+static int thread_start(struct scene *sc, scene_fn fn)
+{
+	static struct thread threads[4];
+	static unsigned int n;
+	pthread_t t;
+
+	threads[n] = (struct thread) { sc, fn };
+	return -pthread_create(&t, NULL, thread_main, &threads[n++]);
+}
+
+static void await_go(struct scene *sc)
+{
+	while (!sc->go)
+		nap_us(200);
+}
+
+static int exit_in_alloc(struct scene *sc)
+{
+	MUST(thread_start(sc, in_alloc));
+	await_go(sc);
+	_exit(0);
+}
+
+static int exit_in_pin(struct scene *sc)
+{
+	MUST(thread_start(sc, in_pin));
+	await_go(sc);
+	_exit(0);
+}
+
+static int exit_in_wait(struct scene *sc)
+{
+	MUST(thread_start(sc, in_wait));
+	MUST(thread_start(sc, in_stream_wait));
+	await_go(sc);
+	_exit(0);
+}
+
+static int exec_in_alloc(struct scene *sc)
+{
+	MUST(thread_start(sc, in_alloc));
+	MUST(thread_start(sc, in_wait));
+	await_go(sc);
+	execl("/bin/true", "true", NULL);
+	return 1;
+}
+
+/* The first thread ends, the group goes on, and is killed without it. */
+static int leader_is_gone(struct scene *sc)
+{
+	MUST(thread_start(sc, in_alloc));
+	MUST(thread_start(sc, in_copy));
+	syscall(SYS_exit, 0);
+	return 1;
+}
+
+/* --- the matrix */
+
+FIXTURE(state)
+{
+	struct scene *sc, *second;
+	struct figures before;
+};
+
+FIXTURE_VARIANT(state)
+{
+	scene_fn fn;
+	__u64 bytes;
+	unsigned int rounds, max_us;
+	int ends;	/* by itself, when told */
+};
+
+#define STATE(name, ...) FIXTURE_VARIANT_ADD(state, name) { __VA_ARGS__ }
+STATE(alloc_small, in_alloc, 4096, 4, 20000, 0);
+STATE(alloc_large, in_alloc, 64 * MIB, 8, 60000, 0);
+STATE(alloc_host, in_alloc_host, 64 * MIB, 4, 60000, 0);
+STATE(free, in_free, 4096, 4, 20000, 0);
+STATE(pin, in_pin, 64 * MIB, 8, 100000, 0);
+STATE(pin_thp, in_pin_thp, 64 * MIB, 4, 60000, 0);
+STATE(pin_hugetlb, in_pin_hugetlb, 16 * MIB, 4, 40000, 0);
+STATE(pin_shmem, in_pin_shmem, 32 * MIB, 4, 60000, 0);
+STATE(pin_file, in_pin_file, 0, 4, 20000, 0);
+STATE(unpin, in_unpin, 32 * MIB, 4, 20000, 0);
+STATE(wait, in_wait, 0, 4, 5000, 0);
+STATE(stream_wait, in_stream_wait, 0, 4, 5000, 0);
+STATE(copy, in_copy, 8 * MIB, 8, 60000, 0);
+STATE(token_open, in_token_open, 256 * KIB, 4, 20000, 0);
+STATE(token_create, in_token_create, 256 * KIB, 4, 20000, 0);
+STATE(export, in_export, 4 * MIB, 4, 20000, 0);
+STATE(import, in_import, 4 * MIB, 4, 20000, 0);
+STATE(retire, in_retire, 8 * MIB, 4, 20000, 0);
+STATE(mmap, in_mmap, 32 * MIB, 4, 20000, 0);
+STATE(faults, in_faults, 32 * MIB, 4, 40000, 0);
+STATE(mprotect, in_mprotect, 4 * MIB, 4, 20000, 0);
+STATE(vm_map, in_vm_map, MIB, 4, 20000, 0);
+STATE(stream_create, in_stream_create, 4 * MIB, 4, 20000, 0);
+STATE(open, in_open, 256 * KIB, 4, 20000, 0);
+STATE(anything, in_anything, 0, 8, 100000, 0);
+STATE(exit_in_alloc, exit_in_alloc, 32 * MIB, 4, 40000, 1);
+STATE(exit_in_pin, exit_in_pin, 32 * MIB, 4, 60000, 1);
+STATE(exit_in_wait, exit_in_wait, 0, 4, 10000, 1);
+STATE(exec_in_alloc, exec_in_alloc, 32 * MIB, 4, 40000, 1);
+STATE(leader_is_gone, leader_is_gone, 8 * MIB, 4, 40000, 0);
+
+static void hugetlb_pages(unsigned int n)
+{
+	FILE *f = fopen("/proc/sys/vm/nr_hugepages", "we");
+
+	if (f) {
+		fprintf(f, "%u\n", n);
+		fclose(f);
+	}
+}
+
+FIXTURE_SETUP(state)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	if (variant->fn == in_pin_hugetlb) {
+		unsigned int n = 2 * variant->bytes / (2 * MIB);
+
+		hugetlb_pages(n);
+		if (number_in("/proc/meminfo", "HugePages_Free:") < n) {
+			hugetlb_pages(0);
+			SKIP(return, "no hugetlb pages");
+		}
+	}
+	self->sc = scene_new();
+	ASSERT_NE(NULL, self->sc);
+	self->second = scene_new();
+	ASSERT_NE(NULL, self->second);
+	figures_read(&self->before);
+	ASSERT_TRUE(figures_good(&self->before));
+}
+
+FIXTURE_TEARDOWN(state)
+{
+	if (variant->fn == in_pin_hugetlb)
+		hugetlb_pages(0);
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+
+/*
+ * One round; was the child in the state?  Every other time there are two: the end of the first is
+ * not felt by the second.
+ */
+static bool one_kill(struct __test_metadata *_metadata, FIXTURE_DATA(state) *self,
+		     const FIXTURE_VARIANT(state) *variant, struct rng *r, bool two)
+{
+	struct scene *sc = self->sc;
+	pid_t pid, other = 0;
+
+	sc->seed = rng_next(r);
+	sc->bytes = variant->bytes;
+	if (two) {
+		*self->second = *sc;
+		other = scene_start(self->second, variant->fn);
+		EXPECT_LT(0, other);
+	}
+	pid = scene_start(sc, variant->fn);
+	EXPECT_LT(0, pid);
+	nap_us(rng_below(r, variant->max_us));
+	if (pid > 0 && variant->ends) {
+		sc->go = 1;
+		EXPECT_EQ(0, end_child(pid));
+	} else if (pid > 0) {
+		EXPECT_EQ(-SIGKILL, kill_child(pid));
+	}
+	if (other > 0) {
+		nap_us(rng_below(r, 2000));
+		EXPECT_EQ(0, waitpid(other, NULL, WNOHANG));
+		EXPECT_EQ(-SIGKILL, kill_child(other));
+	}
+	return pid > 0 && sc->entered != sc->left;
+}
+
+TEST_F_TIMEOUT(state, leaves_nothing, 3000)
+{
+	unsigned int rounds = kills(variant->rounds), in = 0, n;
+	struct rng r;
+
+	rng_start(&r, "kill");
+	/* Short calls are hit by chance: try as long as that takes. */
+	for (n = 0; n < rounds || (!in && n < rounds + 300); n++) {
+		in += one_kill(_metadata, self, variant, &r, n % 2);
+		ASSERT_TRUE(dev_quiet(15));
+	}
+	EXPECT_TRUE(settled(&self->before));
+	EXPECT_LT(0, in);
+	printf("# %u of %u were in the call\n", in, n);
+	fflush(stdout);
+}
+
+/* --- those who stay */
+
+/* What a survivor has of the dead one's memory. */
+enum { HOLD_FD = 1, HOLD_MAPPING = 2, HOLD_VIEW = 4, HOLD_COPY = 8, HOLD_PIPE = 16 };
+
+FIXTURE(survivor)
+{
+	struct scene *sc;
+	struct figures before;
+	int pair[2];
+};
+
+FIXTURE_VARIANT(survivor)
+{
+	unsigned int holds;
+};
+
+FIXTURE_VARIANT_ADD(survivor, fd) { HOLD_FD };
+FIXTURE_VARIANT_ADD(survivor, mapping) { HOLD_MAPPING };
+FIXTURE_VARIANT_ADD(survivor, view) { HOLD_VIEW };
+FIXTURE_VARIANT_ADD(survivor, copy) { HOLD_COPY };
+FIXTURE_VARIANT_ADD(survivor, pipe) { HOLD_PIPE };
+FIXTURE_VARIANT_ADD(survivor, all) { HOLD_FD | HOLD_MAPPING | HOLD_VIEW | HOLD_COPY | HOLD_PIPE };
+
+#define SHARED	(8 * MIB)
+
+FIXTURE_SETUP(survivor)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->sc = scene_new();
+	ASSERT_NE(NULL, self->sc);
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, self->pair));
+	figures_read(&self->before);
+}
+
+FIXTURE_TEARDOWN(survivor)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+struct maker {
+	struct scene *sc;
+	int sock;
+};
+
+/* Exports memory, tells its token, keeps its own engine busy with it. */
+static int maker_main(void *arg)
+{
+	struct maker *m = arg;
+	int fd = gp_open(0), dmabuf;
+	__u32 bo, vm, id;
+	struct stream s;
+	char *p;
+
+	MUST(gp_bo_alloc(fd, SHARED, &bo));
+	p = gp_map(fd, bo, 0, SHARED, RW);
+	if (!p)
+		return 1;
+	memset(p, 0x5a, SHARED);
+	dmabuf = gp_bo_export(fd, bo, 0, SHARED, 0);
+	MUST(dmabuf);
+	MUST(gp_token_create(fd, bo, 0, SHARED, 0, &id, m->sc->token));
+	MUST(gp_vm_create(fd, &vm));
+	MUST(gp_vm_map(fd, vm, bo, 0, ADDR, SHARED, 1, 1));
+	MUST(stream_open(&s, fd, vm, 0, 64));
+	MUST(send_fd(m->sock, dmabuf));
+	for (;;) {
+		struct gpumem_sqe sqe = sqe_copy(ADDR, ADDR + SHARED / 2, SHARED / 2);
+
+		MUST(stream_push(&s, &sqe));
+	}
+}
+
+struct survivor {
+	struct scene *sc;
+	int sock;
+	unsigned int holds;
+};
+
+/* Takes what it is to hold, then counts in sc->left what it does with it. */
+static int survivor_main(void *arg)
+{
+	struct survivor *v = arg;
+	int fd = gp_open(0), dmabuf = recv_fd(v->sock), pipes[2];
+	struct gpumem_bo_import i;
+	struct stream s = { 0 };
+	struct pollfd poller;
+	char *p = NULL;
+	__u32 vm;
+
+	MUST(dmabuf);
+	if (v->holds & HOLD_MAPPING) {
+		p = mmap(NULL, SHARED, RW, MAP_SHARED, dmabuf, 0);
+		if (p == MAP_FAILED)
+			return 1;
+	}
+	if (v->holds & HOLD_PIPE) {
+		char *q = mmap(NULL, SHARED, RW, MAP_SHARED, dmabuf, 0);
+		struct iovec iov = { q + page_size, 2 * page_size };
+
+		if (q == MAP_FAILED || pipe(pipes) || vmsplice(pipes[1], &iov, 1, 0) < 0)
+			return 1;
+		munmap(q, SHARED);
+	}
+	if (v->holds & (HOLD_VIEW | HOLD_COPY))
+		MUST(gp_bo_import(fd, dmabuf, &i));
+	if (v->holds & HOLD_COPY) {
+		MUST(gp_vm_create(fd, &vm));
+		MUST(gp_vm_map(fd, vm, i.id, 0, ADDR, SHARED, 1, 1));
+		MUST(stream_open(&s, fd, vm, 0, 64));
+		/* The address space alone keeps it. */
+		if (!(v->holds & HOLD_VIEW))
+			MUST(gp_destroy(fd, i.id));
+	}
+	if (!(v->holds & HOLD_FD)) {
+		close(dmabuf);
+		dmabuf = -1;
+	}
+	ready(v->sc);
+	for (;;) {
+		struct gpumem_sqe sqe = sqe_fill(ADDR, 8, 0x5a5a5a5a5a5a5a5aULL, SHARED / 8);
+		struct gpumem_token_open o;
+
+		if (v->sc->go && gp_token_open(fd, v->sc->token, &o) != -ENOENT)
+			return 2;
+		if (v->holds & HOLD_MAPPING)
+			memset(p, 0x5a, SHARED);
+		if (v->holds & HOLD_COPY) {
+			MUST(stream_push(&s, &sqe));
+			MUST(stream_sync(&s));
+		}
+		if (v->holds & HOLD_VIEW)
+			MUST(gp_map_errno(fd, i.id, 0, SHARED, RW, MAP_SHARED));
+		if (v->holds & HOLD_FD) {
+			struct dma_buf_sync sync = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+
+			/* Nobody is left whom these could wait for. */
+			poller = (struct pollfd) { dmabuf, POLLIN | POLLOUT, 0 };
+			if (poll(&poller, 1, 10000) != 1 ||
+			    ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync))
+				return 3;
+			sync.flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
+			if (ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync))
+				return 4;
+		}
+		v->sc->left++;
+		nap_us(200);
+	}
+}
+
+static bool goes_on(struct scene *sc)
+{
+	unsigned int at = sc->left;
+	__u64 end = in_seconds(20);
+
+	/* The second of two rounds began after the look. */
+	while (sc->left - at < 2 && mono_ns() < end)
+		nap_us(500);
+	return sc->left - at >= 2;
+}
+
+TEST_F_TIMEOUT(survivor, then_dies_too, 600)
+{
+	struct survivor v = { self->sc, self->pair[1], variant->holds };
+	struct maker m = { self->sc, self->pair[0] };
+	pid_t maker, survivor;
+	struct rng r;
+
+	rng_start(&r, "survivor");
+	for (unsigned int n = kills(2); n; n--) {
+		int pipes[2];
+
+		ASSERT_EQ(0, pipe2(pipes, O_CLOEXEC));
+		self->sc->go = 0;
+		self->sc->ready = pipes[1];
+		maker = start_child(maker_main, &m);
+		ASSERT_LT(0, maker);
+		survivor = start_child(survivor_main, &v);
+		ASSERT_LT(0, survivor);
+		close(pipes[1]);
+		ASSERT_TRUE(hear(pipes[0]));
+		EXPECT_TRUE(goes_on(self->sc));
+		nap_us(rng_below(&r, 20000));
+		EXPECT_EQ(-SIGKILL, kill_child(maker));
+		EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 15));
+		self->sc->go = 1;
+		EXPECT_TRUE(goes_on(self->sc));
+		/* Charged as long as somebody reaches it. */
+		EXPECT_EQ(SHARED, (__u64)dev_attr(0, "used"));
+		EXPECT_EQ(!!(variant->holds & HOLD_FD), dev_attr(0, "exports"));
+		nap_us(rng_below(&r, 20000));
+		EXPECT_EQ(-SIGKILL, kill_child(survivor));
+		EXPECT_TRUE(settled(&self->before));
+		close(pipes[0]);
+	}
+}
+
+/* --- a child that shares more than usual with the dead */
+
+FIXTURE(heir)
+{
+	struct scene *sc;
+	struct figures before;
+};
+
+FIXTURE_SETUP(heir)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->sc = scene_new();
+	ASSERT_NE(NULL, self->sc);
+	/* Orphans of the scene become ours. */
+	ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1));
+	figures_read(&self->before);
+}
+
+FIXTURE_TEARDOWN(heir)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+struct inherited {
+	struct scene *sc;
+	int fd;
+	__u32 bo, timeline;
+	char *p;
+};
+
+/* Its parent's client: in the same address space it works, elsewhere it answers EPERM. */
+static int heir_main(void *arg)
+{
+	struct inherited *h = arg;
+	struct scene *sc = h->sc;
+	int want = sc->bytes ? -ETIMEDOUT : -EPERM, ret;
+	__u32 id;
+
+	for (;;) {
+		ret = gp_timeline_wait(h->fd, h->timeline, 1, in_seconds(0.005), NULL);
+		/* The client may be over by now, and says so. */
+		if (ret != want)
+			return 1;
+		ret = gp_bo_alloc(h->fd, MIB, &id);
+		if (ret != (want == -EPERM ? -EPERM : 0))
+			return 2;
+		if (!ret)
+			MUST(gp_destroy(h->fd, id));
+		h->p[12345]++;
+		sc->left++;
+		nap_us(500);
+	}
+}
+
+/* sc->bytes: whether the heir shares the address space. */
+static int heir_scene(struct scene *sc)
+{
+	static struct inherited h;
+	static char stack[64 * KIB] __attribute__((aligned(64)));
+	__u32 vm;
+	struct stream s;
+	struct gpumem_sqe sqe;
+
+	h.sc = sc;
+	h.fd = gp_open(0);
+	MUST(gp_bo_alloc(h.fd, MIB, &h.bo));
+	MUST(gp_timeline_create(h.fd, 0, &h.timeline));
+	h.p = gp_map(h.fd, h.bo, 0, MIB, RW);
+	if (!h.p)
+		return 1;
+	MUST(gp_vm_create(h.fd, &vm));
+	MUST(stream_open(&s, h.fd, vm, 0, 16));
+	sqe = sqe_wait(h.timeline, 1);
+	MUST(stream_push(&s, &sqe));
+	if (sc->bytes)
+		sc->other = clone(heir_main, stack + sizeof(stack), CLONE_VM | SIGCHLD, &h);
+	else
+		sc->other = start_child(heir_main, &h);
+	MUST(sc->other);
+	ready(sc);
+	CALL(sc, gp_timeline_wait(h.fd, h.timeline, 1, FOREVER, NULL));
+	return 1;
+}
+
+static void leave_an_heir(struct __test_metadata *_metadata, FIXTURE_DATA(heir) *self,
+			  bool same_mm)
+{
+	pid_t pid;
+
+	self->sc->bytes = same_mm;
+	pid = scene_start(self->sc, heir_scene);
+	ASSERT_LT(0, pid);
+	EXPECT_TRUE(goes_on(self->sc));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+	if (same_mm) {
+		/* The owner is the address space, and that lives. */
+		EXPECT_TRUE(goes_on(self->sc));
+		EXPECT_EQ(1, dev_attr(0, "clients"));
+	} else {
+		/* The client is over; the mapping is inherited, and stays. */
+		EXPECT_TRUE(dev_attr_becomes(0, "clients", 0, 10));
+		EXPECT_TRUE(dev_attr_becomes(0, "bos", 0, 10));
+		EXPECT_TRUE(goes_on(self->sc));
+		EXPECT_EQ(MIB, (__u64)dev_attr(0, "used"));
+	}
+	EXPECT_EQ(-SIGKILL, kill_child(self->sc->other));
+	EXPECT_TRUE(settled(&self->before));
+}
+
+TEST_F(heir, forked_child)
+{
+	leave_an_heir(_metadata, self, false);
+}
+
+TEST_F(heir, child_in_the_same_address_space)
+{
+	leave_an_heir(_metadata, self, true);
+}
+
+TEST_HARNESS_MAIN
