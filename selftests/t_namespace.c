@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who may open what: every way by which memory or a client reaches another process, for every
+ * combination of what may differ between the two.
+ *
+ * What may differ: the user; each of the pid, user, mount, network and IPC namespaces; and whether
+ * others than the device node's owner may open it.  All 2^7 combinations are enumerated, in both
+ * directions: this process makes and a stranger takes, and the reverse.  Expectation is by rule:
+ * the table "rules" below, which Documentation/sharing.rst shows in words.  The first rule of a way
+ * whose differences are all there decides; each way ends with a rule that fits everything.  A rule
+ * that never decides is a mistake in the table, and fails.
+ */
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "kselftest_harness.h"
+#include "util.h"
+
+#define BYTES	(64 * KIB)
+#define RW	(PROT_READ | PROT_WRITE)
+#define NOBODY	65534
+
+enum {
+	OTHER_USER = 1 << 0,
+	OTHER_PID_NS = 1 << 1,
+	OTHER_USER_NS = 1 << 2,
+	OTHER_MOUNT_NS = 1 << 3,
+	OTHER_NET_NS = 1 << 4,
+	OTHER_IPC_NS = 1 << 5,
+	NODE_IS_CLOSED = 1 << 6,	/* mode 0600 */
+	COMBINATIONS = 1 << 7,
+	/* The taker is root, as this process is: modes of files are nothing to it. */
+	PRIVILEGED = 1 << 7,
+};
+
+static const char * const difference_names[] = {
+	"user", "pid-ns", "user-ns", "mount-ns", "net-ns", "ipc-ns", "node-0600",
+	"(privileged)",
+};
+
+/* Ways, in words of the taker. */
+enum way {
+	OPEN_NODE,		/* open() of the device node */
+	TOKEN,			/* TOKEN_OPEN */
+	TOKEN_ANY_USER,		/* the same, of a token with GPUMEM_TOKEN_ANY_USER */
+	TOKEN_REVOKED,		/* the same, after its maker took it back */
+	DMABUF_IMPORT,		/* BO_IMPORT of a DMA-buf passed over a socket */
+	DMABUF_MAP,		/* mmap() of it, read and write */
+	RDONLY_IMPORT,		/* BO_IMPORT of one that is read-only */
+	RDONLY_MAP_READ,
+	RDONLY_MAP_WRITE,
+	RDONLY_MPROTECT,	/* mmap() to read, then mprotect() to write */
+	RDONLY_REOPEN,		/* open() of /proc/self/fd/N for writing */
+	CLIENT_IOCTL,		/* an ioctl on the maker's descriptor, passed */
+	CLIENT_MAP,		/* mmap() of its object */
+	CLIENT_ATTACH,		/* DEVICE_ATTACH of it to a client of one's own */
+	CLIENT_REOPEN,		/* open() of /proc/self/fd/N, and BO_INFO of the maker's id */
+	WAYS,
+};
+
+static const char * const way_names[WAYS] = {
+	"open node", "token", "token for any user", "revoked token", "DMA-buf, import",
+	"DMA-buf, mmap", "read-only DMA-buf, import", "read-only DMA-buf, mmap to read",
+	"read-only DMA-buf, mmap to write", "read-only DMA-buf, mprotect to write",
+	"read-only DMA-buf, opened anew", "client, ioctl",
+	"client, mmap", "client, attach its device", "client, opened anew",
+};
+
+/* What needs a client of one's own cannot be tried by whoever cannot open the node. */
+#define NO_CLIENT	1
+
+static const struct rule {
+	enum way way;
+	unsigned int differ;	/* all of these */
+	int want;		/* 0, a negative errno, or NO_CLIENT */
+} rules[] = {
+	{ OPEN_NODE, OTHER_USER | NODE_IS_CLOSED, -EACCES },
+	{ OPEN_NODE, 0, 0 },
+
+	{ TOKEN, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ TOKEN, OTHER_USER, -EACCES },
+	{ TOKEN, OTHER_USER_NS, -EACCES },
+	{ TOKEN, 0, 0 },
+
+	{ TOKEN_ANY_USER, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ TOKEN_ANY_USER, 0, 0 },
+
+	{ TOKEN_REVOKED, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ TOKEN_REVOKED, 0, -ENOENT },
+
+	{ DMABUF_IMPORT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ DMABUF_IMPORT, 0, 0 },
+	{ DMABUF_MAP, 0, 0 },
+
+	{ RDONLY_IMPORT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ RDONLY_IMPORT, 0, -EACCES },
+	{ RDONLY_MAP_READ, 0, 0 },
+	{ RDONLY_MAP_WRITE, 0, -EACCES },
+	{ RDONLY_MPROTECT, 0, -EACCES },
+	{ RDONLY_REOPEN, OTHER_USER | PRIVILEGED, -ENXIO },
+	{ RDONLY_REOPEN, OTHER_USER, -EACCES },
+	{ RDONLY_REOPEN, 0, -ENXIO },
+
+	{ CLIENT_IOCTL, 0, -EPERM },
+	{ CLIENT_MAP, 0, -EPERM },
+	{ CLIENT_ATTACH, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ CLIENT_ATTACH, 0, 0 },
+	{ CLIENT_REOPEN, OTHER_USER | NODE_IS_CLOSED, -EACCES },
+	{ CLIENT_REOPEN, 0, -ENOENT },
+};
+
+static const struct rule *rule_for(enum way way, unsigned int differ)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (rules[i].way == way && (rules[i].differ & ~differ) == 0)
+			return &rules[i];
+	}
+	return NULL;
+}
+
+static const char *in_words(unsigned int differ)
+{
+	static char text[128];
+
+	text[0] = 0;
+	for (unsigned int i = 0; i < ARRAY_SIZE(difference_names); i++) {
+		if (differ >> i & 1)
+			sprintf(text + strlen(text), " %s", difference_names[i]);
+	}
+	return text[0] ? text : " nothing";
+}
+
+/* --- making and taking */
+
+struct made {
+	int client, dmabuf, rdonly;
+	__u32 bo, any_id, id;
+	unsigned char *p;
+	__u8 token[GPUMEM_TOKEN_SIZE], any[GPUMEM_TOKEN_SIZE], revoked[GPUMEM_TOKEN_SIZE];
+};
+
+/* What does not go over a socket as a descriptor. */
+struct message {
+	__u8 token[GPUMEM_TOKEN_SIZE], any[GPUMEM_TOKEN_SIZE], revoked[GPUMEM_TOKEN_SIZE];
+	__u32 bo;
+	int error;
+};
+
+static int make(struct made *m)
+{
+	__u32 id;
+
+	m->client = gp_open(0);
+	if (m->client < 0)
+		return m->client;
+	if (gp_bo_alloc(m->client, BYTES, &m->bo) ||
+	    gp_token_create(m->client, m->bo, 0, BYTES, 0, &m->id, m->token) ||
+	    gp_token_create(m->client, m->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &m->any_id,
+			    m->any) ||
+	    gp_token_create(m->client, m->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, m->revoked) ||
+	    gp_destroy(m->client, id))
+		return -EIO;
+	m->dmabuf = gp_bo_export(m->client, m->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
+	m->rdonly = gp_bo_export(m->client, m->bo, 0, BYTES,
+				 GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY);
+	m->p = gp_map(m->client, m->bo, 0, BYTES, RW);
+	if (m->dmabuf < 0 || m->rdonly < 0 || !m->p)
+		return -EIO;
+	memset(m->p, 0x11, BYTES);
+	return 0;
+}
+
+static void unmake(struct made *m)
+{
+	munmap(m->p, BYTES);
+	close(m->dmabuf);
+	close(m->rdonly);
+	close(m->client);
+}
+
+static int give(int sock, const struct made *m, int error)
+{
+	struct message msg = { .bo = m->bo, .error = error };
+
+	memcpy(msg.token, m->token, sizeof(msg.token));
+	memcpy(msg.any, m->any, sizeof(msg.any));
+	memcpy(msg.revoked, m->revoked, sizeof(msg.revoked));
+	if (write(sock, &msg, sizeof(msg)) != sizeof(msg))
+		return -EIO;
+	if (error)
+		return 0;
+	return send_fd(sock, m->client) || send_fd(sock, m->dmabuf) || send_fd(sock, m->rdonly) ?
+	       -EIO : 0;
+}
+
+static int receive(int sock, struct made *m)
+{
+	struct message msg;
+
+	if (read(sock, &msg, sizeof(msg)) != sizeof(msg))
+		return -EIO;
+	if (msg.error)
+		return msg.error;
+	m->bo = msg.bo;
+	memcpy(m->token, msg.token, sizeof(msg.token));
+	memcpy(m->any, msg.any, sizeof(msg.any));
+	memcpy(m->revoked, msg.revoked, sizeof(msg.revoked));
+	m->client = recv_fd(sock);
+	m->dmabuf = recv_fd(sock);
+	m->rdonly = recv_fd(sock);
+	return m->client < 0 || m->dmabuf < 0 || m->rdonly < 0 ? -EIO : 0;
+}
+
+/* A mapping shows what the maker wrote, and the maker sees what is written through it. */
+static int look(int fd, __u64 offset, int prot)
+{
+	unsigned char *p = mmap(NULL, BYTES, prot, MAP_SHARED, fd, offset);
+	int ret = 0;
+
+	if (p == MAP_FAILED)
+		return -errno;
+	if (p[0] != 0x11 || p[BYTES - 1] != 0x11)
+		ret = -EILSEQ;
+	if (prot & PROT_WRITE)
+		p[BYTES / 2]++;
+	munmap(p, BYTES);
+	return ret;
+}
+
+static int upgrade(int fd)
+{
+	void *p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	int ret;
+
+	if (p == MAP_FAILED)
+		return -EIO;
+	ret = mprotect(p, BYTES, RW) ? -errno : 0;
+	munmap(p, BYTES);
+	return ret;
+}
+
+static int open_token(int own, const __u8 *name)
+{
+	struct gpumem_token_open o;
+	int ret = gp_token_open(own, name, &o);
+
+	if (ret)
+		return ret;
+	ret = look(own, GPUMEM_MMAP_OFFSET(o.id), RW);
+	return gp_destroy(own, o.id) ? -EIO : ret;
+}
+
+static int import(int own, int dmabuf)
+{
+	struct gpumem_bo_import i;
+	int ret = gp_bo_import(own, dmabuf, &i);
+
+	if (ret)
+		return ret;
+	ret = look(own, GPUMEM_MMAP_OFFSET(i.id), RW);
+	return gp_destroy(own, i.id) ? -EIO : ret;
+}
+
+static int reopen(int fd)
+{
+	char path[64];
+	int ret;
+
+	sprintf(path, "/proc/self/fd/%d", fd);
+	ret = open(path, O_RDWR | O_CLOEXEC);
+	return ret < 0 ? -errno : ret;
+}
+
+static int client_ioctl(int fd, __u32 bo)
+{
+	struct gpumem_bo_info info;
+	struct gpumem_stats stats;
+	__u32 id, live;
+	int ret = gp_bo_info(fd, bo, &info);
+
+	if (gp_stats(fd, &stats) != ret || gp_bo_alloc(fd, BYTES, &id) != ret ||
+	    gp_destroy(fd, bo) != ret || gp_bo_export(fd, bo, 0, BYTES, 0) != ret ||
+	    gp_bo_retire(fd, bo, 0, BYTES, 0, &live) != ret)
+		return -EDOM;
+	return ret;
+}
+
+static int client_reopen(int fd, __u32 bo)
+{
+	int own = reopen(fd), ret;
+	struct gpumem_bo_info info;
+
+	if (own < 0)
+		return own;
+	ret = gp_bo_info(own, bo, &info);
+	close(own);
+	return ret;
+}
+
+/* Tries every way; how often the maker's memory was written. */
+static unsigned int take(const struct made *m, int *result)
+{
+	int own = gp_open(0), ret;
+	unsigned int written = 0;
+	__u32 device;
+
+	result[OPEN_NODE] = own < 0 ? own : 0;
+	for (int way = OPEN_NODE + 1; way < WAYS; way++)
+		result[way] = NO_CLIENT;
+	if (own >= 0) {
+		result[TOKEN] = open_token(own, m->token);
+		result[TOKEN_ANY_USER] = open_token(own, m->any);
+		result[TOKEN_REVOKED] = open_token(own, m->revoked);
+		result[DMABUF_IMPORT] = import(own, m->dmabuf);
+		result[RDONLY_IMPORT] = import(own, m->rdonly);
+		ret = gp_attach(own, m->client, &device);
+		/* The device that the client has already. */
+		result[CLIENT_ATTACH] = ret ? ret : device ? -EDOM : 0;
+		close(own);
+		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[DMABUF_IMPORT];
+	}
+	result[DMABUF_MAP] = look(m->dmabuf, 0, RW);
+	written += !result[DMABUF_MAP];
+	result[RDONLY_MAP_READ] = look(m->rdonly, 0, PROT_READ);
+	result[RDONLY_MAP_WRITE] = look(m->rdonly, 0, RW);
+	result[RDONLY_MPROTECT] = upgrade(m->rdonly);
+	result[RDONLY_REOPEN] = reopen(m->rdonly);
+	result[CLIENT_IOCTL] = client_ioctl(m->client, m->bo);
+	result[CLIENT_MAP] = look(m->client, GPUMEM_MMAP_OFFSET(m->bo), RW);
+	result[CLIENT_REOPEN] = client_reopen(m->client, m->bo);
+	return written;
+}
+
+/* --- the stranger */
+
+struct stranger {
+	unsigned int differ;
+	int sock;
+};
+
+#define CANNOT	77	/* exit status: the kernel does not let us make such a process */
+
+struct report {
+	int result[WAYS];
+	unsigned int written;
+};
+
+/* Takes what the tester made, reports, then makes something itself and waits until it is taken. */
+static int stranger_life(void *arg)
+{
+	struct stranger *who = arg;
+	struct report report;
+	struct made theirs = { 0 }, mine = { 0 };
+	int ret;
+
+	if (receive(who->sock, &theirs))
+		return 2;
+	report.written = take(&theirs, report.result);
+	close(theirs.client);
+	close(theirs.dmabuf);
+	close(theirs.rdonly);
+	if (write(who->sock, &report, sizeof(report)) != sizeof(report))
+		return 3;
+	ret = make(&mine);
+	if (give(who->sock, &mine, ret) || !hear(who->sock))
+		return 4;
+	if (ret)
+		return 0;
+	ret = mine.p[BYTES / 2] - 0x11;
+	unmake(&mine);
+	/* How often it was written, for the tester to compare. */
+	return 10 + ret;
+}
+
+static int stranger_main(void *arg)
+{
+	static const struct {
+		unsigned int differ;
+		int flag;
+	} spaces[] = {
+		{ OTHER_PID_NS, CLONE_NEWPID }, { OTHER_MOUNT_NS, CLONE_NEWNS },
+		{ OTHER_NET_NS, CLONE_NEWNET }, { OTHER_IPC_NS, CLONE_NEWIPC },
+	};
+	struct stranger *who = arg;
+	int flags = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(spaces); i++)
+		flags |= who->differ & spaces[i].differ ? spaces[i].flag : 0;
+	/* The privileged can make these; a user namespace needs no privilege and comes last. */
+	if (flags && unshare(flags))
+		return CANNOT;
+	if (who->differ & OTHER_USER &&
+	    (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
+	     setresuid(NOBODY, NOBODY, NOBODY)))
+		return CANNOT;
+	/* Changing the user makes /proc/self another one's. */
+	prctl(PR_SET_DUMPABLE, 1);
+	if (who->differ & OTHER_USER_NS && unshare(CLONE_NEWUSER))
+		return CANNOT;
+	/* The new pid namespace is the children's. */
+	return who->differ & OTHER_PID_NS ? run_child(stranger_life, who) : stranger_life(who);
+}
+
+/* --- the matrix */
+
+FIXTURE(matrix)
+{
+	mode_t mode;
+	bool used[ARRAY_SIZE(rules)];
+	unsigned int checked;
+};
+
+FIXTURE_SETUP(matrix)
+{
+	struct stat st;
+
+	if (geteuid())
+		SKIP(return, "needs root");
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, stat("/dev/gpumem0", &st));
+	self->mode = st.st_mode & 07777;
+}
+
+FIXTURE_TEARDOWN(matrix)
+{
+	EXPECT_EQ(0, chmod("/dev/gpumem0", self->mode));
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+static void compare(struct __test_metadata *_metadata, FIXTURE_DATA(matrix) *self,
+		    unsigned int differ, const char *who, const int *result)
+{
+	for (int way = 0; way < WAYS; way++) {
+		const struct rule *rule = rule_for(way, differ);
+
+		ASSERT_NE(NULL, rule);
+		EXPECT_EQ(rule->want, result[way])
+			TH_LOG("%s: %s; differ:%s", who, way_names[way], in_words(differ));
+		self->used[rule - rules] = true;
+		self->checked++;
+	}
+}
+
+/* Returns false if there can be no such process. */
+static bool one_combination(struct __test_metadata *_metadata, FIXTURE_DATA(matrix) *self,
+			    unsigned int differ)
+{
+	struct made mine = { 0 }, theirs = { 0 };
+	struct stranger who = { .differ = differ };
+	unsigned int written = 0, back;
+	struct report report;
+	int pair[2], ret;
+	pid_t pid;
+
+	EXPECT_EQ(0, chmod("/dev/gpumem0", differ & NODE_IS_CLOSED ? 0600 : 0666));
+	EXPECT_EQ(0, make(&mine));
+	EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	who.sock = pair[1];
+	pid = start_child(stranger_main, &who);
+	close(pair[1]);
+	EXPECT_EQ(0, give(pair[0], &mine, 0));
+	ret = read(pair[0], &report, sizeof(report));
+	if (ret != sizeof(report)) {
+		unmake(&mine);
+		close(pair[0]);
+		ret = end_child(pid);
+		EXPECT_EQ(CANNOT, ret)
+			TH_LOG("differ:%s", in_words(differ));
+		return ret != CANNOT;
+	}
+	compare(_metadata, self, differ, "taken from us", report.result);
+	EXPECT_EQ(0x11 + report.written, mine.p[BYTES / 2]);
+	unmake(&mine);
+	/* The other way round.  Whoever may open nothing has made nothing. */
+	ret = receive(pair[0], &theirs);
+	EXPECT_EQ(rule_for(OPEN_NODE, differ)->want, ret);
+	if (!ret) {
+		written = take(&theirs, report.result);
+		compare(_metadata, self, (differ & ~NODE_IS_CLOSED) | PRIVILEGED, "taken by us",
+			report.result);
+		close(theirs.client);
+		close(theirs.dmabuf);
+		close(theirs.rdonly);
+	}
+	EXPECT_TRUE(tell(pair[0]));
+	back = end_child(pid);
+	EXPECT_EQ(ret ? 0 : 10 + written, back);
+	close(pair[0]);
+	return true;
+}
+
+TEST_F_TIMEOUT(matrix, every_combination, 280)
+{
+	unsigned int made = 0;
+
+	for (unsigned int differ = 0; differ < COMBINATIONS; differ++)
+		made += one_combination(_metadata, self, differ);
+	if (made < COMBINATIONS)
+		SKIP(return, "namespaces are not allowed");
+	for (unsigned int i = 0; i < ARRAY_SIZE(rules); i++) {
+		EXPECT_TRUE(self->used[i])
+			TH_LOG("rule %u, of \"%s\", never decided", i, way_names[rules[i].way]);
+	}
+	printf("# %u combinations, %u answers\n", made, self->checked);
+	fflush(stdout);
+	EXPECT_LE(COMBINATIONS * WAYS, self->checked);
+}
+
+/* --- a forked child: not the owner, whatever it calls; mappings and DMA-bufs are its own */
+
+static int forked(void *arg)
+{
+	const struct made *m = arg;
+
+	if (client_ioctl(m->client, m->bo) != -EPERM ||
+	    look(m->client, GPUMEM_MMAP_OFFSET(m->bo), RW) != -EPERM)
+		return 1;
+	if (look(m->dmabuf, 0, RW))
+		return 2;
+	m->p[BYTES / 2]++;
+	return 0;
+}
+
+/* The same with the owner's address space: a child of vfork()'s kind is the owner. */
+static int forked_with_vm(void *arg)
+{
+	const struct made *m = arg;
+	struct gpumem_bo_info info;
+
+	return gp_bo_info(m->client, m->bo, &info) ? 1 : 0;
+}
+
+TEST_F(matrix, children)
+{
+	static char stack[64 * KIB] __attribute__((aligned(64)));
+	struct made m = { 0 };
+	pid_t pid;
+
+	ASSERT_EQ(0, make(&m));
+	EXPECT_EQ(0, run_child(forked, &m));
+	EXPECT_EQ(0x13, m.p[BYTES / 2]);
+	pid = clone(forked_with_vm, stack + sizeof(stack), CLONE_VM | SIGCHLD, &m);
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(0, end_child(pid));
+	unmake(&m);
+}
+
+TEST_HARNESS_MAIN
