@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Streams when things go wrong: faults, malformed entries, a client that breaks every rule of the
- * ring, and the end of streams that have work.
+ * Streams when things go wrong: faults, malformed entries, tails outside the ring, and the end of
+ * streams that have work.  t_hostile has clients that write over their rings at any time.
  */
-#include <pthread.h>
-
 #include "kselftest_harness.h"
 #include "stream_fixture.h"
 
@@ -163,7 +161,7 @@ static bool still_works(int fd, __u32 vm)
 	return stream_error_of(fd, vm, sqe_fill(ADDR, 1, 9, 100)) == 0;
 }
 
-TEST_F_TIMEOUT(faults, random_entries, 300)
+TEST_F_TIMEOUT(faults, random_entries, 100000)
 {
 	__u64 steps = env_number("GPUMEM_STEPS", 20000), i = 0, failed = 0;
 	struct rng r;
@@ -248,64 +246,6 @@ TEST_F(faults, bad_tails)
 		EXPECT_EQ(0, stream_close(&s));
 	}
 	EXPECT_TRUE(still_works(self->fd, self->vm));
-}
-
-struct scribbler {
-	struct stream *s;
-	struct rng r;
-	volatile bool stop;
-	bool tail;
-};
-
-static void *scribble(void *arg)
-{
-	struct scribbler *x = arg;
-	volatile __u32 *words = (void *)x->s->sqes;
-	unsigned int n = x->s->entries * sizeof(struct gpumem_sqe) / 4;
-
-	while (!x->stop) {
-		for (int i = 0; i < 100; i++) {
-			unsigned int at = rng_below(&x->r, n);
-
-			/* Bytes of valid entries in wrong places, mostly. */
-			words[at] = rng_below(&x->r, 2) ? words[rng_below(&x->r, n)] :
-				    rng_next(&x->r);
-		}
-		if (x->tail)
-			x->s->ring->tail = x->s->tail + rng_below(&x->r, 80) - 8;
-	}
-	return NULL;
-}
-
-TEST_F_TIMEOUT(faults, scribbling_thread, 120)
-{
-	struct rng r;
-
-	rng_start(&r, "scribble");
-	for (int round = 0; round < 40; round++) {
-		struct scribbler x = { .r = { rng_next(&r) }, .tail = round % 2 };
-		struct gpumem_timeline_wait w;
-		struct stream s;
-		pthread_t t;
-
-		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 64));
-		x.s = &s;
-		ASSERT_EQ(0, pthread_create(&t, NULL, scribble, &x));
-		for (int i = 0; i < 200; i++) {
-			struct gpumem_sqe sqe = i % 2 ? sqe_fill(ADDR, 1, i, 1000) :
-							sqe_copy(ADDR + MIB, ADDR, 1000);
-
-			stream_put(&s, &sqe);
-			__atomic_store_n(&s.ring->tail, s.tail, __ATOMIC_RELEASE);
-			ASSERT_EQ(0, gp_doorbell(self->fd, s.id));
-		}
-		x.stop = true;
-		pthread_join(t, NULL);
-		/* It may have completed, failed, be blocked, or be broken; the kernel lives. */
-		gp_timeline_wait(self->fd, s.timeline, s.tail, in_seconds(0.02), &w);
-		EXPECT_EQ(0, stream_close(&s));
-		ASSERT_TRUE(still_works(self->fd, self->vm));
-	}
 }
 
 /* --- the end of streams */
