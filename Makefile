@@ -64,7 +64,7 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check kselftest,$(MAKECMDGOALS)),)
+ifneq ($(filter check kselftest stress,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps >&2 || echo failed),)
 $(error packages are missing: see above)
 endif
@@ -174,6 +174,16 @@ check: check-version lib tools selftests
 kselftest: lib tools selftests
 	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
 
+# The tests against models, at length.
+STRESS_STEPS ?= 1000000
+STRESS := t_vm:model t_pin:random t_stream:model t_model:streams t_faults:random_entries \
+	t_cuda_model:against_a_model t_cuda_property:random
+
+.PHONY: stress
+stress: lib tools selftests
+	@+$(check_env) TIMEOUT=100000 GPUMEM_TIMEOUT=100000 GPUMEM_STEPS=$(STRESS_STEPS) \
+		selftests/vm/check --only kselftest -- $(or $(TESTS),$(STRESS))
+
 .PHONY: demo
 demo:
 	@+$(check_env) tools/demo/run
@@ -225,7 +235,8 @@ help:
 	'make tools            build/bin/' \
 	'make selftests        build/selftests/' \
 	'make check            build all; test the host side, then the kernel in a virtual machine' \
-	'make kselftest        the kernel tests alone; TESTS="NAME..." picks some' \
+	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
+	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
 	'make install          library, headers, programs, udev rule: DESTDIR= PREFIX= LIBDIR=' \

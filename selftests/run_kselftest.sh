@@ -3,13 +3,13 @@
 #
 # Run the kernel selftests, one program after another, on a kernel that has gpumem.ko loaded.
 #
-#   run_kselftest.sh [-l] [-s] [PROGRAM...]
+#   run_kselftest.sh [-l] [-s] [PROGRAM[:CASE]...]
 #
 #   -l  list the programs     -s  summary only: show the output of failing programs alone
 #
 # The programs are those of kselftest-list.txt, in the directory GPUMEM_SELFTESTS, beside this
-# script, or in ../build/selftests.  Each gets as many seconds as the file "settings" says.  Besides
-# its own verdict a program fails
+# script, or in ../build/selftests.  With a CASE, only that one of a program in C runs.  Each
+# program gets as many seconds as the file "settings" says.  Besides its own verdict it fails
 #
 #  - when it ends without finishing its TAP plan, or takes too long;
 #  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
@@ -177,10 +177,12 @@ run_limited() {	# SECONDS COMMAND...
 	wait $pid
 }
 
-run_one() {	# PROGRAM [NAME=VALUE...]
-	local name=$1 title rc left program
+run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
+	local name=${1%%:*} only=() title rc left program
+	[[ $1 == *:* ]] && only=(-t "${1#*:}")
+	title="$1"
 	shift
-	title="$name${*:+ ($*)}"
+	title+="${*:+ ($*)}"
 	program=$dir/$name
 	[ -e "$program" ] || program=$dir/gpumem/$name
 	[ -e "$program" ] || program=$here/$name
@@ -192,7 +194,7 @@ run_one() {	# PROGRAM [NAME=VALUE...]
 	fi
 	mark "$title"
 	SECONDS=0
-	run_limited "$(setting "$name")" env "$@" "$program"
+	run_limited "$(setting "$name")" env "$@" "$program" "${only[@]}"
 	rc=$?
 	count "$name" "$rc"
 	echo "# $title: $SECONDS seconds"
@@ -231,7 +233,7 @@ for name in "${names[@]}"; do
 	fi
 	run_one "$name"
 	while IFS=$'\t' read -r program mode; do
-		if [ "$program" = "$name" ] && [ ! "$dead" ]; then
+		if [ "$program" = "${name%%:*}" ] && [ ! "$dead" ]; then
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
 		fi

@@ -463,11 +463,11 @@ TEST_F(pin, one_page)
 	EXPECT_EQ(0, memcmp(self->dev + 1, p + 150, 50));
 }
 
-#define STEPS	10000
 #define REGIONS	40
 
-TEST_F_TIMEOUT(pin, random, 250)
+TEST_F_TIMEOUT(pin, random, 100000)
 {
+	const __u64 steps = env_number("GPUMEM_STEPS", 10000);
 	struct {
 		__u64 at, length;
 		__u32 id;
@@ -479,7 +479,7 @@ TEST_F_TIMEOUT(pin, random, 250)
 
 	ASSERT_NE(MAP_FAILED, p);
 	rng_start(&rng, "register and unregister");
-	for (unsigned int step = 0; step < STEPS; step++) {
+	for (__u64 step = 0; step < steps; step++) {
 		__u64 length = 1 + rng_below(&rng, rng_below(&rng, 8) ? 3000 : 20000);
 		__u64 at = rng_below(&rng, room - length);
 		unsigned int i = rng_below(&rng, REGIONS);
@@ -497,7 +497,7 @@ TEST_F_TIMEOUT(pin, random, 250)
 					   at < have[i].at + have[i].length;
 			ASSERT_EQ(overlap ? -EEXIST : 0,
 				  bo_pin(self->fd, p + at, length, step & 1 ? RDONLY : 0, &id))
-				TH_LOG("step %u", step);
+				TH_LOG("step %llu", (unsigned long long)step);
 			refused += overlap;
 			if (!overlap) {
 				have[count].at = at;
@@ -514,8 +514,8 @@ TEST_F_TIMEOUT(pin, random, 250)
 		}
 	}
 	/* Both happened often, or the test is none. */
-	EXPECT_LT(STEPS / 20, refused);
-	EXPECT_LT(STEPS / 20, made);
+	EXPECT_LT(steps / 20, refused);
+	EXPECT_LT(steps / 20, made);
 	EXPECT_EQ(self->budget - pages, budget_left(self->fd));
 }
 

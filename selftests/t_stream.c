@@ -624,7 +624,7 @@ TEST_F(stream, counters)
 
 #define ALIAS	(ADDR + 16 * BYTES)
 
-TEST_F_TIMEOUT(stream, model, 300)
+TEST_F_TIMEOUT(stream, model, 100000)
 {
 	__u64 steps = env_number("GPUMEM_STEPS", 5000), value = 0;
 	unsigned char *model = malloc(BYTES);

@@ -296,7 +296,7 @@ static bool may(const struct model *m, unsigned int first, unsigned int n, int d
 	return true;
 }
 
-TEST_F_TIMEOUT(vm, model, 300)
+TEST_F_TIMEOUT(vm, model, 100000)
 {
 	const __u64 p = self->p, steps = env_number("GPUMEM_STEPS", 20000);
 	unsigned long long done[4] = { 0 }, looks = 0, faults = 0;
