@@ -436,6 +436,8 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	stay_loaded();
+	if (client.strict)
+		strict_start();
 	*alive = 1;
 	store_release(&client.alive, alive);
 	return CUDA_SUCCESS;
@@ -457,6 +459,7 @@ static CUresult client_init_locked(void)
 	reason[0] = '\0';
 	client.inlining = !env_is("GPUMEM_INLINE", "0");
 	client.spins = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 200 : 0;
+	client.strict = getenv("GPUMEM_STRICT") && !env_is("GPUMEM_STRICT", "0");
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);
 	for (i = 0; !result && i < nodes && count < GPUMEM_MAX_DEVICES; i++)

@@ -14,6 +14,7 @@
  *   stream      a CUstream; has a queue from its first queued operation on
  *   inline      executed by the calling thread because the stream is idle
  *   default     the legacy stream (handles 0, 1) or a thread's own (2, and 0 in _ptds/_ptsz forms)
+ *   dark        device memory in strict mode: the CPU does not reach it, so neither do we
  *
  * Device addresses are process addresses. All sizes are bytes.
  *
@@ -113,7 +114,8 @@ struct device {
 	unsigned int workers;
 	char engine[16];
 	unsigned char uuid[16];
-	struct queue *queues;		/* every queue, newest first; only grows */
+	struct queue *queues;		/* every stream's queue, newest first; only grows */
+	struct queue *zeroing;		/* the library's own, in strict mode; mem_lock */
 	struct block *shared;		/* blocks with room for small allocs; mem_lock */
 	struct block *shared_host;	/* the same, outside the device's memory; mem_lock */
 };
@@ -125,6 +127,7 @@ struct client {
 	unsigned int devices;
 	uint32_t access;		/* a bit per device, for struct gpumem_vm_map */
 	bool inlining;			/* GPUMEM_INLINE is not 0 */
+	bool strict;			/* GPUMEM_STRICT is set and not 0 (strict.c) */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
 	unsigned int spins;		/* looks at a timeline before sleeping */
 	struct device device[GPUMEM_MAX_DEVICES];
@@ -273,6 +276,7 @@ struct alloc {
 struct block {
 	uint64_t base, length;		/* whole slots */
 	uint64_t mapped;		/* bytes that the buffer object covers, whole pages */
+	bool dark;			/* mapped for the devices only */
 	uint64_t id;			/* CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID */
 	uint32_t bo;
 	CUdevice device;
@@ -300,6 +304,8 @@ struct span {
 
 /* What lies at an address; false if nothing. No lock, no system call. */
 bool vm_lookup(uint64_t addr, struct span *span);
+/* The same for a signal handler: in the arena only, and it gives up if the alloc stays locked. */
+bool vm_lookup_in_signal(uint64_t addr, struct span *span);
 /* Whether an address is in the arena, where nothing but the library's memory ever is. */
 bool vm_reserved(uint64_t addr);
 /* Whether any of a range is. */
@@ -309,8 +315,8 @@ bool alloc_read(struct alloc *alloc, struct span *span);
 /* Addresses for @length bytes (whole slots); 0 if there are none. mem_lock is held. */
 uint64_t vm_reserve(uint64_t length);
 void vm_release(uint64_t addr, uint64_t length);
-/* Map a buffer object for the CPU and the devices. mem_lock is held. */
-CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo);
+/* Map a buffer object for the devices, and unless it is @dark for the CPU. mem_lock is held. */
+CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark);
 /*
  * Undo vm_map() and give @length bytes of addresses back, now or, if the kernel has no memory for
  * that, with a later call. mem_lock is held.
@@ -350,7 +356,10 @@ void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t
 	       uint64_t size, uint32_t flags);
 void alloc_clear(struct alloc *alloc);
 uint64_t mem_new_block_id(void);
-/* A buffer object of the library's own: mapped, never seen by lookups. 0 if there is no memory. */
+/*
+ * A buffer object of the library's own: mapped for the CPU, never seen by lookups. 0 if there is no
+ * memory.
+ */
 uint64_t mem_internal(CUdevice device, uint64_t length, const char *name);
 /* Map a buffer object that was opened as an alloc of its own. */
 CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
@@ -442,6 +451,8 @@ CUresult queue_room(struct queue *queue, unsigned int entries);
 /* What failed work of the queue means; SUCCESS if none did. */
 CUresult queue_status(struct queue *queue);
 CUresult queue_doorbell(struct queue *queue);
+/* A queue that belongs to no stream; nobody but the caller waits for it. NULL: no memory. */
+struct queue *queue_make(CUdevice device, int priority);
 /* Wait for all work of the process; the current context's error. */
 CUresult work_synchronize(void);
 CUresult ctx_synchronize(CUcontext ctx);
@@ -512,6 +523,8 @@ enum end_flags {
 	END_HOST = 1 << 1,		/* any other memory of the process */
 };
 
+/* In strict mode there is staging memory before there is device memory. */
+CUresult copy_reserve(CUdevice device);
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
@@ -522,6 +535,18 @@ CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t c
 /* @width elements in each of @height rows. */
 CUresult fill_2d(uint64_t dst, uint64_t pitch, uint32_t value, unsigned int elem, uint64_t width,
 		 uint64_t height, CUstream stream, unsigned int flags);
+
+/* ---- strict mode (strict.c) */
+
+/* Have faults on device memory explained. Once, by cuInit(). */
+void strict_start(void);
+/* Have the engine zero dark memory; done when it returns. mem_lock is held. */
+CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length);
+
+static inline bool span_dark(const struct span *span)
+{
+	return client.strict && !(span->flags & ALLOC_ANY_HOST);
+}
 
 /* ---- sharing (ipc.c, dmabuf.c) */
 

@@ -173,6 +173,11 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
 	if (!ptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != HANDLE_MAGIC ||
 	    handle.version != HANDLE_VERSION)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (client.strict) {
+		result = copy_reserve(ctx->device);
+		if (result)
+			return result;
+	}
 	lock_take(&mem_lock);
 	for (share = imports; share; share = share->next)
 		if (!memcmp(share->token, handle.token, sizeof(share->token)))

@@ -12,6 +12,9 @@
  *
  * Freeing waits for all work of all devices first, so that no queued work reaches a new owner.
  *
+ * In strict mode device memory is dark; then the engine zeroes units, before the new owner hears of
+ * them, and a copy's staging memory is there before the first device memory is (memcpy.c).
+ *
  * Withheld ranges: an alloc that was shared (a token or a DMA-buf of it exists or existed) and lies
  * in a shared block is retired in the kernel when it is freed. While somebody else can still reach
  * one of its pages its units stay taken, in a list of the block. The list is looked at again when
@@ -158,7 +161,8 @@ static void block_destroy(struct block *block)
 }
 
 /* A block around a buffer object, which becomes the block's in any case. */
-static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, uint64_t mapped)
+static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, uint64_t mapped,
+			   bool dark)
 {
 	struct block *block = block_get();
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -172,11 +176,12 @@ static CUresult block_make(struct block **made, CUdevice device, uint32_t bo, ui
 	store_relaxed(&block->bo, bo);
 	store_relaxed(&block->device, device);
 	block->mapped = mapped;
+	block->dark = dark;
 	block->allocs = 0;
 	block->longest = SLOT_UNITS;
 	if (!block->base)
 		goto put;
-	result = vm_map(block->base, mapped, bo);
+	result = vm_map(block->base, mapped, bo, dark);
 	if (result) {
 		vm_release(block->base, length);
 		goto put;
@@ -219,7 +224,8 @@ static CUresult block_alloc(struct block **block, CUdevice device, uint64_t leng
 	uint32_t bo;
 	CUresult result = bo_alloc(&bo, device, length, name, flags);
 
-	return result ? result : block_make(block, device, bo, length);
+	return result ? result : block_make(block, device, bo, length,
+					    client.strict && !(flags & ALLOC_HOST));
 }
 
 /* ---- units of a shared block */
@@ -269,11 +275,12 @@ static void units_free(struct block *block, unsigned int first, unsigned int cou
 }
 
 /* What an earlier owner left must not be seen. */
-static void units_scrub(struct block *block, unsigned int first, unsigned int count)
+static CUresult units_scrub(struct block *block, unsigned int first, unsigned int count)
 {
 	unsigned int unit = first, from;
+	CUresult result = CUDA_SUCCESS;
 
-	while (unit < first + count) {
+	while (!result && unit < first + count) {
 		if (!(block->dirty[unit / 64] >> (unit % 64) & 1)) {
 			unit++;
 			continue;
@@ -281,8 +288,14 @@ static void units_scrub(struct block *block, unsigned int first, unsigned int co
 		from = unit;
 		while (unit < first + count && block->dirty[unit / 64] >> (unit % 64) & 1)
 			unit++;
-		memset((void *)(uintptr_t)(block->base + from * UNIT), 0, (unit - from) * UNIT);
+		if (block->dark)
+			result = strict_zero(block->device, block->base + from * UNIT,
+					     (unit - from) * UNIT);
+		else
+			memset((void *)(uintptr_t)(block->base + from * UNIT), 0,
+			       (unit - from) * UNIT);
 	}
+	return result;
 }
 
 /* ---- withheld ranges */
@@ -343,6 +356,7 @@ static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, 
 	struct device *device = ctx_device(ctx);
 	struct block **list = flags & ALLOC_HOST ? &device->shared_host : &device->shared;
 	unsigned int units = (size + UNIT - 1) / UNIT, i;
+	CUresult result = CUDA_SUCCESS;
 	struct block *block;
 	int first = 0;
 
@@ -350,8 +364,7 @@ static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, 
 	if (!block && reclaim(*list))
 		block = shared_room(*list, units, &first);
 	if (!block) {
-		CUresult result = block_alloc(&block, ctx->device, SLOT, flags);
-
+		result = block_alloc(&block, ctx->device, SLOT, flags);
 		if (result)
 			return result;
 		first = 0;
@@ -361,7 +374,9 @@ static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, 
 		block->link = list;
 		*list = block;
 	}
-	units_scrub(block, first, units);
+	result = units_scrub(block, first, units);
+	if (result)
+		return result;
 	units_set(block->used, first, units);
 	units_set(block->dirty, first, units);
 	block->allocs++;
@@ -391,6 +406,12 @@ CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flag
 
 	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (client.strict && !(flags & ALLOC_HOST)) {
+		result = copy_reserve(ctx->device);
+		if (result)
+			return result;
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	lock_take(&mem_lock);
 	alloc = alloc_get();
 	if (alloc) {
@@ -445,11 +466,13 @@ uint64_t mem_internal(CUdevice device, uint64_t length, const char *name)
 	uint64_t addr;
 	uint32_t bo;
 
-	if (bo_alloc(&bo, device, length, name, 0))
-		return 0;
+	/* Strict mode needs it for every copy, also when the device is full. */
+	if (!client.strict || bo_alloc(&bo, device, length, name, ALLOC_HOST))
+		if (bo_alloc(&bo, device, length, name, 0))
+			return 0;
 	lock_take(&mem_lock);
 	addr = vm_reserve(round_up(length, SLOT));
-	if (addr && vm_map(addr, length, bo)) {
+	if (addr && vm_map(addr, length, bo, false)) {
 		vm_release(addr, round_up(length, SLOT));
 		addr = 0;
 	}
@@ -569,7 +592,7 @@ CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length,
 		client_destroy_id(bo);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	result = block_make(&block, device, bo, length);
+	result = block_make(&block, device, bo, length, client.strict);
 	if (result) {
 		alloc_put(alloc);
 		return result;

@@ -11,6 +11,10 @@
  *             through buffer objects of the library. A source is read before the call returns. When
  *             the device has no memory left for the first piece, the caller waits and copies.
  *
+ * In strict mode the CPU does not reach device memory: it is dark. A copy with a dark end is never
+ * inline and there is no way for it without staging memory. So two pieces are made before the first
+ * device memory is, and staging memory is host memory, of which a full device has as much as any.
+ *
  * Memory that is shared with other processes or drivers is not touched inline. A copy that has to
  * be done when the call returns waits for the stream and is then inline if it may be.
  *
@@ -43,6 +47,7 @@ struct end {
 	bool host;
 	bool pinned;			/* host memory that the engine reaches */
 	bool shared;			/* somebody outside the process may reach it */
+	bool dark;			/* the CPU does not reach it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 };
 
@@ -61,7 +66,7 @@ struct stage {
 };
 
 static struct lock stage_lock;
-static struct stage *stages;		/* stage_lock */
+static struct stage *stages;		/* stage_lock; atomic */
 static unsigned int stage_count;	/* stage_lock */
 
 /* ---- staging memory */
@@ -81,9 +86,21 @@ static struct stage *stage_add(CUdevice device)
 	pair[1].addr = pair[0].addr + STAGE_SIZE;
 	pair[0].next = &pair[1];
 	pair[1].next = stages;
-	stages = pair;
+	store_release(&stages, pair);
 	stage_count += 2;
 	return pair;
+}
+
+CUresult copy_reserve(CUdevice device)
+{
+	bool any;
+
+	if (likely(load_acquire(&stages) != NULL))
+		return CUDA_SUCCESS;
+	lock_take(&stage_lock);
+	any = stages || stage_add(device);
+	lock_drop(&stage_lock);
+	return any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /*
@@ -175,6 +192,7 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 		end->pinned = span.flags & ALLOC_ANY_HOST;
 		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
 		end->sync = span.flags & ALLOC_SYNC_MEMOPS;
+		end->dark = span_dark(&span);
 		return CUDA_SUCCESS;
 	}
 	/* Addresses of the arena are never the program's own memory. */
@@ -182,6 +200,11 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 		return CUDA_ERROR_INVALID_VALUE;
 	end->host = true;
 	return CUDA_SUCCESS;
+}
+
+static bool dark(const struct copy *copy)
+{
+	return copy->dst.dark || copy->src.dark;
 }
 
 /* Whether the two ends have a byte in common, or might have. */
@@ -290,6 +313,8 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 
 	if (!stage) {
 		result = put_nothing(queue);
+		if (!result && dark(copy))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
 		if (!result)
 			copy_now(copy);
 		return result;
@@ -354,6 +379,8 @@ static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct
 
 	if (result)
 		return result;
+	if (dark(copy))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	do {
 		const struct copy direct = {
 			.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
@@ -515,7 +542,8 @@ static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int 
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned;
-	bool may = both || (client.inlining && !copy->dst.shared && !copy->src.shared);
+	bool may = both || (client.inlining && !copy->dst.shared && !copy->src.shared &&
+			    !dark(copy));
 	/* What the program's memory gets must be there when the call returns. */
 	bool wait = copy->dst.host || copy->dst.sync || copy->src.sync ||
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));

@@ -65,7 +65,7 @@ static bool memop_now(const struct memop *op)
 
 	if (!op->size)
 		return true;
-	if (!client.inlining || !vm_lookup(op->addr, &span) ||
+	if (!client.inlining || !vm_lookup(op->addr, &span) || span_dark(&span) ||
 	    span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED))
 		return false;
 	if (op->wait)

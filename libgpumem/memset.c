@@ -2,10 +2,10 @@
 /*
  * Fills: a pattern of 1, 2 or 4 bytes, in stream order.
  *
- * A fill of memory that is not shared runs in the caller if the stream is idle (memcpy.c says when
- * a copy does; the rule is the same), else it is one entry in the stream's ring. A fill does not
- * wait for its end unless the memory's SYNC_MEMOPS attribute is set, or it is a synchronous one of
- * host memory.
+ * A fill of memory that is neither shared nor dark runs in the caller if the stream is idle
+ * (memcpy.c says when a copy does; the rule is the same), else it is one entry in the stream's ring.
+ * A fill does not wait for its end unless the memory's SYNC_MEMOPS attribute is set, or it is a
+ * synchronous one of host memory.
  *
  * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The rows of
  * a 2D fill are elements, too; its pitch is in bytes, and ignored if there is one row.
@@ -76,7 +76,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 			fill_now(sqe);
 		return result;
 	}
-	if (client.inlining && !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
+	if (client.inlining && !span_dark(&span) &&
+	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		lock_take(&stream->lock);
 		if (stream_idle(stream)) {

@@ -37,7 +37,7 @@ static uint64_t last_stream_id;		/* atomic */
 
 /* ---- queues */
 
-static struct queue *queue_make(CUdevice device, int priority)
+struct queue *queue_make(CUdevice device, int priority)
 {
 	struct gpumem_stream_create create = {
 		.size = sizeof(create), .vm = client.vm, .device = client.device[device].index,

@@ -9,8 +9,9 @@
  * that another thread's mmap() could fall into.
  *
  * A buffer object lies at the same address for the CPU and in the client's one address space of the
- * devices. Whole slots of 2 MiB are given out, by a rover, so that an address is not used again
- * soon after it was freed.
+ * devices. What is dark (strict mode) lies in the devices' address space only: for the CPU its
+ * addresses are what they are without memory, a reservation. Whole slots of 2 MiB are given out, by
+ * a rover, so that an address is not used again soon after it was freed.
  *
  * The index finds the block of an address: two levels, 2^13 leaves of 2^13 slots. Leaves, blocks
  * and allocs are never given back to malloc(), and every link in them is stored atomically: lookups
@@ -218,7 +219,7 @@ static bool put_reservation_back(uint64_t addr, uint64_t length)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo)
+CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark)
 {
 	struct gpumem_vm_map map = {
 		.size = sizeof(map), .vm = client.vm, .bo = bo, .addr = addr, .length = length,
@@ -226,11 +227,11 @@ CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo)
 	};
 	int error;
 
-	if (mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		 client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED)
+	if (!dark && mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_FIXED, client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED)
 		return result_of_errno(errno);
 	error = client_ioctl(GPUMEM_VM_MAP, &map);
-	if (error)
+	if (error && !dark)
 		put_reservation_back(addr, length);
 	return result_of_errno(error);
 }
@@ -372,25 +373,53 @@ bool alloc_read(struct alloc *alloc, struct span *span)
 	return read_fields(alloc, span);
 }
 
-bool vm_lookup(uint64_t addr, struct span *span)
+enum found { FOUND, NOTHING, OUTSIDE, CHANGING };
+
+static inline enum found find(uint64_t addr, struct span *span)
 {
 	struct block **leaf, *block;
 	struct alloc *alloc;
 
+	if (unlikely(addr >> ADDRESS_BITS))
+		return NOTHING;
+	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
+	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
+	if (unlikely(!block))
+		return OUTSIDE;
+	alloc = load_acquire(&block->whole);
+	if (!alloc)
+		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+	if (unlikely(!alloc))
+		return NOTHING;
+	if (unlikely(!read_fields(alloc, span)))
+		return CHANGING;
+	return addr - span->base < span->size ? FOUND : NOTHING;
+}
+
+bool vm_lookup(uint64_t addr, struct span *span)
+{
 	for (;;) {
-		if (unlikely(addr >> ADDRESS_BITS))
+		switch (find(addr, span)) {
+		case FOUND:
+			return true;
+		case NOTHING:
 			return false;
-		leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
-		block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
-		if (unlikely(!block))
+		case OUTSIDE:
 			return host_lookup(addr, span);
-		alloc = load_acquire(&block->whole);
-		if (!alloc)
-			alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
-		if (unlikely(!alloc))
-			return false;
-		/* An alloc that changes is looked for again: what led to it changed first. */
-		if (likely(read_fields(alloc, span)))
-			return addr - span->base < span->size;
+		case CHANGING:
+			/* It is looked for again: what led to it changed first. */
+			break;
+		}
 	}
+}
+
+bool vm_lookup_in_signal(uint64_t addr, struct span *span)
+{
+	enum found found = CHANGING;
+	int tries;
+
+	/* Who changes it may be the thread that was interrupted, or not exist in a forked child. */
+	for (tries = 0; tries < 1000 && found == CHANGING; tries++)
+		found = find(addr, span);
+	return found == FOUND;
 }

@@ -72,6 +72,21 @@ const char *gpumem_init_error(void);
  */
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags);
 
+/**
+ * gpumem_describe - what lies at an address, for people
+ * @addr: any address
+ * @text: where the text goes, "" if the address is none of the library's; NULL if @size is 0
+ * @size: how many bytes there are; a text that is longer is cut
+ *
+ * One line without a line end, such as "0x7f5a40000204 is at offset 516 of the allocation at
+ * 0x7f5a40000000 of 4096 bytes on device 0". Addresses where device memory was or may come are the
+ * library's, too; registered memory is the program's own. May be called at any time, by signal
+ * handlers too: it takes no lock.
+ *
+ * Return: the length of the whole text; 0 if the address is none of the library's.
+ */
+int gpumem_describe(const void *addr, char *text, size_t size);
+
 #ifdef __cplusplus
 }
 #endif
