@@ -24,7 +24,7 @@
 #define EXPECT_CU(call)		EXPECT_EQ(CUDA_SUCCESS, call)
 #define INVALID			CUDA_ERROR_INVALID_VALUE
 
-/* Device memory is memory: its address is a pointer. */
+/* Device memory is memory: its address is a pointer, which strict mode allows nobody to follow. */
 static inline unsigned char *cpu(CUdeviceptr ptr)
 {
 	return (unsigned char *)(uintptr_t)ptr;
@@ -37,12 +37,19 @@ static inline bool all_are(const void *p, unsigned char value, size_t n)
 	return !n || (c[0] == value && !memcmp(c, c + 1, n - 1));
 }
 
-/* Whether the library executes small operations itself. */
+static inline bool strict(void)
+{
+	const char *text = getenv("GPUMEM_STRICT");
+
+	return text && strcmp(text, "0");
+}
+
+/* Whether the library executes small operations itself, on device memory. */
 static inline bool inlining(void)
 {
 	const char *text = getenv("GPUMEM_INLINE");
 
-	return !text || strcmp(text, "0");
+	return (!text || strcmp(text, "0")) && !strict();
 }
 
 /* cuInit() and the first device's primary context. */
@@ -141,13 +148,106 @@ struct meter {
 	__u64 jobs, copied, filled;
 };
 
+/* What of it was for view() and put(). */
+static struct meter looking;
+
 static inline int meter_read(struct meter *m)
 {
 	struct gpumem_stats stats;
 	int ret = client_stats(&stats);
 
-	*m = (struct meter) { stats.jobs, stats.copy_bytes, stats.fill_bytes };
+	*m = (struct meter) {
+		stats.jobs - looking.jobs, stats.copy_bytes - looking.copied, stats.fill_bytes,
+	};
 	return ret;
+}
+
+/* --- a look at device memory */
+
+/*
+ * In strict mode the CPU cannot look or write.  A copy in a stream of its own, which waits for no
+ * other, is the nearest to it.
+ */
+static inline CUresult move(void *to, const void *from, CUdeviceptr p, size_t n)
+{
+	CUcontext ctx = NULL, primary = NULL;
+	CUresult result = cuCtxGetCurrent(&ctx);
+	CUstream stream;
+
+	if (!result && !ctx) {
+		result = cuDevicePrimaryCtxRetain(&primary, 0);
+		if (!result)
+			result = cuCtxPushCurrent(primary);
+	}
+	if (!result)
+		result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	if (!result) {
+		result = to ? cuMemcpyDtoHAsync(to, p, n, stream) :
+			cuMemcpyHtoDAsync(p, from, n, stream);
+		if (!result)
+			result = cuStreamSynchronize(stream);
+		cuStreamDestroy(stream);
+	}
+	if (primary) {
+		cuCtxPopCurrent(NULL);
+		cuDevicePrimaryCtxRelease(0);
+	}
+	looking.jobs += (n + STAGE - 1) / STAGE;
+	looking.copied += n;
+	return result;
+}
+
+/* Whether the CPU may not touch what lies at an address. */
+static inline bool dark(CUdeviceptr p)
+{
+	unsigned int type = 0;
+
+	return strict() && !cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p) &&
+	       type == CU_MEMORYTYPE_DEVICE;
+}
+
+/* @n bytes of any memory, to look at before the fourth call after this one. */
+static inline const unsigned char *view(CUdeviceptr p, size_t n)
+{
+	static unsigned char *copies[4];
+	static unsigned int last;
+	unsigned char **copy = &copies[last++ % ARRAY_SIZE(copies)];
+
+	if (!dark(p))
+		return cpu(p);
+	*copy = realloc(*copy, n + 1);
+	if (!*copy || move(*copy, NULL, p, n)) {
+		fprintf(stderr, "# no view of %zu bytes at %llx\n", n, p);
+		abort();
+	}
+	return *copy;
+}
+
+static inline bool sees(CUdeviceptr p, unsigned char value, size_t n)
+{
+	return all_are(view(p, n), value, n);
+}
+
+/* The CPU writes; in strict mode it has that done. */
+static inline void put(CUdeviceptr p, const void *from, size_t n)
+{
+	if (!dark(p)) {
+		memcpy(cpu(p), from, n);
+	} else if (move(NULL, from, p, n)) {
+		fprintf(stderr, "# nothing put to %zu bytes at %llx\n", n, p);
+		abort();
+	}
+}
+
+static inline void poke(CUdeviceptr p, unsigned char value, size_t n)
+{
+	unsigned char *bytes = malloc(n + 1);
+
+	if (!bytes)
+		abort();
+	memset(bytes, value, n);
+	put(p, bytes, n);
+	free(bytes);
 }
 
 /* --- work that takes its time */
@@ -195,7 +295,7 @@ static inline CUresult load_put(struct load *load, CUstream stream)
 
 static inline bool load_done(const struct load *load)
 {
-	return all_are(cpu(load->mem), load->value, load->bytes);
+	return sees(load->mem, load->value, load->bytes);
 }
 
 /*
@@ -261,7 +361,7 @@ static inline CUresult peer_read(struct peer_message *m)
 	unsigned char *copy = malloc(m->bytes);
 	CUresult result = copy ? cuMemcpyDtoH(copy, m->ptr, m->bytes) : CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (!result && memcmp(copy, cpu(m->ptr), m->bytes))
+	if (!result && memcmp(copy, view(m->ptr, m->bytes), m->bytes))
 		result = CUDA_ERROR_UNKNOWN;
 	if (!result)
 		m->value = hash(copy, m->bytes);
@@ -283,7 +383,7 @@ static inline CUresult peer_do(struct peer_message *m, CUcontext ctx)
 	case PEER_READ:
 		return peer_read(m);
 	case PEER_WRITE:
-		memset(cpu(m->ptr), m->value, m->bytes);
+		poke(m->ptr, m->value, m->bytes);
 		return CUDA_SUCCESS;
 	case PEER_FILL:
 		result = cuMemsetD8(m->ptr, m->value, m->bytes);

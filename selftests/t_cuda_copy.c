@@ -144,7 +144,8 @@ TEST_F(copy, counters_staged)
 	EXPECT_CU(cuMemcpy2D(&c));
 	EXPECT_TRUE(did_or_inline(&m, 7, 20 * 300000, 0));
 	for (int i = 0; i < 20; i++) {
-		EXPECT_EQ(0, memcmp(cpu(self->p) + i * 300032, self->host + i * 300001, 300000));
+		EXPECT_EQ(0, memcmp(view(self->p + i * 300032, 300000),
+				    self->host + i * 300001, 300000));
 	}
 	/* Rows above 1 MiB: each in pieces of its own. */
 	c.srcPitch = STAGE + 1000;
@@ -154,7 +155,7 @@ TEST_F(copy, counters_staged)
 	EXPECT_CU(cuMemcpy2DAsync(&c, NULL));
 	EXPECT_TRUE(did_or_inline(&m, 6, 3 * (STAGE + 5), 0));
 	for (int i = 0; i < 3; i++) {
-		EXPECT_EQ(0, memcmp(cpu(self->p) + i * (STAGE + 512),
+		EXPECT_EQ(0, memcmp(view(self->p + i * (STAGE + 512), STAGE + 5),
 				    self->host + i * (STAGE + 1000), STAGE + 5));
 	}
 	free(out);
@@ -171,10 +172,10 @@ TEST_F(copy, counters_overlapping)
 	ASSERT_EQ(0, meter_read(&m));
 	EXPECT_CU(cuMemcpyDtoD(self->p + 1, self->p, 3 * MIB));
 	EXPECT_TRUE(did_or_inline(&m, 6, 6 * MIB, 0));
-	EXPECT_EQ(0, memcmp(cpu(self->p) + 1, self->host, 3 * MIB));
+	EXPECT_EQ(0, memcmp(view(self->p + 1, 3 * MIB), self->host, 3 * MIB));
 	EXPECT_CU(cuMemcpyDtoD(self->p, self->p + 1, 3 * MIB));
 	EXPECT_TRUE(did_or_inline(&m, 6, 6 * MIB, 0));
-	EXPECT_EQ(0, memcmp(cpu(self->p), self->host, 3 * MIB));
+	EXPECT_EQ(0, memcmp(view(self->p, 3 * MIB), self->host, 3 * MIB));
 	c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
 	c.srcDevice = self->p;
 	c.srcPitch = 1000;
@@ -188,7 +189,7 @@ TEST_F(copy, counters_overlapping)
 	EXPECT_CU(cuMemcpy2D(&c));
 	EXPECT_TRUE(did_or_inline(&m, 100, 2 * 50 * 990, 0));
 	for (int i = 0; i < 50; i++) {
-		EXPECT_EQ(0, memcmp(cpu(self->p) + (i + 2) * 1000 + 10,
+		EXPECT_EQ(0, memcmp(view(self->p + (i + 2) * 1000 + 10, 990),
 				    self->host + i * 1000, 990));
 	}
 }
@@ -205,13 +206,13 @@ TEST_F(copy, counters_large)
 	EXPECT_TRUE(did(&m, 1, 0, INLINE + 1));
 	EXPECT_CU(cuMemcpyDtoDAsync(self->q, self->p, INLINE + 1, stream));
 	EXPECT_TRUE(did(&m, 1, INLINE + 1, 0));
-	EXPECT_TRUE(all_are(cpu(self->q), 7, INLINE + 1));
+	EXPECT_TRUE(sees(self->q, 7, INLINE + 1));
 	/* Those without a stream argument are not. */
 	EXPECT_CU(cuMemsetD8(self->p, 8, BYTES));
 	EXPECT_TRUE(did_or_inline(&m, 1, 0, BYTES));
 	EXPECT_CU(cuMemcpyDtoD(self->q, self->p, BYTES));
 	EXPECT_TRUE(did_or_inline(&m, 1, BYTES, 0));
-	EXPECT_TRUE(all_are(cpu(self->q), 8, BYTES));
+	EXPECT_TRUE(sees(self->q, 8, BYTES));
 }
 
 /* What others may reach goes through the engine in either mode. */
@@ -334,14 +335,14 @@ TEST_F(copy, errors_linear)
 	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuMemsetD8Async(a, 1, 1, stream));
 	/* Nothing of all this was queued, sticks, or wrote anything. */
 	EXPECT_TRUE(did(&m, 0, 0, 0));
-	EXPECT_TRUE(all_are(cpu(a), 0, 100));
-	EXPECT_TRUE(all_are(cpu(b), 0, 100));
+	EXPECT_TRUE(sees(a, 0, 100));
+	EXPECT_TRUE(sees(b, 0, 100));
 	EXPECT_TRUE(all_are(out, 0, sizeof(out)));
 	/* Device memory serves where host memory is expected. */
-	memset(cpu(b), 9, 100);
+	poke(b, 9, 100);
 	EXPECT_CU(cuMemcpyHtoD(a, cpu(b), 50));
 	EXPECT_CU(cuMemcpyDtoH(cpu(a) + 50, b, 50));
-	EXPECT_TRUE(all_are(cpu(a), 9, 100));
+	EXPECT_TRUE(sees(a, 9, 100));
 }
 
 TEST_F(copy, without_context)
@@ -373,9 +374,9 @@ TEST_F(copy, without_context)
 	EXPECT_CU(cuMemcpyDtoDAsync(self->q, self->p, 16, stream));
 	EXPECT_CU(cuMemsetD8Async(self->p, 6, 8, stream));
 	EXPECT_CU(cuStreamSynchronize(stream));
-	EXPECT_TRUE(all_are(cpu(self->q), 5, 16));
-	EXPECT_TRUE(all_are(cpu(self->p), 6, 8));
-	EXPECT_TRUE(all_are(cpu(self->p) + 8, 5, 8));
+	EXPECT_TRUE(sees(self->q, 5, 16));
+	EXPECT_TRUE(sees(self->p, 6, 8));
+	EXPECT_TRUE(sees(self->p + 8, 5, 8));
 }
 
 TEST_F(copy, errors_2d)
@@ -428,7 +429,7 @@ TEST_F(copy, errors_2d)
 	TRY(CUDA_SUCCESS, c.WidthInBytes = 0);
 	TRY(CUDA_SUCCESS, c.Height = 0; c.dstDevice = 0; c.srcHost = NULL; c.dstMemoryType = 77);
 	EXPECT_TRUE(did(&m, 0, 0, 0));
-	EXPECT_TRUE(all_are(cpu(a), 0, 8192));
+	EXPECT_TRUE(sees(a, 0, 8192));
 	/* The last row may end before its pitch does, a pitch of 0 is the width. */
 	TRY(CUDA_SUCCESS, c.dstXInBytes = 412);
 	TRY(CUDA_SUCCESS, c.dstPitch = 0);
@@ -440,7 +441,7 @@ TEST_F(copy, errors_2d)
 #undef TRY
 	EXPECT_CU(cuCtxSynchronize());
 	for (int i = 0; i < 16; i++) {
-		EXPECT_EQ(0, memcmp(cpu(a) + i * 512, self->host + i * 128, 100));
+		EXPECT_EQ(0, memcmp(view(a + i * 512, 100), self->host + i * 128, 100));
 	}
 }
 
@@ -451,8 +452,8 @@ TEST_F(copy, fill_wraps)
 
 	EXPECT_CU(cuMemsetD32(self->p, want, (1ULL << 62) + 1));
 	EXPECT_CU(cuCtxSynchronize());
-	EXPECT_EQ(0, memcmp(cpu(self->p), &want, 4));
-	EXPECT_TRUE(all_are(cpu(self->p) + 4, 0, BYTES - 4));
+	EXPECT_EQ(0, memcmp(view(self->p, 4), &want, 4));
+	EXPECT_TRUE(sees(self->p + 4, 0, BYTES - 4));
 	EXPECT_EQ(INVALID, cuMemsetD8(self->p, 1, SIZE_MAX));
 }
 
@@ -474,7 +475,7 @@ TEST_F(copy, source_is_read_at_once)
 		EXPECT_CU(cuMemcpyHtoDAsync(self->p + i, source, sizes[i], stream));
 		memset(source, 0xff, sizes[i]);
 		EXPECT_CU(cuStreamSynchronize(stream));
-		EXPECT_TRUE(all_are(cpu(self->p) + i, 0x40 + i, sizes[i]));
+		EXPECT_TRUE(sees(self->p + i, 0x40 + i, sizes[i]));
 		/* And what goes to the process's memory has got there. */
 		memset(out, 0, sizes[i]);
 		ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, stream));
@@ -500,7 +501,7 @@ TEST_F(copy, sync_memops)
 	ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, stream));
 	EXPECT_CU(cuMemsetD8Async(self->p, 3, 100, stream));
 	EXPECT_TRUE(load_done(&load));
-	EXPECT_TRUE(all_are(cpu(self->p), 3, 100));
+	EXPECT_TRUE(sees(self->p, 3, 100));
 	EXPECT_CU(cuStreamQuery(stream));
 }
 

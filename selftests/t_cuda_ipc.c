@@ -140,9 +140,9 @@ TEST_F(ipc, open)
 		EXPECT_TRUE(peer_sees(&self->peer, theirs, want, n));
 		/* Theirs is ours. */
 		EXPECT_CU(peer_put(&self->peer, PEER_WRITE, theirs, n, 0x21));
-		EXPECT_TRUE(all_are(cpu(p), 0x21, n));
+		EXPECT_TRUE(sees(p, 0x21, n));
 		EXPECT_CU(peer_put(&self->peer, PEER_FILL, theirs, n, 0x22));
-		EXPECT_TRUE(all_are(cpu(p), 0x22, n));
+		EXPECT_TRUE(sees(p, 0x22, n));
 		EXPECT_CU(cuMemsetD8(p, 0x23, n));
 		EXPECT_CU(cuCtxSynchronize());
 		memset(want, 0x23, n);
@@ -206,7 +206,7 @@ TEST_F(ipc, open_twice)
 
 	noise(want, sizeof(want), 1);
 	ASSERT_CU(cuMemAlloc(&p, 4096));
-	memcpy(cpu(p), want, 4096);
+	put(p, want, 4096);
 	ASSERT_CU(cuIpcGetMemHandle(&handle, p));
 	ASSERT_CU(peer_open(&self->peer, &handle, &first));
 	ASSERT_CU(peer_open(&self->peer, &handle, &second));
@@ -237,7 +237,8 @@ TEST_F(ipc, many)
 	}
 	for (int k = 0; k < HANDLES; k++) {
 		ASSERT_CU(cuMemAlloc(&p[k], BYTES));
-		noise(cpu(p[k]), BYTES, k);
+		noise(want, BYTES, k);
+		put(p[k], want, BYTES);
 		ASSERT_CU(cuIpcGetMemHandle(&handle[k], p[k]));
 		for (int i = 0; i < PEERS; i++) {
 			ASSERT_CU(peer_open(&peers[i], &handle[k], &theirs[i][k]));
@@ -255,7 +256,7 @@ TEST_F(ipc, many)
 		for (int i = 0; i < PEERS; i++) {
 			EXPECT_TRUE(peer_sees(&peers[i], theirs[i][k], want, BYTES));
 		}
-		EXPECT_TRUE(all_are(cpu(p[k]), k, BYTES));
+		EXPECT_TRUE(sees(p[k], k, BYTES));
 	}
 	EXPECT_EQ(0, peer_end(&peers[0]));
 	EXPECT_EQ(-SIGKILL, kill_child(peers[1].pid));
@@ -282,7 +283,7 @@ TEST_F(ipc, exporter_frees_first)
 
 		noise(want, sizes[i], i);
 		ASSERT_CU(cuMemAlloc(&p, sizes[i]));
-		memcpy(cpu(p), want, sizes[i]);
+		put(p, want, sizes[i]);
 		ASSERT_CU(cuIpcGetMemHandle(&handle, p));
 		ASSERT_CU(peer_open(&self->peer, &handle, &theirs));
 		EXPECT_TRUE(peer_sees(&self->peer, theirs, want, sizes[i]));
@@ -315,13 +316,13 @@ TEST_F(ipc, exporter_goes_first)
 		m = (struct peer_message) { .op = PEER_GET, .ptr = theirs };
 		ASSERT_CU(peer_call(&peer, &m));
 		ASSERT_CU(cuIpcOpenMemHandle(&p, m.handle, LAZY));
-		EXPECT_TRUE(all_are(cpu(p), 0x77, 100000));
+		EXPECT_TRUE(sees(p, 0x77, 100000));
 		EXPECT_EQ(killed ? -SIGKILL : 0, killed ? kill_child(peer.pid) : peer_end(&peer));
 		EXPECT_TRUE(dev_attr_becomes(0, "clients", 2, 10));
-		EXPECT_TRUE(all_are(cpu(p), 0x77, 100000));
+		EXPECT_TRUE(sees(p, 0x77, 100000));
 		EXPECT_CU(cuMemsetD8(p, 0x78, 100000));
 		EXPECT_CU(cuCtxSynchronize());
-		EXPECT_TRUE(all_are(cpu(p), 0x78, 100000));
+		EXPECT_TRUE(sees(p, 0x78, 100000));
 		/* Opened once more it is what is open; closed, it is gone. */
 		EXPECT_CU(cuIpcOpenMemHandle(&q, m.handle, LAZY));
 		EXPECT_EQ(p, q);
@@ -352,7 +353,7 @@ TEST_F(ipc, importer_is_killed)
 	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
 	EXPECT_TRUE(dev_attr_becomes(0, "views", 0, 10));
 	EXPECT_TRUE(dev_attr_becomes(0, "used", 4 * MIB, 10));
-	EXPECT_TRUE(all_are(cpu(p), 0x55, 3 * MIB));
+	EXPECT_TRUE(sees(p, 0x55, 3 * MIB));
 	EXPECT_CU(cuMemFree(p));
 	EXPECT_EQ(0, used(0));
 }
@@ -571,7 +572,7 @@ TEST_F(ipc, fork)
 	CUdeviceptr q;
 
 	ASSERT_CU(cuMemAlloc(&f.p, 4096));
-	memset(cpu(f.p), 0x66, 4096);
+	poke(f.p, 0x66, 4096);
 	ASSERT_CU(cuStreamCreate(&f.stream, 0));
 	ASSERT_CU(cuEventCreate(&f.event, 0));
 	ASSERT_CU(cuMemsetD8Async(f.p, 0x66, 100, f.stream));
@@ -588,13 +589,13 @@ TEST_F(ipc, fork)
 			TH_LOG("%s", stat_names[i].name);
 		}
 	}
-	EXPECT_TRUE(all_are(cpu(f.p), 0x66, 4096));
+	EXPECT_TRUE(sees(f.p, 0x66, 4096));
 	EXPECT_CU(cuStreamQuery(f.stream));
 	EXPECT_CU(cuEventQuery(f.event));
 	EXPECT_CU(cuMemAlloc(&q, 4096));
 	EXPECT_CU(cuMemcpyDtoDAsync(q, f.p, 4096, f.stream));
 	EXPECT_CU(cuStreamSynchronize(f.stream));
-	EXPECT_TRUE(all_are(cpu(q), 0x66, 4096));
+	EXPECT_TRUE(sees(q, 0x66, 4096));
 	EXPECT_EQ(0, peer_end(&self->peer));
 }
 

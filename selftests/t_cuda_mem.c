@@ -64,7 +64,7 @@ TEST_F(mem, free_errors)
 	CUdeviceptr p, q;
 
 	ASSERT_CU(cuMemAlloc(&p, 10000));
-	memset(cpu(p), 0x5a, 10000);
+	poke(p, 0x5a, 10000);
 	EXPECT_CU(cuMemFree(0));
 	EXPECT_EQ(INVALID, cuMemFree(p + 1));
 	EXPECT_EQ(INVALID, cuMemFree(p + 256));
@@ -78,7 +78,7 @@ TEST_F(mem, free_errors)
 	EXPECT_EQ(INVALID, cuMemFree(~0ULL));
 	EXPECT_EQ(INVALID, cuMemFree((uintptr_t)host));
 	EXPECT_EQ(INVALID, cuMemFree((uintptr_t)stack));
-	EXPECT_TRUE(all_are(cpu(p), 0x5a, 10000));
+	EXPECT_TRUE(sees(p, 0x5a, 10000));
 	ASSERT_CU(cuMemAlloc(&q, 3 * MIB));
 	EXPECT_EQ(INVALID, cuMemFree(q + 2 * MIB));
 	EXPECT_EQ(INVALID, cuMemFree(q + 3 * MIB));
@@ -112,8 +112,8 @@ TEST_F(mem, sizes)
 		if (n > 2 * MIB) {
 			EXPECT_EQ(0, p[i] % (2 * MIB));
 		}
-		EXPECT_TRUE(all_are(cpu(p[i]), 0, n));
-		memset(cpu(p[i]), i + 1, n);
+		EXPECT_TRUE(sees(p[i], 0, n));
+		poke(p[i], i + 1, n);
 		EXPECT_CU(cuMemGetAddressRange(&base, &size, p[i]));
 		EXPECT_EQ(p[i], base);
 		EXPECT_EQ(n, size);
@@ -125,7 +125,7 @@ TEST_F(mem, sizes)
 		EXPECT_EQ(0, size);
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(sizes); i++) {
-		EXPECT_TRUE(all_are(cpu(p[i]), i + 1, sizes[i]));
+		EXPECT_TRUE(sees(p[i], i + 1, sizes[i]));
 		EXPECT_CU(cuMemFree(p[i]));
 		EXPECT_EQ(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, &size, p[i]));
 	}
@@ -166,8 +166,8 @@ TEST_F(mem, six_hundred_pages_cost_4_mib)
 	ASSERT_CU(cuMemGetInfo(&before, NULL));
 	for (int i = 0; i < N; i++) {
 		ASSERT_CU(cuMemAlloc(&p[i], 4096));
-		ASSERT_TRUE(all_are(cpu(p[i]), 0, 4096));
-		memset(cpu(p[i]), i, 4096);
+		ASSERT_TRUE(sees(p[i], 0, 4096));
+		poke(p[i], i, 4096);
 	}
 	EXPECT_EQ(4 * (long long)MIB, used(0));
 	EXPECT_CU(cuMemGetInfo(&now, &total));
@@ -177,7 +177,7 @@ TEST_F(mem, six_hundred_pages_cost_4_mib)
 		EXPECT_CU(cuMemFree(p[i]));
 	}
 	for (int i = 1; i < N; i += 2) {
-		EXPECT_TRUE(all_are(cpu(p[i]), i, 4096));
+		EXPECT_TRUE(sees(p[i], i, 4096));
 		EXPECT_CU(cuMemFree(p[i]));
 	}
 	EXPECT_EQ(0, used(0));
@@ -500,10 +500,10 @@ TEST_F(mem, other_contexts)
 	ASSERT_CU(cuCtxCreate(&other, NULL, 0, 0));
 	ASSERT_CU(cuMemAlloc(&theirs, 4096));
 	ASSERT_CU(cuMemAlloc(&left, 9 * MIB));
-	memset(cpu(mine), 1, 4096);
+	poke(mine, 1, 4096);
 	EXPECT_CU(cuMemcpyDtoD(theirs, mine, 4096));
 	EXPECT_CU(cuCtxSynchronize());
-	EXPECT_TRUE(all_are(cpu(theirs), 1, 4096));
+	EXPECT_TRUE(sees(theirs, 1, 4096));
 	EXPECT_CU(cuMemFree(mine));
 	EXPECT_EQ(INVALID, cuMemFree(mine));
 	ASSERT_CU(cuCtxPopCurrent(&popped));
@@ -560,7 +560,7 @@ TEST_F(mem, reuse_is_zero)
 
 	for (int i = 0; i < N; i++) {
 		ASSERT_CU(cuMemAlloc(&p[i], 5000));
-		memset(cpu(p[i]), 0xff, 5000);
+		poke(p[i], 0xff, 5000);
 	}
 	/* Holes of two sizes, filled by owners of others. */
 	for (int i = 0; i < N; i += 2) {
@@ -570,21 +570,21 @@ TEST_F(mem, reuse_is_zero)
 		size_t n = 300 + 90 * i;
 
 		ASSERT_CU(cuMemAlloc(&p[i], n));
-		EXPECT_TRUE(all_are(cpu(p[i]), 0, n));
-		memset(cpu(p[i]), 0xee, n);
+		EXPECT_TRUE(sees(p[i], 0, n));
+		poke(p[i], 0xee, n);
 		for (int k = 1; k < N; k += 2)
 			again += p[i] < p[k];
 	}
 	/* Or else nothing was used again, and nothing tested. */
 	EXPECT_LT(0, again);
 	for (int i = 1; i < N; i += 2) {
-		EXPECT_TRUE(all_are(cpu(p[i]), 0xff, 5000));
+		EXPECT_TRUE(sees(p[i], 0xff, 5000));
 	}
 	ASSERT_CU(cuMemAlloc(&q, 64 * MIB));
 	EXPECT_CU(cuMemsetD8(q, 0xff, 64 * MIB));
 	ASSERT_CU(cuMemFree(q));
 	ASSERT_CU(cuMemAlloc(&q, 64 * MIB));
-	EXPECT_TRUE(all_are(cpu(q), 0, 64 * MIB));
+	EXPECT_TRUE(sees(q, 0, 64 * MIB));
 }
 
 /* Freed memory is nobody's: looking there is a fault, not a look at the next owner's data. */
@@ -593,7 +593,7 @@ TEST_F(mem, freed_is_unmapped)
 	CUdeviceptr p;
 
 	ASSERT_CU(cuMemAlloc(&p, 3 * MIB));
-	memset(cpu(p), 1, 3 * MIB);
+	poke(p, 1, 3 * MIB);
 	EXPECT_CU(cuMemFree(p));
 	EXPECT_EQ(-SIGSEGV, peek(cpu(p)));
 	EXPECT_EQ(-SIGSEGV, peek(cpu(p) + 2 * MIB));
@@ -708,7 +708,7 @@ TEST_F_TIMEOUT(mem, random, 120)
 						       p->ptr + rng_below(&r, p->size)));
 			ASSERT_EQ(p->ptr, base);
 			ASSERT_EQ(p->size, size);
-			ASSERT_TRUE(all_are(cpu(p->ptr), p->value, p->size));
+			ASSERT_TRUE(sees(p->ptr, p->value, p->size));
 			ASSERT_CU(cuMemFree(p->ptr));
 			whole -= p->size > 2 * MIB ? whole_slots(p->size) : 0;
 			live--;
@@ -735,8 +735,8 @@ TEST_F_TIMEOUT(mem, random, 120)
 		}
 		ASSERT_CU(result);
 		ASSERT_EQ(0, p->ptr % 512);
-		ASSERT_TRUE(all_are(cpu(p->ptr), 0, p->size));
-		memset(cpu(p->ptr), p->value, p->size);
+		ASSERT_TRUE(sees(p->ptr, 0, p->size));
+		poke(p->ptr, p->value, p->size);
 		whole += p->size > 2 * MIB ? whole_slots(p->size) : 0;
 		live++;
 		/* Large ones cost what they cost; each shared block holds somebody. */
@@ -748,7 +748,7 @@ TEST_F_TIMEOUT(mem, random, 120)
 	for (int i = 0; i < MAX; i++) {
 		if (!pieces[i].ptr)
 			continue;
-		EXPECT_TRUE(all_are(cpu(pieces[i].ptr), pieces[i].value, pieces[i].size));
+		EXPECT_TRUE(sees(pieces[i].ptr, pieces[i].value, pieces[i].size));
 		EXPECT_CU(cuMemFree(pieces[i].ptr));
 	}
 	EXPECT_EQ(0, used(0));

@@ -182,15 +182,19 @@ static CUresult put_in_order(struct random *x, unsigned int next)
 /* The range of a buffer that was written, and a bit around it. */
 static bool check_range(struct random *x, const struct buffer *b, size_t from, size_t to)
 {
+	const unsigned char *seen;
+	size_t i = 0;
+
 	from = from > MARGIN ? from - MARGIN : 0;
 	to = to + MARGIN < b->size ? to + MARGIN : b->size;
 	x->checked++;
-	if (!memcmp(b->p + from, b->model + from, to - from))
+	seen = view((uintptr_t)b->p + from, to - from);
+	if (!memcmp(seen, b->model + from, to - from))
 		return true;
-	while (b->p[from] == b->model[from])
-		from++;
+	while (seen[i] == b->model[from + i])
+		i++;
 	fprintf(stderr, "# buffer %d of %zu bytes is %02x at %zu, not %02x\n",
-		(int)(b - x->buffers), b->size, b->p[from], from, b->model[from]);
+		(int)(b - x->buffers), b->size, seen[i], from + i, b->model[from + i]);
 	return false;
 }
 

@@ -89,18 +89,18 @@ TEST_F(peer, copies)
 
 	/* No context is needed, and none is current afterwards.  It is done when it returns. */
 	EXPECT_CU(cuMemcpyPeer(b, NULL, a, NULL, sizeof(noise)));
-	EXPECT_EQ(0, memcmp(cpu(b), noise, sizeof(noise)));
+	EXPECT_EQ(0, memcmp(view(b, sizeof(noise)), noise, sizeof(noise)));
 	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyDtoD(b, a, 1));
 	EXPECT_CU(cuMemcpyPeer(0, NULL, 0, NULL, 0));
 	EXPECT_EQ(INVALID, cuMemcpyPeer(0, NULL, 0, NULL, 1));
 	EXPECT_EQ(INVALID, cuMemcpyPeer(b + 1, NULL, a, NULL, sizeof(noise)));
 	EXPECT_EQ(INVALID, cuMemcpyPeer(b, NULL, (uintptr_t)noise, NULL, 16));
-	memset(cpu(b), 0, sizeof(noise));
+	poke(b, 0, sizeof(noise));
 	box.srcDevice = a;
 	box.dstDevice = b;
 	EXPECT_CU(cuMemcpy3DPeer(&box));
-	EXPECT_EQ(0, memcmp(cpu(b), noise, 1200));
-	EXPECT_TRUE(all_are(cpu(b) + 1200, 0, sizeof(noise) - 1200));
+	EXPECT_EQ(0, memcmp(view(b, 1200), noise, 1200));
+	EXPECT_TRUE(sees(b + 1200, 0, sizeof(noise) - 1200));
 	EXPECT_NE(CUDA_SUCCESS, cuMemcpy3DPeer(NULL));
 	box.dstZ = 1 << 20;
 	EXPECT_EQ(INVALID, cuMemcpy3DPeer(&box));
@@ -126,7 +126,7 @@ TEST_F(peer, offset_to_another_allocation)
 	c.dstDevice = low;
 	c.dstY = (high - low) / 512;
 	EXPECT_EQ(INVALID, cuMemcpy2D(&c));
-	EXPECT_TRUE(all_are(cpu(high), 2, 512));
+	EXPECT_TRUE(sees(high, 2, 512));
 	c.dstY = 0;
 	c.dstXInBytes = 448;
 	EXPECT_CU(cuMemcpy2D(&c));

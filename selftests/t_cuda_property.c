@@ -186,6 +186,13 @@ static void scribble(unsigned char *p, size_t n)
 	}
 }
 
+/* The CPU writes to a buffer that is at rest. */
+static void write_to(struct buffer *b, size_t at, size_t n)
+{
+	scribble(b->model + at, n);
+	put(b->ptr + at, b->model + at, n);
+}
+
 static bool add_buffer(enum kind kind, size_t size, int device)
 {
 	struct buffer *b = &buffers[buffer_count];
@@ -219,8 +226,7 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 	b->model = malloc(size);
 	if (!p || !b->model)
 		return false;
-	scribble(b->mem, size);
-	memcpy(b->model, b->mem, size);
+	write_to(b, 0, size);
 	buffer_count++;
 	return true;
 }
@@ -228,7 +234,7 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 static bool intact(struct buffer *b)
 {
 	static unsigned char *copy;
-	const unsigned char *seen = b->mem;
+	const unsigned char *seen;
 	size_t i;
 
 	if (settle(b))
@@ -238,6 +244,8 @@ static bool intact(struct buffer *b)
 		if (!copy || cuMemcpyDtoH(copy, b->ptr, b->size))
 			return false;
 		seen = copy;
+	} else {
+		seen = view(b->ptr, b->size);
 	}
 	if (!memcmp(seen, b->model, b->size))
 		return true;
@@ -635,8 +643,7 @@ static bool do_other(void)
 			return false;
 		n = some(b->size);
 		at = rnd(b->size - n + 1);
-		scribble(b->mem + at, n);
-		memcpy(b->model + at, b->mem + at, n);
+		write_to(b, at, n);
 		return true;
 	case 1:
 		say("synchronize");
@@ -661,8 +668,7 @@ static bool do_other(void)
 		    !expect(CUDA_SUCCESS, cuCtxSetCurrent(contexts[0])))
 			return false;
 		b->mem = cpu(b->ptr);
-		scribble(b->mem, b->size);
-		memcpy(b->model, b->mem, b->size);
+		write_to(b, 0, b->size);
 		return true;
 	default:
 		n = rnd(stream_count);

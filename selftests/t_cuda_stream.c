@@ -124,7 +124,7 @@ TEST_F(stream, recycled)
 		ASSERT_CU(cuMemsetD8Async(self->p + i, i, 1, s));
 		ASSERT_CU(cuStreamSynchronize(s));
 		ASSERT_CU(cuStreamDestroy(s));
-		ASSERT_EQ((unsigned char)i, cpu(self->p)[i]);
+		ASSERT_EQ((unsigned char)i, *view(self->p + i, 1));
 	}
 	ASSERT_EQ(0, client_stats(&after));
 	EXPECT_LE(after.streams, before.streams + 1);
@@ -144,7 +144,7 @@ static bool held_by(struct __test_metadata *_metadata, FIXTURE_DATA(stream) *sel
 	EXPECT_CU(cuMemcpyDtoDAsync(self->p + 4096, self->p, 16, second));
 	then = cuStreamSynchronize(second);
 	EXPECT_CU(then);
-	return load_done(&self->load) && all_are(cpu(self->p) + 4096, 1, 16);
+	return load_done(&self->load) && sees(self->p + 4096, 1, 16);
 }
 
 /* @second is done while @first still has its load, in one of several tries. */
@@ -157,7 +157,7 @@ static bool not_held_by(struct __test_metadata *_metadata, FIXTURE_DATA(stream) 
 		EXPECT_EQ(NOT_READY, busy);
 		EXPECT_CU(cuMemsetD8Async(self->p + 8192, i + 1, 16, second));
 		EXPECT_CU(cuStreamSynchronize(second));
-		EXPECT_TRUE(all_are(cpu(self->p) + 8192, i + 1, 16));
+		EXPECT_TRUE(sees(self->p + 8192, i + 1, 16));
 		busy = cuStreamQuery(first);
 		EXPECT_CU(cuCtxSynchronize());
 		if (busy == NOT_READY)
@@ -184,7 +184,7 @@ TEST_F_TIMEOUT(stream, legacy_order, 120)
 	EXPECT_CU(cuMemcpyDtoDAsync(self->p + 4096, self->p, 16, self->b));
 	EXPECT_CU(cuStreamSynchronize(self->b));
 	EXPECT_TRUE(load_done(&self->load));
-	EXPECT_TRUE(all_are(cpu(self->p) + 4096, 9, 16));
+	EXPECT_TRUE(sees(self->p + 4096, 9, 16));
 }
 
 TEST_F_TIMEOUT(stream, independent, 120)
@@ -217,7 +217,7 @@ TEST_F(stream, synchronous_calls)
 		EXPECT_CU(cuMemcpyDtoD(self->p + 64, self->p, 16));
 		busy = cuStreamQuery(NULL);
 		EXPECT_CU(cuStreamSynchronize(NULL));
-		EXPECT_TRUE(all_are(cpu(self->p) + 64, 6 + i, 16));
+		EXPECT_TRUE(sees(self->p + 64, 6 + i, 16));
 		if (busy == NOT_READY)
 			return;
 	}
@@ -257,7 +257,7 @@ TEST_F(stream, own_stream)
 TEST_F(stream, ring_full)
 {
 	enum { N = 3000, WORDS = 64 };
-	const unsigned int *words = (const unsigned int *)cpu(self->p);
+	const unsigned int *words;
 
 	ASSERT_EQ(NOT_READY, load_put_busy(&self->load, self->free));
 	for (unsigned int i = 0; i < N; i++) {
@@ -265,6 +265,7 @@ TEST_F(stream, ring_full)
 	}
 	EXPECT_CU(cuStreamSynchronize(self->free));
 	EXPECT_TRUE(load_done(&self->load));
+	words = (const unsigned int *)view(self->p, WORDS * 4);
 	for (unsigned int i = 0; i < WORDS; i++) {
 		EXPECT_EQ(N - 1 - (N - 1 - i) % WORDS, words[i]);
 	}
@@ -284,7 +285,7 @@ TEST_F(stream, destroyed_with_work)
 		} else
 			EXPECT_CU(cuStreamSynchronize(NULL));
 		EXPECT_TRUE(load_done(&self->load));
-		EXPECT_TRUE(all_are(cpu(self->p), 3 + i, MIB));
+		EXPECT_TRUE(sees(self->p, 3 + i, MIB));
 	}
 }
 
@@ -379,7 +380,7 @@ TEST_F(stream, waits)
 	EXPECT_CU(cuMemcpyDtoDAsync(self->p + 64, self->p, 16, self->free));
 	EXPECT_CU(cuStreamSynchronize(self->free));
 	EXPECT_TRUE(load_done(&self->load));
-	EXPECT_TRUE(all_are(cpu(self->p) + 64, 1, 16));
+	EXPECT_TRUE(sees(self->p + 64, 1, 16));
 	/* A later record does not move an earlier wait; the event shows the later one. */
 	ASSERT_CU(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
 	for (int i = 0; i < TRIES; i++) {
@@ -484,7 +485,7 @@ static void *work(void *arg)
 
 		CHECK(!cuStreamCreate(&own, i & 1));
 		CHECK(!cuMemAlloc(&mem, 5000));
-		CHECK(all_are(cpu(mem), 0, 5000));
+		CHECK(sees(mem, 0, 5000));
 		/* Own stream, thread's stream, one stream of all: ordered by events. */
 		CHECK(!cuMemsetD32Async(WORD(w, 0), value, 4, own));
 		CHECK(!cuEventRecord(e, own));
@@ -555,7 +556,8 @@ TEST_F(stream, thread_ends_with_work)
 	}
 	EXPECT_CU(cuCtxSynchronize());
 	for (unsigned int i = 0; i < 20; i++) {
-		const unsigned int *words = (const unsigned int *)(cpu(self->p) + i * 4096);
+		const unsigned int *words = (const unsigned int *)view(self->p + i * 4096,
+								       4096);
 
 		EXPECT_EQ(199, words[0]);
 		EXPECT_EQ(199, words[1023]);
@@ -577,7 +579,7 @@ TEST_F(stream, other_context)
 	/* A stream may be used from another context, an event's record may not. */
 	EXPECT_CU(cuMemsetD8Async(self->p, 4, 100, s));
 	EXPECT_CU(cuStreamSynchronize(s));
-	EXPECT_TRUE(all_are(cpu(self->p), 4, 100));
+	EXPECT_TRUE(sees(self->p, 4, 100));
 	EXPECT_CU(cuStreamGetCtx(s, &ctx));
 	EXPECT_EQ(two, ctx);
 	EXPECT_EQ(BAD_HANDLE, cuEventRecord(e, self->a));
@@ -651,7 +653,7 @@ TEST_F(stream, failed_work_sticks)
 	ASSERT_CU(cuCtxSetCurrent(self->ctx));
 	EXPECT_CU(cuMemsetD8(self->p, 7, 100));
 	EXPECT_CU(cuCtxSynchronize());
-	EXPECT_TRUE(all_are(cpu(self->p), 7, 100));
+	EXPECT_TRUE(sees(self->p, 7, 100));
 	EXPECT_CU(cuMemAlloc(&q, 4096));
 	EXPECT_CU(cuMemFree(q));
 	/* The context can be destroyed, and the next one is a new one. */
@@ -660,7 +662,7 @@ TEST_F(stream, failed_work_sticks)
 	EXPECT_CU(cuMemAlloc(&q, 4096));
 	EXPECT_CU(cuMemsetD8(q, 1, 4096));
 	EXPECT_CU(cuCtxSynchronize());
-	EXPECT_TRUE(all_are(cpu(q), 1, 4096));
+	EXPECT_TRUE(sees(q, 1, 4096));
 	EXPECT_CU(cuMemFree(q));
 	EXPECT_CU(cuCtxDestroy(three));
 	EXPECT_EQ(18 * (long long)MIB, used(0));
@@ -679,7 +681,7 @@ TEST_F(stream, reset_after_failed_work)
 	EXPECT_CU(cuMemAlloc(&p, 4096));
 	EXPECT_CU(cuMemsetD8(p, 1, 4096));
 	EXPECT_CU(cuCtxSynchronize());
-	EXPECT_TRUE(all_are(cpu(p), 1, 4096));
+	EXPECT_TRUE(sees(p, 1, 4096));
 	EXPECT_CU(cuMemFree(p));
 }
 

@@ -33,7 +33,7 @@ FIXTURE_TEARDOWN_PARENT(withheld)
 static bool nobody_gets(CUdeviceptr p, CUdeviceptr *owners, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		if (cuMemAlloc(&owners[i], SHARED) || !all_are(cpu(owners[i]), 0, SHARED))
+		if (cuMemAlloc(&owners[i], SHARED) || !sees(owners[i], 0, SHARED))
 			return false;
 		if (owners[i] < p + SHARED && p < owners[i] + SHARED)
 			return false;
@@ -44,7 +44,7 @@ static bool nobody_gets(CUdeviceptr p, CUdeviceptr *owners, unsigned int count)
 static bool all_zero(const CUdeviceptr *owners, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		if (!all_are(cpu(owners[i]), 0, SHARED))
+		if (!sees(owners[i], 0, SHARED))
 			return false;
 	}
 	return true;
@@ -59,7 +59,7 @@ static bool somebody_gets(CUdeviceptr p)
 		if (cuMemAlloc(&q, SHARED))
 			return false;
 		if (q == p)
-			return all_are(cpu(q), 0, SHARED);
+			return sees(q, 0, SHARED);
 	}
 	return false;
 }
@@ -73,7 +73,7 @@ TEST_F(withheld, dmabuf)
 
 	ASSERT_CU(cuMemAlloc(&keep, SHARED));
 	ASSERT_CU(cuMemAlloc(&p, SHARED));
-	memset(cpu(p), 0x11, SHARED);
+	poke(p, 0x11, SHARED);
 	ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, SHARED,
 						CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 	old = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -131,7 +131,7 @@ TEST_F(withheld, exported_memory_outlives_its_block)
 		int fd = -1;
 
 		ASSERT_CU(cuMemAlloc(&p, sizes[i]));
-		memset(cpu(p), 0x33, sizes[i]);
+		poke(p, 0x33, sizes[i]);
 		ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, sizes[i],
 							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
 		EXPECT_EQ((long long)sizes[i], lseek(fd, 0, SEEK_END));
@@ -140,12 +140,12 @@ TEST_F(withheld, exported_memory_outlives_its_block)
 		EXPECT_EQ((long long)whole_slots(sizes[i]), used(0));
 		EXPECT_EQ(1, dev_attr(0, "exports"));
 		ASSERT_CU(cuMemAlloc(&q, sizes[i]));
-		EXPECT_TRUE(all_are(cpu(q), 0, sizes[i]));
+		EXPECT_TRUE(sees(q, 0, sizes[i]));
 		old = mmap(NULL, sizes[i], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		ASSERT_NE(MAP_FAILED, old);
 		EXPECT_TRUE(all_are(old, 0x33, sizes[i]));
 		memset(old, 0xee, sizes[i]);
-		EXPECT_TRUE(all_are(cpu(q), 0, sizes[i]));
+		EXPECT_TRUE(sees(q, 0, sizes[i]));
 		munmap(old, sizes[i]);
 		ASSERT_CU(cuMemFree(q));
 		EXPECT_EQ((long long)whole_slots(sizes[i]), used(0));
@@ -166,7 +166,7 @@ TEST_F(withheld, ipc)
 	ASSERT_EQ(0, peer_start(&peer, NULL));
 	ASSERT_CU(cuMemAlloc(&keep, SHARED));
 	ASSERT_CU(cuMemAlloc(&p, SHARED));
-	memset(cpu(p), 0x11, SHARED);
+	poke(p, 0x11, SHARED);
 	memset(want, 0x11, sizeof(want));
 	ASSERT_CU(cuIpcGetMemHandle(&handle, p));
 	ASSERT_CU(peer_open(&peer, &handle, &theirs));

@@ -11,6 +11,7 @@ build=${BUILD:-$here/../build}
 formats=(nv12 yuv420p p010le yuv444p rgb0)
 sizes=(320x240 321x179)
 frames=3
+modes=(GPUMEM_INLINE=1 GPUMEM_INLINE=0 GPUMEM_STRICT=1)
 
 echo "TAP version 13"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
@@ -24,7 +25,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
-echo "1..$((${#formats[@]} * ${#sizes[@]} * 4 + 4))"
+echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#modes[@]} * 2 + 4))"
 
 # One process for all formats: each frame is written twice, as it is (NAME.plain) and after its way
 # through the device (NAME.device); what is written are checksums.
@@ -59,14 +60,16 @@ used()
 
 before=$(used)
 for size in "${sizes[@]}"; do
-	for inline in 1 0; do
+	for mode in "${modes[@]}"; do
 		for primary in 0 1; do
-			GPUMEM_INLINE=$inline encode "$size" hwupload,hwdownload \
+			declare -x "${mode?}"
+			encode "$size" hwupload,hwdownload \
 				-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
 			rc=$?
+			unset "${mode%%=*}"
 			for f in "${formats[@]}"; do
 				[ $rc = 0 ] && equal "$f"
-				result $? "$f $size, primary_ctx=$primary, GPUMEM_INLINE=$inline"
+				result $? "$f $size, primary_ctx=$primary, $mode"
 			done
 		done
 	done
