@@ -26,6 +26,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "gpumem_compat.h"
 #include "gpumem_private.h"
 
 static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
@@ -197,6 +198,7 @@ void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
 	bo->pin = pin;
 	atomic64_inc(&client->count.pins);
 	atomic64_add(length, &client->count.pin_bytes);
+	atomic64_add(length, &bo->dev->pinned);
 }
 
 /**
@@ -278,6 +280,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	} else if (bo->pin) {
 		atomic64_dec(&count->pins);
 		atomic64_sub(bo->length, &count->pin_bytes);
+		atomic64_sub(bo->length, &bo->dev->pinned);
 		gpumem_pin_release(bo->pin);
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
@@ -315,6 +318,54 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 	return ret;
 }
 
+/**
+ * gpumem_bo_brief - what others are told of a buffer object
+ * @bo: buffer object, not about to be freed
+ * @brief: kind, device, length, name and flags are set
+ *
+ * Context: atomic.
+ */
+void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
+{
+	const char *label = NULL;
+
+	brief->kind = bo->kind;
+	brief->dev = bo->dev;
+	brief->length = bo->length;
+	if (READ_ONCE(bo->windows.rb_root.rb_node))
+		brief->flags |= GPUMEM_OBJECT_FLAG_EXPORTED;
+	/* A view's file is not named by a client. */
+	if (bo->file && !bo->root)
+		label = strchr(bo->file->f_path.dentry->d_name.name, ':');
+	if (label)
+		strscpy(brief->name, label + 1, sizeof(brief->name));
+}
+
+/* Tell who listens why there was no memory. */
+static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
+{
+	bool host = bo->kind == GPUMEM_BO_HOST;
+	struct gpumem_mem *mem = host ? &gpumem_host_mem : &bo->dev->mem;
+	struct gpumem_refusal refusal = {
+		.dev = bo->dev,
+		.asked = bo->length,
+	};
+
+	if (err == -ENOSPC) {
+		refusal.limit = host ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE;
+		refusal.used = gpumem_shmem_used(mem);
+		refusal.max = mem->size;
+	} else if (err == -ENOMEM) {
+		refusal.limit = GPUMEM_LIMIT_SYSTEM;
+		if (gpumem_compat_memcg_full(bo->length, &refusal.used,
+					     &refusal.max))
+			refusal.limit = GPUMEM_LIMIT_MEMCG;
+	} else {
+		return;
+	}
+	gpumem_refused(bo->obj.client, &refusal);
+}
+
 static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 {
 	bool host = bo->kind == GPUMEM_BO_HOST;
@@ -339,6 +390,7 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
 	if (IS_ERR(file)) {
+		gpumem_bo_refused(bo, PTR_ERR(file));
 		gpumem_charge_free(charge);
 		return PTR_ERR(file);
 	}
@@ -375,16 +427,19 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
 		return -EINVAL;
-	/* Room between the mmap offsets of two ids. */
-	if (cmd->length > BIT_ULL(GPUMEM_MMAP_SHIFT))
-		return -ENOSPC;
 	dev = gpumem_client_device(client, cmd->device);
 	if (!dev)
 		return -EACCES;
 	bo = gpumem_bo_new(client, dev, kind, 0, cmd->length);
 	if (!bo)
 		return -ENOMEM;
-	ret = gpumem_bo_populate(bo, cmd->name);
+	/* Room between the mmap offsets of two ids. */
+	if (cmd->length > BIT_ULL(GPUMEM_MMAP_SHIFT)) {
+		ret = -ENOSPC;
+		gpumem_bo_refused(bo, ret);
+	} else {
+		ret = gpumem_bo_populate(bo, cmd->name);
+	}
 	if (!ret)
 		ret = gpumem_object_reserve(ucmd, &bo->obj);
 	if (ret) {

@@ -18,13 +18,25 @@
  * all ids.  Objects that others still use (exported memory) outlive it.  In
  * both cases no ioctl of the client is under way: ioctls need the owner's
  * address space, and a descriptor.
+ *
+ * All clients are in a table until they are freed, and objects that outlive
+ * their ids in a tree of their client, for those who list them
+ * (gpumem_netlink.c).  These take no reference on an object: what they want to
+ * know is copied under the lock that keeps it in its table.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "gpumem_private.h"
+
+static DEFINE_XARRAY_ALLOC1(gpumem_clients);
+static u32 gpumem_client_last;
+
+/* Changes with every client and object that comes or goes. */
+atomic_t gpumem_generation = ATOMIC_INIT(1);
 
 static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
 	[GPUMEM_OBJ_BO] = {
@@ -89,8 +101,18 @@ int gpumem_object_reserve(struct gpumem_ucmd *ucmd, struct gpumem_object *obj)
 		return -EINVAL;
 	ret = xa_alloc(&client->objects, &obj->id, XA_ZERO_ENTRY,
 		       XA_LIMIT(1, GPUMEM_MAX_OBJECTS - 1), GFP_KERNEL_ACCOUNT);
+	if (ret == -EBUSY) {
+		gpumem_refused(client, &(struct gpumem_refusal) {
+			.limit = GPUMEM_LIMIT_OBJECTS,
+			.dev = client->devices[0],
+			.asked = 1,
+			.used = atomic64_read(&client->count.objects),
+			.max = GPUMEM_MAX_OBJECTS - 1,
+		});
+		return -EMFILE;
+	}
 	if (ret)
-		return ret == -EBUSY ? -EMFILE : ret;
+		return ret;
 	atomic64_inc(&client->count.objects);
 	ucmd->new[i] = obj;
 	return 0;
@@ -106,6 +128,7 @@ void gpumem_object_finalize(struct gpumem_object *obj)
 
 	/* The slot was allocated with the id. */
 	WARN_ON(xa_is_err(old));
+	atomic_inc(&gpumem_generation);
 }
 
 /**
@@ -168,7 +191,13 @@ static void gpumem_object_release(struct kref *ref)
 						 ref);
 	struct gpumem_client *client = obj->client;
 
+	if (obj->serial) {
+		spin_lock(&client->gone_lock);
+		rb_erase(&obj->gone, &client->gone);
+		spin_unlock(&client->gone_lock);
+	}
 	gpumem_object_ops[obj->type].release(obj);
+	atomic_inc(&gpumem_generation);
 	gpumem_client_put(client);
 }
 
@@ -183,6 +212,28 @@ void gpumem_object_put(struct gpumem_object *obj)
 	kref_put(&obj->ref, gpumem_object_release);
 }
 
+static bool gpumem_object_gone_before(struct rb_node *a,
+				      const struct rb_node *b)
+{
+	return rb_entry(a, struct gpumem_object, gone)->serial <
+	       rb_entry(b, struct gpumem_object, gone)->serial;
+}
+
+/* The id is gone: let those who list objects find it all the same. */
+static void gpumem_object_list_gone(struct gpumem_object *obj)
+{
+	struct gpumem_client *client = obj->client;
+
+	/* The caller's reference is the last one, and the way to it is gone. */
+	if (kref_read(&obj->ref) == 1)
+		return;
+	spin_lock(&client->gone_lock);
+	obj->serial = ++client->gone_serial;
+	rb_add(&obj->gone, &client->gone, gpumem_object_gone_before);
+	spin_unlock(&client->gone_lock);
+	atomic_inc(&gpumem_generation);
+}
+
 /**
  * gpumem_object_handle_gone - end what the id meant
  * @obj: object whose id is no longer in the table; the id's reference is dropped
@@ -193,7 +244,110 @@ void gpumem_object_handle_gone(struct gpumem_object *obj)
 {
 	if (gpumem_object_ops[obj->type].handle_gone)
 		gpumem_object_ops[obj->type].handle_gone(obj);
+	gpumem_object_list_gone(obj);
 	gpumem_object_put(obj);
+}
+
+static void gpumem_object_brief(struct gpumem_object *obj,
+				struct gpumem_object_brief *brief)
+{
+	memset(brief, 0, sizeof(*brief));
+	brief->id = obj->id;
+	brief->type = obj->type;
+	switch (obj->type) {
+	case GPUMEM_OBJ_BO:
+		gpumem_bo_brief(container_of(obj, struct gpumem_bo, obj),
+				brief);
+		break;
+	case GPUMEM_OBJ_TOKEN:
+		brief->length = container_of(obj, struct gpumem_token,
+					     obj)->length;
+		break;
+	case GPUMEM_OBJ_STREAM:
+		brief->dev = container_of(obj, struct gpumem_stream, obj)->dev;
+		break;
+	default:
+		break;
+	}
+}
+
+static struct gpumem_object *gpumem_object_gone_from(struct rb_root *root,
+						     u64 serial)
+{
+	struct rb_node *node = root->rb_node;
+	struct gpumem_object *obj, *best = NULL;
+
+	while (node) {
+		obj = rb_entry(node, struct gpumem_object, gone);
+		if (obj->serial >= serial) {
+			best = obj;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return best;
+}
+
+/**
+ * gpumem_object_next - list the objects of a client
+ * @client: client
+ * @pos: place to look from, 0 at first; place of the object found, out; add 1
+ *	to go on
+ * @brief: the object, out
+ *
+ * Ids come first, then what outlives its id.  An object whose id is destroyed
+ * meanwhile may be found in both places.
+ *
+ * Return: false at the end.
+ */
+bool gpumem_object_next(struct gpumem_client *client, u64 *pos,
+			struct gpumem_object_brief *brief)
+{
+	struct gpumem_object *obj;
+	unsigned long id = *pos;
+
+	if (*pos < GPUMEM_MAX_OBJECTS) {
+		xa_lock(&client->objects);
+		obj = xa_find(&client->objects, &id, GPUMEM_MAX_OBJECTS - 1,
+			      XA_PRESENT);
+		if (obj)
+			gpumem_object_brief(obj, brief);
+		xa_unlock(&client->objects);
+		if (obj) {
+			*pos = id;
+			return true;
+		}
+		*pos = GPUMEM_MAX_OBJECTS;
+	}
+	spin_lock(&client->gone_lock);
+	obj = gpumem_object_gone_from(&client->gone, *pos - GPUMEM_MAX_OBJECTS);
+	if (obj) {
+		gpumem_object_brief(obj, brief);
+		brief->flags |= GPUMEM_OBJECT_FLAG_GONE;
+		*pos = GPUMEM_MAX_OBJECTS + obj->serial;
+	}
+	spin_unlock(&client->gone_lock);
+	return obj;
+}
+
+/**
+ * gpumem_client_next - list the clients
+ * @id: id to look from; that of the client found, out
+ *
+ * Return: the client with a reference, or NULL at the end.
+ */
+struct gpumem_client *gpumem_client_next(unsigned long *id)
+{
+	struct gpumem_client *client;
+
+	xa_lock(&gpumem_clients);
+	client = xa_find(&gpumem_clients, id, ULONG_MAX, XA_PRESENT);
+	while (client && !kref_get_unless_zero(&client->ref))
+		client = xa_find_after(&gpumem_clients, id, ULONG_MAX,
+				       XA_PRESENT);
+	xa_unlock(&gpumem_clients);
+	return client;
 }
 
 /**
@@ -220,6 +374,7 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 	if (!obj)
 		return -ENOENT;
 	atomic64_dec(&client->count.objects);
+	atomic_inc(&gpumem_generation);
 	gpumem_object_handle_gone(obj);
 	return 0;
 }
@@ -349,10 +504,12 @@ void gpumem_client_shutdown(struct gpumem_client *client)
 	xa_for_each(&client->objects, id, obj) {
 		xa_erase(&client->objects, id);
 		atomic64_dec(&client->count.objects);
+		atomic_inc(&gpumem_generation);
 		gpumem_object_handle_gone(obj);
 		cond_resched();
 	}
 	atomic_dec(&client->devices[0]->clients);
+	atomic_inc(&gpumem_generation);
 }
 
 static void gpumem_client_mm_release(struct mmu_notifier *notifier,
@@ -391,19 +548,37 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	spin_lock_init(&client->stream_lock);
 	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
 	INIT_LIST_HEAD(&client->streams);
+	spin_lock_init(&client->gone_lock);
+	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;
 	client->ndevices = 1;
 	client->mm = current->mm;
 	client->notifier.ops = &gpumem_client_mn_ops;
+	client->pid = get_task_pid(current, PIDTYPE_TGID);
+	client->cred = get_current_cred();
+	get_task_comm(client->comm, current->group_leader);
+	ret = xa_alloc_cyclic(&gpumem_clients, &client->id, XA_ZERO_ENTRY,
+			      xa_limit_31b, &gpumem_client_last, GFP_KERNEL);
+	if (ret < 0)
+		goto err_free;
 	ret = mmu_notifier_register(&client->notifier, client->mm);
-	if (ret) {
-		kfree(client);
-		return ERR_PTR(ret);
-	}
+	if (ret)
+		goto err_erase;
 	mmgrab(client->mm);
 	atomic_inc(&dev->clients);
+	/* The slot was allocated with the id. */
+	xa_store(&gpumem_clients, client->id, client, GFP_KERNEL);
+	atomic_inc(&gpumem_generation);
 	return client;
+
+err_erase:
+	xa_erase(&gpumem_clients, client->id);
+err_free:
+	put_cred(client->cred);
+	put_pid(client->pid);
+	kfree(client);
+	return ERR_PTR(ret);
 }
 
 /**
@@ -425,6 +600,10 @@ static void gpumem_client_free(struct kref *ref)
 	struct gpumem_client *client = container_of(ref, struct gpumem_client,
 						    ref);
 
+	xa_erase(&gpumem_clients, client->id);
+	atomic_inc(&gpumem_generation);
+	put_cred(client->cred);
+	put_pid(client->pid);
 	xa_destroy(&client->objects);
 	mutex_destroy(&client->pin_lock);
 	mutex_destroy(&client->lock);

@@ -9,6 +9,7 @@
 #include <linux/dma-buf.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/shmem_fs.h>
@@ -83,6 +84,40 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 #else
 	return folio_nr_pages(folio) + folio_mapcount(folio);
 #endif
+}
+
+/**
+ * gpumem_compat_memcg_full - is there a memory cgroup that has no room?
+ * @bytes: for so much
+ * @used: what the innermost of those has in use, in bytes; out
+ * @max: its limit; out
+ *
+ * Of the current task's cgroup and those around it.  What could be reclaimed
+ * counts as used.
+ *
+ * Return: true and both values, or false and none.
+ */
+static inline bool gpumem_compat_memcg_full(u64 bytes, u64 *used, u64 *max)
+{
+	bool full = false;
+#ifdef CONFIG_MEMCG
+	u64 pages = bytes >> PAGE_SHIFT, have, limit;
+	struct mem_cgroup *memcg;
+
+	rcu_read_lock();
+	for (memcg = mem_cgroup_from_task(current); memcg && !full;
+	     memcg = parent_mem_cgroup(memcg)) {
+		have = page_counter_read(&memcg->memory);
+		limit = READ_ONCE(memcg->memory.max);
+		if (limit < PAGE_COUNTER_MAX && have + pages > limit) {
+			*used = have << PAGE_SHIFT;
+			*max = limit << PAGE_SHIFT;
+			full = true;
+		}
+	}
+	rcu_read_unlock();
+#endif
+	return full;
 }
 
 #endif /* GPUMEM_COMPAT_H */

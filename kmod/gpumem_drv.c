@@ -162,6 +162,17 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 };
 
 /**
+ * gpumem_device_nth - a device by its number
+ * @ordinal: N of /dev/gpumemN
+ *
+ * Return: the device or NULL.
+ */
+struct gpumem_device *gpumem_device_nth(unsigned int ordinal)
+{
+	return ordinal < devices ? gpumem_devices[ordinal] : NULL;
+}
+
+/**
  * gpumem_ucmd_respond - copy a handler's structure back to the caller
  * @ucmd: ioctl under way
  * @cmd_len: bytes of the kernel's structure
@@ -495,11 +506,17 @@ static int __init gpumem_init(void)
 		}
 		gpumem_devices[i] = dev;
 	}
-	ret = gpumem_devices_add();
+	/* Shows devices, so they are there; the first client has it. */
+	ret = gpumem_netlink_init();
 	if (ret)
 		goto err_devices;
+	ret = gpumem_devices_add();
+	if (ret)
+		goto err_netlink;
 	return 0;
 
+err_netlink:
+	gpumem_netlink_exit();
 err_devices:
 	while (i--)
 		gpumem_device_destroy(gpumem_devices[i]);
@@ -522,6 +539,7 @@ static void __exit gpumem_exit(void)
 {
 	unsigned int i;
 
+	gpumem_netlink_exit();
 	for (i = 0; i < devices; i++) {
 		cdev_device_del(&gpumem_devices[i]->cdev,
 				&gpumem_devices[i]->dev);

@@ -138,6 +138,16 @@ int gpumem_pin_init(void)
 	return 0;
 }
 
+/**
+ * gpumem_pin_budget - what one user may pin
+ *
+ * Return: bytes.
+ */
+u64 gpumem_pin_budget(void)
+{
+	return gpumem_user_limit << PAGE_SHIFT;
+}
+
 static struct gpumem_user *gpumem_user_get_locked(kuid_t uid)
 {
 	struct gpumem_user *user;
@@ -172,7 +182,8 @@ static void gpumem_user_put(struct gpumem_user *user)
 	kref_put_mutex(&user->ref, gpumem_user_free, &gpumem_users_lock);
 }
 
-static int gpumem_user_charge(struct gpumem_charge *charge)
+static int gpumem_user_charge(struct gpumem_charge *charge,
+			      struct gpumem_client *client)
 {
 	struct gpumem_user *user;
 	u64 have;
@@ -188,6 +199,13 @@ static int gpumem_user_charge(struct gpumem_charge *charge)
 	    charge->pages > gpumem_user_limit - have) {
 		mutex_unlock(&gpumem_users_lock);
 		gpumem_user_put(user);
+		gpumem_refused(client, &(struct gpumem_refusal) {
+			.limit = GPUMEM_LIMIT_PINNED,
+			.dev = client->devices[0],
+			.asked = charge->pages << PAGE_SHIFT,
+			.used = have << PAGE_SHIFT,
+			.max = gpumem_pin_budget(),
+		});
 		return -EDQUOT;
 	}
 	atomic64_add(charge->pages, &user->pages);
@@ -212,7 +230,7 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 	int ret;
 
 	charge->pages = pages;
-	ret = gpumem_user_charge(charge);
+	ret = gpumem_user_charge(charge, client);
 	if (ret)
 		return ret;
 	mmgrab(client->mm);
@@ -220,6 +238,13 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
 	if (READ_ONCE(memlock) && pinned > limit && !capable(CAP_IPC_LOCK)) {
 		gpumem_charge_fini(charge);
+		gpumem_refused(client, &(struct gpumem_refusal) {
+			.limit = GPUMEM_LIMIT_MEMLOCK,
+			.dev = client->devices[0],
+			.asked = pages << PAGE_SHIFT,
+			.used = (pinned - pages) << PAGE_SHIFT,
+			.max = limit << PAGE_SHIFT,
+		});
 		return -EDQUOT;
 	}
 	return 0;

@@ -14,6 +14,7 @@
  *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
  *	      folio lock
  *		client->stream_lock	spin: list of streams
+ *		client->gone_lock	spin: objects without an id
  *		timeline->lock		spin, irqsafe: value, error, waiters
  *
  * The order of fs_reclaim and what follows it on its line is the kernel's own.
@@ -36,8 +37,10 @@
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/rhashtable-types.h>
 #include <linux/rwsem.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
@@ -45,6 +48,7 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <linux/gpumem.h>
+#include <linux/gpumem_netlink.h>
 
 #ifndef GPUMEM_VERSION
 #error "GPUMEM_VERSION comes from Kbuild"
@@ -130,6 +134,30 @@ struct gpumem_object {
 	u32 id;
 	/** @client: whose counters it is in; referenced; constant */
 	struct gpumem_client *client;
+	/** @gone: in client->gone, if @serial is set; client->gone_lock */
+	struct rb_node gone;
+	/** @serial: place in client->gone, or 0; written once, with the id's end */
+	u64 serial;
+};
+
+/**
+ * struct gpumem_object_brief - what others are told of an object
+ */
+struct gpumem_object_brief {
+	/** @id: also after its end; or 0 */
+	u32 id;
+	/** @type: enum gpumem_objtype */
+	u32 type;
+	/** @flags: enum gpumem_object_flag */
+	u32 flags;
+	/** @kind: enum gpumem_bo_kind, or 0 */
+	u32 kind;
+	/** @dev: whose memory it is or that executes it, or NULL */
+	struct gpumem_device *dev;
+	/** @length: bytes */
+	u64 length;
+	/** @name: may be empty */
+	char name[16];
 };
 
 /**
@@ -166,6 +194,10 @@ struct gpumem_mem {
 	struct vfsmount *mnt;
 	/** @layout: empty file of @mnt, asked for placement in address spaces */
 	struct file *layout;
+	/** @orphaned: bytes that only mappings keep */
+	atomic64_t orphaned;
+	/** @lingering: bytes that only others' references keep */
+	atomic64_t lingering;
 };
 
 /**
@@ -195,6 +227,8 @@ struct gpumem_device {
 	atomic_t exports;
 	/** @views: buffer objects that are windows of others */
 	atomic_t views;
+	/** @pinned: bytes of registrations of clients that opened this device */
+	atomic64_t pinned;
 };
 
 /**
@@ -240,6 +274,16 @@ struct gpumem_counters {
 };
 
 /**
+ * struct gpumem_rate - how many of something there were lately
+ */
+struct gpumem_rate {
+	/** @begin: of the second that is counted, jiffies */
+	unsigned long begin;
+	/** @count: in it */
+	unsigned int count;
+};
+
+/**
  * struct gpumem_client - one open file
  */
 struct gpumem_client {
@@ -247,6 +291,14 @@ struct gpumem_client {
 	struct kref ref;
 	/** @mm: address space that opened the file; grabbed; constant */
 	struct mm_struct *mm;
+	/** @id: name in the table of clients; constant */
+	u32 id;
+	/** @pid: process that opened the file; referenced; constant */
+	struct pid *pid;
+	/** @cred: its credentials then; referenced; constant */
+	const struct cred *cred;
+	/** @comm: its name then; constant */
+	char comm[TASK_COMM_LEN];
 	/** @notifier: tells when @mm goes away */
 	struct mmu_notifier notifier;
 	/** @lock: protects growth of @devices */
@@ -267,6 +319,16 @@ struct gpumem_client {
 	struct list_head streams;
 	/** @polls: streams whose entry is a poll */
 	atomic_t polls;
+	/** @gone_lock: protects @gone and @gone_serial */
+	spinlock_t gone_lock;
+	/** @gone: objects that outlive their ids, by serial */
+	struct rb_root gone;
+	/** @gone_serial: of the last one */
+	u64 gone_serial;
+	/** @refusals: reported lately; in gpumem_netlink.c */
+	struct gpumem_rate refusals;
+	/** @refusals_missed: not reported; in gpumem_netlink.c */
+	u32 refusals_missed;
 	/** @dead: bit 0: shut down; nothing may be made any more */
 	unsigned long dead;
 	/** @count: counters */
@@ -571,11 +633,32 @@ struct gpumem_ucmd {
 	struct gpumem_object *new[2];
 };
 
+/**
+ * struct gpumem_refusal - an allocation that a limit refused
+ */
+struct gpumem_refusal {
+	/** @limit: which */
+	enum gpumem_limit limit;
+	/** @dev: for which device, or NULL */
+	struct gpumem_device *dev;
+	/** @asked: bytes or things */
+	u64 asked;
+	/** @used: counted against the limit */
+	u64 used;
+	/** @max: the limit, or 0 if it is not known */
+	u64 max;
+};
+
 /* gpumem_drv.c */
 extern const struct file_operations gpumem_fops;
+struct gpumem_device *gpumem_device_nth(unsigned int ordinal);
 int gpumem_ucmd_respond(struct gpumem_ucmd *ucmd, size_t cmd_len);
 
 /* gpumem_client.c */
+extern atomic_t gpumem_generation;
+struct gpumem_client *gpumem_client_next(unsigned long *id);
+bool gpumem_object_next(struct gpumem_client *client, u64 *pos,
+			struct gpumem_object_brief *brief);
 struct gpumem_client *gpumem_client_create(struct gpumem_device *dev);
 void gpumem_client_shutdown(struct gpumem_client *client);
 void gpumem_client_close(struct gpumem_client *client);
@@ -612,6 +695,7 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 		    struct folio **folio);
 void gpumem_bo_unmap(struct folio *folio);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
+void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);
 void gpumem_bo_release(struct gpumem_object *obj);
 int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd);
@@ -644,6 +728,7 @@ void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 
 /* gpumem_pin.c */
 int gpumem_pin_init(void);
+u64 gpumem_pin_budget(void);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);
 void gpumem_charge_fini(struct gpumem_charge *charge);
@@ -744,6 +829,12 @@ extern const struct attribute_group *gpumem_device_groups[];
 void gpumem_show_fdinfo(struct seq_file *m, struct file *file);
 int gpumem_ioctl_info(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd);
+
+/* gpumem_netlink.c */
+int gpumem_netlink_init(void);
+void gpumem_netlink_exit(void);
+void gpumem_refused(struct gpumem_client *client,
+		    const struct gpumem_refusal *refusal);
 
 static inline struct gpumem_bo *gpumem_bo_get(struct gpumem_client *client,
 					      u32 id)

@@ -60,15 +60,29 @@
 #define GPUMEM_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /**
+ * struct gpumem_backing - what a memory file means; its private data
+ * @mem: where it is
+ * @charge: of the user's budget, or NULL
+ * @length: bytes
+ * @orphaned: the buffer object is gone; ordered by the file's references
+ */
+struct gpumem_backing {
+	struct gpumem_mem *mem;
+	struct gpumem_charge *charge;
+	u64 length;
+	bool orphaned;
+};
+
+/**
  * struct gpumem_linger - a file whose pages others still hold
  * @path: keeps the inode
- * @charge: of the user's budget, or NULL
+ * @backing: of the file, or NULL
  * @work: looks again
  * @delay: until the next look, jiffies
  */
 struct gpumem_linger {
 	struct path path;
-	struct gpumem_charge *charge;
+	struct gpumem_backing *backing;
 	struct delayed_work work;
 	unsigned long delay;
 };
@@ -176,6 +190,13 @@ static bool gpumem_shmem_inode_used(struct inode *inode)
 						   0);
 }
 
+static void gpumem_backing_free(struct gpumem_backing *backing)
+{
+	if (backing)
+		gpumem_charge_free(backing->charge);
+	kfree(backing);
+}
+
 static void gpumem_linger_work(struct work_struct *work)
 {
 	struct gpumem_linger *linger = container_of(to_delayed_work(work),
@@ -188,7 +209,10 @@ static void gpumem_linger_work(struct work_struct *work)
 		return;
 	}
 	path_put(&linger->path);
-	gpumem_charge_free(linger->charge);
+	if (linger->backing)
+		atomic64_sub(linger->backing->length,
+			     &linger->backing->mem->lingering);
+	gpumem_backing_free(linger->backing);
 	kfree(linger);
 	/* Unloading waits for this function in destroy_workqueue(). */
 	module_put(THIS_MODULE);
@@ -196,16 +220,22 @@ static void gpumem_linger_work(struct work_struct *work)
 
 static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
+	/* A file opened by /proc/PID/map_files has none. */
+	struct gpumem_backing *backing = file->private_data;
 	struct gpumem_linger *linger;
 
+	if (backing && backing->orphaned)
+		atomic64_sub(backing->length, &backing->mem->orphaned);
 	if (!gpumem_shmem_inode_used(inode)) {
-		gpumem_charge_free(file->private_data);
+		gpumem_backing_free(backing);
 		return 0;
 	}
+	if (backing)
+		atomic64_add(backing->length, &backing->mem->lingering);
 	linger = kzalloc(sizeof(*linger), GFP_KERNEL | __GFP_NOFAIL);
 	linger->path = file->f_path;
 	path_get(&linger->path);
-	linger->charge = file->private_data;
+	linger->backing = backing;
 	linger->delay = GPUMEM_LINGER_MIN;
 	INIT_DELAYED_WORK(&linger->work, gpumem_linger_work);
 	__module_get(THIS_MODULE);
@@ -403,16 +433,25 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 					    const char *name, u64 length,
 					    u64 *huge)
 {
+	struct gpumem_backing *backing;
 	struct file *file;
 	int ret;
 
 	/* Saves the work only; the mount enforces the limit. */
 	if (length > mem->size || gpumem_shmem_used(mem) > mem->size - length)
 		return ERR_PTR(-ENOSPC);
+	backing = kzalloc(sizeof(*backing), GFP_KERNEL_ACCOUNT);
+	if (!backing)
+		return ERR_PTR(-ENOMEM);
+	backing->mem = mem;
+	backing->length = length;
 	file = gpumem_compat_shmem_file(mem->mnt, name, length);
-	if (IS_ERR(file))
+	if (IS_ERR(file)) {
+		kfree(backing);
 		return file == ERR_PTR(-ENFILE) ? ERR_PTR(-ENOMEM) : file;
+	}
 	gpumem_shmem_adopt(file);
+	file->private_data = backing;
 	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
 	mapping_set_unevictable(file->f_mapping);
 	*huge = 0;
@@ -444,14 +483,17 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 struct gpumem_charge *charge)
 {
 	struct file *file = gpumem_shmem_try_create(mem, name, length, huge);
+	struct gpumem_backing *backing;
 
 	if (file == ERR_PTR(-ENOSPC)) {
 		/* Workers and exiting tasks leave the last fput for later. */
 		flush_delayed_fput();
 		file = gpumem_shmem_try_create(mem, name, length, huge);
 	}
-	if (!IS_ERR(file))
-		file->private_data = charge;
+	if (!IS_ERR(file)) {
+		backing = file->private_data;
+		backing->charge = charge;
+	}
 	return file;
 }
 
@@ -489,7 +531,11 @@ struct file *gpumem_shmem_window(struct file *file,
  */
 void gpumem_shmem_destroy(struct file *file, u64 length)
 {
+	struct gpumem_backing *backing = file->private_data;
+
 	gpumem_shmem_unhold(file->f_mapping, length >> PAGE_SHIFT);
+	backing->orphaned = true;
+	atomic64_add(length, &backing->mem->orphaned);
 	fput(file);
 }
 

@@ -504,6 +504,13 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 		      HRTIMER_MODE_REL);
 	INIT_LIST_HEAD(&stream->link);
 	if (atomic64_inc_return(&client->count.streams) > GPUMEM_MAX_STREAMS) {
+		gpumem_refused(client, &(struct gpumem_refusal) {
+			.limit = GPUMEM_LIMIT_STREAMS,
+			.dev = dev,
+			.asked = 1,
+			.used = atomic64_read(&client->count.streams) - 1,
+			.max = GPUMEM_MAX_STREAMS,
+		});
 		ret = -EMFILE;
 		goto err_put;
 	}

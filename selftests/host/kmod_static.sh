@@ -47,7 +47,7 @@ awk -F '\t' 'NR == FNR { if ($0 !~ /^#/) { file[++n] = $1; text[n] = $2 } next }
 	' "$exceptions" "$tmp/notes" >"$tmp/style"
 result "kmod_static.checkpatch" "$tmp/style"
 
-perl "$tools/kernel-doc" -none -Wall kmod/*.[ch] uapi/linux/gpumem.h >"$tmp/doc" 2>&1
+perl "$tools/kernel-doc" -none -Wall kmod/*.[ch] uapi/linux/*.h >"$tmp/doc" 2>&1
 result "kmod_static.kernel_doc" "$tmp/doc"
 
 # Every function that other files may call says what it does.

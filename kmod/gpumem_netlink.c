@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_netlink: a generic netlink family that lists what there is, and tells
+ * which limit refused what.
+ *
+ * Documentation/netlink/gpumem.yaml specifies the family.  The policies and the
+ * table of operations below have the form that the kernel's ynl-gen-c gives
+ * them; selftests/host/netlink_check.sh compares both with the specification.
+ *
+ * Who sees what: devices are as public as their attributes in sysfs.  Clients
+ * and their objects are shown to CAP_SYS_ADMIN, and to the user who opened them
+ * as /proc/PID/fdinfo would; in both cases only if the reader's pid namespace
+ * shows the process.  The socket's opener and the sender of the request must
+ * both qualify, so a socket handed to a privileged program gains nothing.  That
+ * is decided once, when a dump starts; namespaces are referenced until it ends.
+ *
+ * Clients belong to no network namespace, and what is shown depends on the
+ * reader alone, so the family is there in all of them.  A multicast message is
+ * the same for all who get it and names pids and users as the initial namespaces
+ * do: it is sent in the initial network namespace only, to holders of
+ * CAP_SYS_ADMIN there.
+ *
+ * A dump goes on in the context of whoever reads the socket, over any number of
+ * buffers.  Between buffers it keeps the place and nothing else: no lock and no
+ * client.  Clients are referenced while their messages are built, objects not
+ * even then.  A dump during which something came or went is marked
+ * NLM_F_DUMP_INTR.  An unfinished dump keeps the module loaded.
+ *
+ * Reports of refusals are limited to GPUMEM_REFUSALS_CLIENT a second for each
+ * client and GPUMEM_REFUSALS_ALL in all; the next one of the same client tells
+ * how many are missing.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/jiffies.h>
+#include <linux/pid_namespace.h>
+#include <linux/slab.h>
+#include <linux/user_namespace.h>
+#include <net/genetlink.h>
+#include <net/netlink.h>
+#include <net/sock.h>
+
+#include "gpumem_private.h"
+
+#define GPUMEM_REFUSALS_CLIENT	10
+#define GPUMEM_REFUSALS_ALL	100
+
+enum {
+	GPUMEM_NLGRP_LIMITS,
+};
+
+static int gpumem_nl_device_get_doit(struct sk_buff *skb,
+				     struct genl_info *info);
+static int gpumem_nl_device_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb);
+static int gpumem_nl_host_get_doit(struct sk_buff *skb, struct genl_info *info);
+static int gpumem_nl_client_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb);
+static int gpumem_nl_object_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb);
+static int gpumem_nl_dump_start(struct netlink_callback *cb);
+static int gpumem_nl_dump_done(struct netlink_callback *cb);
+
+/* GPUMEM_NL_CMD_DEVICE_GET - do */
+static const struct nla_policy gpumem_device_get_nl_policy[GPUMEM_A_DEVICE_INDEX + 1] = {
+	[GPUMEM_A_DEVICE_INDEX] = { .type = NLA_U32, },
+};
+
+/* GPUMEM_NL_CMD_CLIENT_GET - dump */
+static const struct nla_policy gpumem_client_get_nl_policy[GPUMEM_A_CLIENT_DEVICE + 1] = {
+	[GPUMEM_A_CLIENT_ID] = { .type = NLA_U32, },
+	[GPUMEM_A_CLIENT_DEVICE] = { .type = NLA_U32, },
+};
+
+/* GPUMEM_NL_CMD_OBJECT_GET - dump */
+static const struct nla_policy gpumem_object_get_nl_policy[GPUMEM_A_OBJECT_CLIENT + 1] = {
+	[GPUMEM_A_OBJECT_CLIENT] = { .type = NLA_U32, },
+};
+
+/* Ops table for gpumem */
+static const struct genl_split_ops gpumem_nl_ops[] = {
+	{
+		.cmd		= GPUMEM_NL_CMD_DEVICE_GET,
+		.doit		= gpumem_nl_device_get_doit,
+		.policy		= gpumem_device_get_nl_policy,
+		.maxattr	= GPUMEM_A_DEVICE_INDEX,
+		.flags		= GENL_CMD_CAP_DO,
+	},
+	{
+		.cmd	= GPUMEM_NL_CMD_DEVICE_GET,
+		.dumpit	= gpumem_nl_device_get_dumpit,
+		.flags	= GENL_CMD_CAP_DUMP,
+	},
+	{
+		.cmd	= GPUMEM_NL_CMD_HOST_GET,
+		.doit	= gpumem_nl_host_get_doit,
+		.flags	= GENL_CMD_CAP_DO,
+	},
+	{
+		.cmd		= GPUMEM_NL_CMD_CLIENT_GET,
+		.start		= gpumem_nl_dump_start,
+		.dumpit		= gpumem_nl_client_get_dumpit,
+		.done		= gpumem_nl_dump_done,
+		.policy		= gpumem_client_get_nl_policy,
+		.maxattr	= GPUMEM_A_CLIENT_DEVICE,
+		.flags		= GENL_CMD_CAP_DUMP,
+	},
+	{
+		.cmd		= GPUMEM_NL_CMD_OBJECT_GET,
+		.start		= gpumem_nl_dump_start,
+		.dumpit		= gpumem_nl_object_get_dumpit,
+		.done		= gpumem_nl_dump_done,
+		.policy		= gpumem_object_get_nl_policy,
+		.maxattr	= GPUMEM_A_OBJECT_CLIENT,
+		.flags		= GENL_CMD_CAP_DUMP,
+	},
+};
+
+static const struct genl_multicast_group gpumem_nl_mcgrps[] = {
+	[GPUMEM_NLGRP_LIMITS] = {
+		.name = GPUMEM_MCGRP_LIMITS,
+		.flags = GENL_MCAST_CAP_SYS_ADMIN,
+	},
+};
+
+static struct genl_family gpumem_nl_family __ro_after_init = {
+	.name		= GPUMEM_FAMILY_NAME,
+	.version	= GPUMEM_FAMILY_VERSION,
+	.netnsok	= true,
+	.parallel_ops	= true,
+	.module		= THIS_MODULE,
+	.split_ops	= gpumem_nl_ops,
+	.n_split_ops	= ARRAY_SIZE(gpumem_nl_ops),
+	.mcgrps		= gpumem_nl_mcgrps,
+	.n_mcgrps	= ARRAY_SIZE(gpumem_nl_mcgrps),
+};
+
+/**
+ * struct gpumem_nl_dump - a dump under way, in cb->ctx
+ * @pid_ns: the reader's; referenced
+ * @user_ns: the reader's; referenced
+ * @object: place in the objects of @client
+ * @client: id to go on with
+ * @last: last client id wanted
+ * @uid: of the reader, or invalid
+ * @admin: all clients are shown
+ */
+struct gpumem_nl_dump {
+	struct pid_namespace *pid_ns;
+	struct user_namespace *user_ns;
+	u64 object;
+	u32 client;
+	u32 last;
+	kuid_t uid;
+	bool admin;
+};
+
+static_assert(sizeof(struct gpumem_nl_dump) <=
+	      sizeof_field(struct netlink_callback, ctx));
+
+/* Reports under way, and how many there were; both under the lock. */
+static DEFINE_SPINLOCK(gpumem_nl_lock);
+static struct gpumem_rate gpumem_nl_rate;
+
+static const u32 gpumem_nl_types[GPUMEM_OBJ_TYPES] = {
+	[GPUMEM_OBJ_BO] = GPUMEM_OBJECT_TYPE_BO,
+	[GPUMEM_OBJ_TOKEN] = GPUMEM_OBJECT_TYPE_TOKEN,
+	[GPUMEM_OBJ_VM] = GPUMEM_OBJECT_TYPE_VM,
+	[GPUMEM_OBJ_STREAM] = GPUMEM_OBJECT_TYPE_STREAM,
+	[GPUMEM_OBJ_TIMELINE] = GPUMEM_OBJECT_TYPE_TIMELINE,
+	[GPUMEM_OBJ_TIMELINE_REF] = GPUMEM_OBJECT_TYPE_TIMELINE_REF,
+	[GPUMEM_OBJ_EVENT] = GPUMEM_OBJECT_TYPE_EVENT,
+};
+
+#define GPUMEM_NL_COUNTER(_attr, _field)	\
+	{ GPUMEM_A_CLIENT_##_attr, offsetof(struct gpumem_counters, _field) }
+
+static const struct {
+	int attr;
+	size_t offset;
+} gpumem_nl_counters[] = {
+	GPUMEM_NL_COUNTER(OBJECTS, objects),
+	GPUMEM_NL_COUNTER(BOS, bos),
+	GPUMEM_NL_COUNTER(BO_BYTES, bo_bytes),
+	GPUMEM_NL_COUNTER(VIEWS, views),
+	GPUMEM_NL_COUNTER(VIEW_BYTES, view_bytes),
+	GPUMEM_NL_COUNTER(VM_BYTES, vm_bytes),
+	GPUMEM_NL_COUNTER(EXPORTS, exports),
+	GPUMEM_NL_COUNTER(EXPORT_BYTES, export_bytes),
+	GPUMEM_NL_COUNTER(TOKENS, tokens),
+	GPUMEM_NL_COUNTER(STREAMS, streams),
+	GPUMEM_NL_COUNTER(JOBS, jobs),
+	GPUMEM_NL_COUNTER(COPY_BYTES, copy_bytes),
+	GPUMEM_NL_COUNTER(FILL_BYTES, fill_bytes),
+	GPUMEM_NL_COUNTER(DOORBELLS, doorbells),
+	GPUMEM_NL_COUNTER(PINS, pins),
+	GPUMEM_NL_COUNTER(PIN_BYTES, pin_bytes),
+	GPUMEM_NL_COUNTER(HOST, host),
+	GPUMEM_NL_COUNTER(HOST_BYTES, host_bytes),
+};
+
+static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
+			     struct gpumem_mem *mem)
+{
+	/* "used", "orphaned" and "lingering" follow each other. */
+	return nla_put_u64_64bit(skb, first, gpumem_shmem_used(mem), pad) ?:
+	       nla_put_u64_64bit(skb, first + 1,
+				 atomic64_read(&mem->orphaned), pad) ?:
+	       nla_put_u64_64bit(skb, first + 2,
+				 atomic64_read(&mem->lingering), pad);
+}
+
+static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
+{
+	const int pad = GPUMEM_A_DEVICE_PAD;
+
+	if (nla_put_u32(skb, GPUMEM_A_DEVICE_INDEX, dev->ordinal) ||
+	    nla_put(skb, GPUMEM_A_DEVICE_UUID, sizeof(dev->uuid), dev->uuid) ||
+	    nla_put_string(skb, GPUMEM_A_DEVICE_ENGINE,
+			   dev->engine->ops->name) ||
+	    nla_put_s32(skb, GPUMEM_A_DEVICE_NODE, dev->mem.node) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_TOTAL, dev->mem.size, pad) ||
+	    gpumem_nl_put_mem(skb, GPUMEM_A_DEVICE_USED, pad, &dev->mem) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_PINNED,
+			      atomic64_read(&dev->pinned), pad) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_CLIENTS,
+			atomic_read(&dev->clients)) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_BOS, atomic_read(&dev->bos)) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_EXPORTS,
+			atomic_read(&dev->exports)) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_VIEWS, atomic_read(&dev->views)))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int gpumem_nl_device_get_doit(struct sk_buff *skb,
+				     struct genl_info *info)
+{
+	struct gpumem_device *dev;
+	struct sk_buff *msg;
+	void *hdr;
+
+	if (GENL_REQ_ATTR_CHECK(info, GPUMEM_A_DEVICE_INDEX))
+		return -EINVAL;
+	dev = gpumem_device_nth(nla_get_u32(info->attrs[GPUMEM_A_DEVICE_INDEX]));
+	if (!dev) {
+		NL_SET_ERR_MSG_ATTR(info->extack,
+				    info->attrs[GPUMEM_A_DEVICE_INDEX],
+				    "no such device");
+		return -ENODEV;
+	}
+	msg = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	if (!msg)
+		return -ENOMEM;
+	hdr = genlmsg_iput(msg, info);
+	if (!hdr || gpumem_nl_put_device(msg, dev)) {
+		nlmsg_free(msg);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(msg, hdr);
+	return genlmsg_reply(msg, info);
+}
+
+static int gpumem_nl_host_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sk_buff *msg = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	void *hdr;
+
+	if (!msg)
+		return -ENOMEM;
+	hdr = genlmsg_iput(msg, info);
+	if (!hdr ||
+	    gpumem_nl_put_mem(msg, GPUMEM_A_HOST_USED, GPUMEM_A_HOST_PAD,
+			      &gpumem_host_mem) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PIN_LIMIT, gpumem_pin_budget(),
+			      GPUMEM_A_HOST_PAD)) {
+		nlmsg_free(msg);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(msg, hdr);
+	return genlmsg_reply(msg, info);
+}
+
+static void gpumem_nl_stamp(struct netlink_callback *cb)
+{
+	cb->seq = atomic_read(&gpumem_generation);
+}
+
+/* Begin a message of a dump. */
+static void *gpumem_nl_begin(struct sk_buff *skb, struct netlink_callback *cb,
+			     u8 cmd)
+{
+	void *hdr = genlmsg_put(skb, NETLINK_CB(cb->skb).portid,
+				cb->nlh->nlmsg_seq, &gpumem_nl_family,
+				NLM_F_MULTI, cmd);
+
+	if (hdr)
+		genl_dump_check_consistent(cb, hdr);
+	return hdr;
+}
+
+/* End it, or take it back if it did not fit. */
+static int gpumem_nl_end(struct sk_buff *skb, void *hdr, int ret)
+{
+	if (ret)
+		genlmsg_cancel(skb, hdr);
+	else
+		genlmsg_end(skb, hdr);
+	return ret;
+}
+
+static int gpumem_nl_device_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb)
+{
+	struct gpumem_device *dev;
+	int ret = 0;
+	void *hdr;
+
+	/* Devices come and go with the module, which the dump holds. */
+	while (!ret && (dev = gpumem_device_nth(cb->args[0]))) {
+		hdr = gpumem_nl_begin(skb, cb, GPUMEM_NL_CMD_DEVICE_GET);
+		if (!hdr)
+			return -EMSGSIZE;
+		ret = gpumem_nl_end(skb, hdr, gpumem_nl_put_device(skb, dev));
+		if (!ret)
+			cb->args[0]++;
+	}
+	return ret;
+}
+
+static int gpumem_nl_dump_start(struct netlink_callback *cb)
+{
+	struct gpumem_nl_dump *dump = (void *)cb->ctx;
+	const struct genl_info *info = genl_info_dump(cb);
+	const struct cred *opener =
+		NETLINK_CB(cb->skb).sk->sk_socket->file->f_cred;
+	struct nlattr *one;
+
+	one = info->genlhdr->cmd == GPUMEM_NL_CMD_CLIENT_GET ?
+	      info->attrs[GPUMEM_A_CLIENT_ID] :
+	      info->attrs[GPUMEM_A_OBJECT_CLIENT];
+	dump->client = one ? nla_get_u32(one) : 0;
+	dump->last = one ? dump->client : U32_MAX;
+	dump->admin = netlink_capable(cb->skb, CAP_SYS_ADMIN);
+	dump->uid = uid_eq(opener->euid, current_euid()) ? current_euid() :
+							   INVALID_UID;
+	dump->pid_ns = get_pid_ns(task_active_pid_ns(current));
+	dump->user_ns = get_user_ns(current_user_ns());
+	return 0;
+}
+
+static int gpumem_nl_dump_done(struct netlink_callback *cb)
+{
+	struct gpumem_nl_dump *dump = (void *)cb->ctx;
+
+	put_user_ns(dump->user_ns);
+	put_pid_ns(dump->pid_ns);
+	return 0;
+}
+
+static bool gpumem_nl_visible(struct gpumem_nl_dump *dump,
+			      struct gpumem_client *client)
+{
+	const struct cred *cred = client->cred;
+
+	if (!pid_nr_ns(client->pid, dump->pid_ns))
+		return false;
+	/* A set-user-id program's clients are not its caller's. */
+	return dump->admin ||
+	       (uid_valid(dump->uid) && uid_eq(dump->uid, cred->uid) &&
+		uid_eq(dump->uid, cred->euid) && uid_eq(dump->uid, cred->suid));
+}
+
+/* The next client that is wanted and visible, with a reference. */
+static struct gpumem_client *gpumem_nl_next(struct gpumem_nl_dump *dump)
+{
+	struct gpumem_client *client;
+	unsigned long id = dump->client;
+
+	while ((client = gpumem_client_next(&id))) {
+		if (id != dump->client)
+			dump->object = 0;
+		dump->client = id;
+		if (id <= dump->last && gpumem_nl_visible(dump, client))
+			return client;
+		gpumem_client_put(client);
+		if (id >= dump->last)
+			return NULL;
+		id++;
+		cond_resched();
+	}
+	return NULL;
+}
+
+static int gpumem_nl_put_client(struct sk_buff *skb, struct netlink_callback *cb,
+				struct gpumem_client *client)
+{
+	struct gpumem_nl_dump *dump = (void *)cb->ctx;
+	void *hdr = gpumem_nl_begin(skb, cb, GPUMEM_NL_CMD_CLIENT_GET);
+	unsigned int i;
+	int ret;
+
+	if (!hdr)
+		return -EMSGSIZE;
+	ret = nla_put_u32(skb, GPUMEM_A_CLIENT_ID, client->id) ?:
+	      nla_put_u32(skb, GPUMEM_A_CLIENT_PID,
+			  pid_nr_ns(client->pid, dump->pid_ns)) ?:
+	      nla_put_string(skb, GPUMEM_A_CLIENT_COMM, client->comm) ?:
+	      nla_put_u32(skb, GPUMEM_A_CLIENT_UID,
+			  from_kuid_munged(dump->user_ns,
+					   client->cred->euid)) ?:
+	      nla_put_u32(skb, GPUMEM_A_CLIENT_DEVICE,
+			  client->devices[0]->ordinal);
+	if (!ret && test_bit(0, &client->dead))
+		ret = nla_put_flag(skb, GPUMEM_A_CLIENT_DEAD);
+	for (i = 0; !ret && i < ARRAY_SIZE(gpumem_nl_counters); i++) {
+		atomic64_t *count = (void *)&client->count +
+				    gpumem_nl_counters[i].offset;
+
+		ret = nla_put_u64_64bit(skb, gpumem_nl_counters[i].attr,
+					atomic64_read(count),
+					GPUMEM_A_CLIENT_PAD);
+	}
+	return gpumem_nl_end(skb, hdr, ret);
+}
+
+static int gpumem_nl_client_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb)
+{
+	struct gpumem_nl_dump *dump = (void *)cb->ctx;
+	struct nlattr **attrs = genl_info_dump(cb)->attrs;
+	struct nlattr *device = attrs[GPUMEM_A_CLIENT_DEVICE];
+	struct gpumem_client *client;
+	int ret = 0;
+
+	gpumem_nl_stamp(cb);
+	while (!ret && (client = gpumem_nl_next(dump))) {
+		if (!device ||
+		    nla_get_u32(device) == client->devices[0]->ordinal)
+			ret = gpumem_nl_put_client(skb, cb, client);
+		gpumem_client_put(client);
+		if (!ret)
+			dump->client++;
+	}
+	/* The end of the dump tells of what changed since. */
+	if (!ret)
+		gpumem_nl_stamp(cb);
+	return ret;
+}
+
+static int gpumem_nl_put_object(struct sk_buff *skb, struct netlink_callback *cb,
+				struct gpumem_client *client,
+				const struct gpumem_object_brief *brief)
+{
+	void *hdr = gpumem_nl_begin(skb, cb, GPUMEM_NL_CMD_OBJECT_GET);
+	int ret;
+
+	if (!hdr)
+		return -EMSGSIZE;
+	ret = nla_put_u32(skb, GPUMEM_A_OBJECT_CLIENT, client->id) ?:
+	      nla_put_u32(skb, GPUMEM_A_OBJECT_ID, brief->id) ?:
+	      nla_put_u32(skb, GPUMEM_A_OBJECT_TYPE,
+			  gpumem_nl_types[brief->type]) ?:
+	      nla_put_u32(skb, GPUMEM_A_OBJECT_FLAGS, brief->flags);
+	if (!ret && brief->kind)
+		ret = nla_put_u32(skb, GPUMEM_A_OBJECT_KIND, brief->kind);
+	if (!ret && brief->dev)
+		ret = nla_put_u32(skb, GPUMEM_A_OBJECT_DEVICE,
+				  brief->dev->ordinal);
+	if (!ret && brief->length)
+		ret = nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_LENGTH,
+					brief->length, GPUMEM_A_OBJECT_PAD);
+	if (!ret && brief->name[0])
+		ret = nla_put_string(skb, GPUMEM_A_OBJECT_NAME, brief->name);
+	return gpumem_nl_end(skb, hdr, ret);
+}
+
+static int gpumem_nl_object_get_dumpit(struct sk_buff *skb,
+				       struct netlink_callback *cb)
+{
+	struct gpumem_nl_dump *dump = (void *)cb->ctx;
+	struct gpumem_object_brief brief;
+	struct gpumem_client *client;
+	int ret = 0;
+
+	gpumem_nl_stamp(cb);
+	while (!ret && (client = gpumem_nl_next(dump))) {
+		while (!ret &&
+		       gpumem_object_next(client, &dump->object, &brief)) {
+			ret = gpumem_nl_put_object(skb, cb, client, &brief);
+			if (!ret)
+				dump->object++;
+		}
+		gpumem_client_put(client);
+		if (!ret) {
+			dump->client++;
+			dump->object = 0;
+		}
+	}
+	if (!ret)
+		gpumem_nl_stamp(cb);
+	return ret;
+}
+
+static bool gpumem_rate_allows(struct gpumem_rate *rate, unsigned int max)
+{
+	lockdep_assert_held(&gpumem_nl_lock);
+	if (!rate->begin || time_after_eq(jiffies, rate->begin + HZ)) {
+		rate->begin = jiffies;
+		rate->count = 0;
+	}
+	return rate->count < max;
+}
+
+/* May a report of @client be sent?  Then @missed says how many were not. */
+static bool gpumem_nl_may_report(struct gpumem_client *client, u32 *missed)
+{
+	bool may;
+
+	spin_lock(&gpumem_nl_lock);
+	may = gpumem_rate_allows(&client->refusals, GPUMEM_REFUSALS_CLIENT) &&
+	      gpumem_rate_allows(&gpumem_nl_rate, GPUMEM_REFUSALS_ALL);
+	if (may) {
+		client->refusals.count++;
+		gpumem_nl_rate.count++;
+		*missed = client->refusals_missed;
+		client->refusals_missed = 0;
+	} else {
+		client->refusals_missed++;
+	}
+	spin_unlock(&gpumem_nl_lock);
+	return may;
+}
+
+static void gpumem_nl_lost(struct gpumem_client *client, u32 n)
+{
+	spin_lock(&gpumem_nl_lock);
+	client->refusals_missed += n;
+	spin_unlock(&gpumem_nl_lock);
+}
+
+static int gpumem_nl_put_refusal(struct sk_buff *skb,
+				 struct gpumem_client *client,
+				 const struct gpumem_refusal *refusal,
+				 u32 missed)
+{
+	void *hdr = genlmsg_put(skb, 0, 0, &gpumem_nl_family, 0,
+				GPUMEM_NL_CMD_REFUSAL_NTF);
+	const int pad = GPUMEM_A_REFUSAL_PAD;
+	char comm[TASK_COMM_LEN];
+
+	get_task_comm(comm, current->group_leader);
+	if (!hdr ||
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_LIMIT, refusal->limit) ||
+	    (refusal->dev &&
+	     nla_put_u32(skb, GPUMEM_A_REFUSAL_DEVICE,
+			 refusal->dev->ordinal)) ||
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_CLIENT, client->id) ||
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_PID, task_tgid_nr(current)) ||
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_UID,
+			from_kuid_munged(&init_user_ns, current_euid())) ||
+	    nla_put_string(skb, GPUMEM_A_REFUSAL_COMM, comm) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_REFUSAL_ASKED, refusal->asked,
+			      pad) ||
+	    (refusal->max &&
+	     (nla_put_u64_64bit(skb, GPUMEM_A_REFUSAL_USED, refusal->used,
+				pad) ||
+	      nla_put_u64_64bit(skb, GPUMEM_A_REFUSAL_BOUND, refusal->max,
+				pad))) ||
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_MISSED, missed))
+		return -EMSGSIZE;
+	genlmsg_end(skb, hdr);
+	return 0;
+}
+
+/**
+ * gpumem_refused - tell who listens that a limit refused an allocation
+ * @client: whose allocation
+ * @refusal: what and why
+ *
+ * Context: an ioctl of @client, without spinlocks.
+ */
+void gpumem_refused(struct gpumem_client *client,
+		    const struct gpumem_refusal *refusal)
+{
+	struct sk_buff *skb;
+	u32 missed = 0;
+
+	if (!genl_has_listeners(&gpumem_nl_family, &init_net,
+				GPUMEM_NLGRP_LIMITS))
+		return;
+	if (!gpumem_nl_may_report(client, &missed))
+		return;
+	/* Not charged to the caller, whose memory cgroup may be full. */
+	skb = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL | __GFP_NOWARN);
+	if (!skb || gpumem_nl_put_refusal(skb, client, refusal, missed)) {
+		gpumem_nl_lost(client, missed + 1);
+		nlmsg_free(skb);
+		return;
+	}
+	genlmsg_multicast_netns(&gpumem_nl_family, &init_net, skb, 0,
+				GPUMEM_NLGRP_LIMITS, GFP_KERNEL);
+}
+
+/**
+ * gpumem_netlink_init - offer the family
+ *
+ * Return: 0 or a negative errno.
+ */
+int __init gpumem_netlink_init(void)
+{
+	return genl_register_family(&gpumem_nl_family);
+}
+
+/**
+ * gpumem_netlink_exit - take the family back
+ *
+ * Waits for requests under way; a dump would have kept the module.
+ */
+void gpumem_netlink_exit(void)
+{
+	genl_unregister_family(&gpumem_nl_family);
+}
