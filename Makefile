@@ -124,6 +124,8 @@ $(out)/gpumem.pc: Makefile FORCE
 name_demo := gpumem-demo
 name_bench := gpumem-bench
 LDLIBS_gpumem-demo := -lpng -lz
+LDLIBS_gpumem := -lnl-genl-3 -lnl-3
+CPPFLAGS_gpumem := -isystem /usr/include/libnl3
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
 one := $(wildcard tools/*.c)
 dirs := $(sort $(patsubst %/,%,$(dir $(wildcard tools/*/*.c))))
@@ -138,7 +140,7 @@ $(out)/bin/$(1): $(2:%.c=$(out)/obj/%.o) | $(libs) $(libs:%.1=%)
 	$$(call say,LD,$$@)mkdir -p $$(@D) && $$(CC) -o $$@ $$(filter %.o,$$^) $$(ldflags) \
 		-L$(out)/lib -lgpumem $$(LDLIBS_$(1)) -lm -pthread -Wl,-rpath,'$$$$ORIGIN/../lib'
 $(2:%.c=$(out)/obj/%.o): $(out)/obj/%.o: %.c $(flags)
-	$$(call say,CC,$$<)mkdir -p $$(@D) && $$(CC) $$(cflags) -I$$(<D) -c -o $$@ $$<
+	$$(call say,CC,$$<)mkdir -p $$(@D) && $$(CC) $$(cflags) $$(CPPFLAGS_$(1)) -I$$(<D) -c -o $$@ $$<
 endef
 $(foreach s,$(one),$(eval $(call program,$(basename $(notdir $(s))),$(s))))
 $(foreach d,$(dirs),$(eval $(call program,$(call prog,$(d)),$(wildcard $(d)/*.c))))

@@ -2,11 +2,12 @@
 /*
  * gpumem: see what the devices and their clients have and did.
  *
- * Everything shown is read from /sys/class/gpumem (devices) and /proc/PID/fdinfo (clients); nothing
- * here opens a device, so looking changes nothing.
+ * What is shown is read from /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a
+ * process) and by netlink (live.c: all clients, objects, refusals); nothing here opens a device, so
+ * looking changes nothing.
  *
- * A client is one open file of a device node.  It is shown once per descriptor: a child that
- * inherited one shows it too.
+ * A client is one open file of a device node.  The command stat shows it once per descriptor: a
+ * child that inherited one shows it too.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -20,22 +21,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool.h"
+
 #define CLASS		"/sys/class/gpumem"
 #define MAX_DEVICES	64
 
 static const char usage[] =
 "usage: gpumem list [-b]        the devices\n"
+"       gpumem list [-b] clients\n"
+"       gpumem list [-b] objects [CLIENT]\n"
+"       gpumem top [-b] [-n COUNT]    devices and clients, once a second\n"
+"       gpumem watch [-b] [-n COUNT]  allocations that a limit refuses\n"
+"       gpumem leaks            everything that exists, and what does not add up\n"
 "       gpumem stat [-b] PID... the clients of processes\n"
 "       gpumem stat [-b] --all  the clients of all processes\n"
 "       gpumem --version | --help\n"
 "\n"
 "  -b, --bytes  sizes in bytes\n"
+"  -n, --count  end after so many\n"
 "  -a, --all    all processes that may be looked at\n";
 
 static bool bytes;
 
-__attribute__((noreturn, format(printf, 1, 2)))
-static void die(const char *format, ...)
+void die(const char *format, ...)
 {
 	va_list ap;
 
@@ -62,7 +70,7 @@ static bool read_line(const char *path, char *line, size_t size)
 }
 
 /* A number of bytes for people: "3.5 MiB"; or with --bytes as it is. */
-static void format_size(unsigned long long value, char *text, size_t size)
+void format_size(unsigned long long value, char *text, size_t size)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
 	double v = value;
@@ -99,7 +107,7 @@ static unsigned int device_numbers(unsigned int numbers[MAX_DEVICES])
 	return n;
 }
 
-static int list(void)
+int list(void)
 {
 	static const struct {
 		const char *title, *attribute;
@@ -261,15 +269,18 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "all", no_argument, NULL, 'a' },
 		{ "bytes", no_argument, NULL, 'b' },
+		{ "count", required_argument, NULL, 'n' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	const char *command;
+	unsigned long count = 0;
 	bool all = false;
+	char *end;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "abhV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "abhn:V", options, NULL)) != -1) {
 		switch (c) {
 		case 'a':
 			all = true;
@@ -280,6 +291,11 @@ int main(int argc, char **argv)
 		case 'h':
 			fputs(usage, stdout);
 			return 0;
+		case 'n':
+			count = strtoul(optarg, &end, 10);
+			if (!isdigit((unsigned char)*optarg) || *end || !count)
+				die("--count %s: not a number above 0", optarg);
+			break;
 		case 'V':
 			version();
 			return 0;
@@ -293,13 +309,31 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (!strcmp(command, "list")) {
-		if (optind < argc || all)
-			die("list takes no arguments; try gpumem --help");
+	if (!strcmp(command, "list") && optind == argc && !all)
 		return list();
+	if (!strcmp(command, "list")) {
+		command = argv[optind++];
+		if (!all && command && !strcmp(command, "clients") && optind == argc)
+			list_clients();
+		else if (!all && command && !strcmp(command, "objects") && optind + 1 >= argc)
+			list_objects(optind < argc ? argv[optind] : NULL);
+		else
+			die("list takes nothing, clients, or objects [CLIENT]; try gpumem --help");
+		return 0;
+	}
+	if (!strcmp(command, "top") || !strcmp(command, "watch") || !strcmp(command, "leaks")) {
+		if (optind < argc || all)
+			die("%s takes no arguments; try gpumem --help", command);
+		if (command[0] == 'l')
+			return leaks();
+		if (command[0] == 't')
+			top(count);
+		else
+			watch(count);
+		return 0;
 	}
 	if (strcmp(command, "stat"))
-		die("%s: no such command; there are list and stat", command);
+		die("%s: no such command; there are list, top, watch, stat and leaks", command);
 	if (all == (optind < argc))
 		die("stat wants process ids, or --all");
 	if (!module_loaded())

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The commands that ask the module itself, by netlink: clients, objects, top, watch, leaks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nl.h"
+#include "tool.h"
+
+static void open_or_die(struct gnl *nl)
+{
+	int ret = gnl_open(nl);
+
+	if (ret)
+		die("netlink: %s", gnl_why(ret));
+}
+
+static void note_partial(void)
+{
+	if (geteuid()) {
+		fflush(stdout);
+		fputs("gpumem: only what is yours is shown: root sees all\n", stderr);
+	}
+}
+
+static void size_column(unsigned long long value, int width)
+{
+	char text[64];
+
+	format_size(value, text, sizeof(text));
+	printf(" %*s", width, text);
+}
+
+static void show_clients(struct gnl *nl)
+{
+	struct gnl_client *clients;
+	bool torn;
+	size_t n;
+	int ret = gnl_clients(nl, &clients, &n, &torn);
+
+	if (ret)
+		die("clients: %s", gnl_why(ret));
+	printf("%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s\n", "CLIENT", "COMMAND", "PID",
+	       "UID", "DEV", "OBJECTS", "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS");
+	for (size_t i = 0; i < n; i++) {
+		struct gnl_client *c = &clients[i];
+
+		printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
+		       (unsigned long long)GNL_COUNT(c, OBJECTS));
+		size_column(GNL_COUNT(c, BO_BYTES), 12);
+		size_column(GNL_COUNT(c, HOST_BYTES), 12);
+		size_column(GNL_COUNT(c, PIN_BYTES), 12);
+		size_column(GNL_COUNT(c, VIEW_BYTES), 12);
+		printf(" %8llu%s\n", (unsigned long long)GNL_COUNT(c, STREAMS),
+		       c->dead ? "  dead" : "");
+	}
+	if (torn)
+		puts("(clients came and went meanwhile: some may be missing)");
+	free(clients);
+}
+
+void list_clients(void)
+{
+	struct gnl nl;
+
+	open_or_die(&nl);
+	show_clients(&nl);
+	gnl_close(&nl);
+	note_partial();
+}
+
+void list_objects(const char *which)
+{
+	struct gnl_object *objects;
+	unsigned long client = 0;
+	struct gnl nl;
+	bool torn;
+	char *end;
+	size_t n;
+	int ret;
+
+	if (which) {
+		client = strtoul(which, &end, 10);
+		if (*end || !client || client > UINT32_MAX)
+			die("%s is not a client's number; gpumem list clients shows them", which);
+	}
+	open_or_die(&nl);
+	ret = gnl_objects(&nl, client, &objects, &n, &torn);
+	if (ret)
+		die("objects: %s", gnl_why(ret));
+	printf("%-8s %8s %-14s %4s %12s %s\n", "CLIENT", "ID", "TYPE", "DEV", "SIZE", "NAME");
+	for (size_t i = 0; i < n; i++) {
+		struct gnl_object *o = &objects[i];
+		char device[16] = "-";
+
+		if (o->device >= 0)
+			snprintf(device, sizeof(device), "%d", o->device);
+		printf("%-8u %8u %-14s %4s", o->client, o->id, gnl_type_name(o), device);
+		size_column(o->length, 12);
+		printf(" %s%s%s\n", o->name[0] ? o->name : "-",
+		       o->flags & GPUMEM_OBJECT_FLAG_GONE ? " (id destroyed)" : "",
+		       o->flags & GPUMEM_OBJECT_FLAG_EXPORTED ? " (exported)" : "");
+	}
+	if (torn)
+		puts("(objects came and went meanwhile: some may be missing or shown twice)");
+	free(objects);
+	gnl_close(&nl);
+	note_partial();
+}
+
+void top(unsigned long count)
+{
+	bool screen = isatty(STDOUT_FILENO);
+	struct gnl nl;
+
+	open_or_die(&nl);
+	for (unsigned long i = 0; !count || i < count; i++) {
+		if (i)
+			sleep(1);
+		if (screen)
+			fputs("\033[H\033[2J", stdout);
+		list();
+		putchar('\n');
+		show_clients(&nl);
+		fflush(stdout);
+	}
+	gnl_close(&nl);
+	note_partial();
+}
+
+static bool print_refusal(const struct gnl_refusal *r, void *arg)
+{
+	unsigned long *left = arg;
+	bool things = r->limit == GPUMEM_LIMIT_OBJECTS || r->limit == GPUMEM_LIMIT_STREAMS;
+	char asked[64], used[64], bound[64];
+
+	if (things) {
+		snprintf(asked, sizeof(asked), "%llu more", (unsigned long long)r->asked);
+		snprintf(used, sizeof(used), "%llu", (unsigned long long)r->used);
+		snprintf(bound, sizeof(bound), "%llu", (unsigned long long)r->bound);
+	} else {
+		format_size(r->asked, asked, sizeof(asked));
+		format_size(r->used, used, sizeof(used));
+		format_size(r->bound, bound, sizeof(bound));
+	}
+	printf("%s[%u] uid %u client %u", r->comm, r->pid, r->uid, r->client);
+	if (r->device >= 0)
+		printf(" device %d", r->device);
+	printf(": %s refused by %s", asked, gnl_limit_name(r->limit));
+	if (r->bounded)
+		printf(": %s of %s in use", used, bound);
+	if (r->missed)
+		printf(" (%u more not shown)", r->missed);
+	putchar('\n');
+	fflush(stdout);
+	return !*left || --*left;
+}
+
+void watch(unsigned long count)
+{
+	struct gnl nl;
+	int ret;
+
+	open_or_die(&nl);
+	ret = gnl_listen(&nl);
+	if (ret)
+		die("refusals: %s", gnl_why(ret));
+	fputs("gpumem: waiting for refused allocations; ^C ends\n", stderr);
+	ret = gnl_hear(&nl, print_refusal, &count);
+	if (ret)
+		die("refusals: %s", gnl_why(ret));
+	gnl_close(&nl);
+}
+
+static void print_line(void *arg, const char *line)
+{
+	if (arg)
+		puts(line);
+}
+
+int leaks(void)
+{
+	struct gnl nl;
+	int ret;
+
+	open_or_die(&nl);
+	/* Memory is given back a little later than the last descriptor is closed. */
+	for (int i = 0; i < 50; i++) {
+		ret = gnl_audit(&nl, true, print_line, NULL);
+		if (ret <= 0)
+			break;
+		usleep(100000);
+	}
+	if (ret > 0)
+		ret = gnl_audit(&nl, true, print_line, &nl);
+	if (ret < 0)
+		die("audit: %s", gnl_why(ret));
+	gnl_close(&nl);
+	note_partial();
+	return ret ? 1 : 0;
+}

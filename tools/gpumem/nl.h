@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The module's generic netlink family as arrays of structures.
+ *
+ * Every call returns 0 or a negative error of libnl; gnl_why() turns it into a sentence that says
+ * what to do.  Arrays are freed by the caller, and belong to one moment: a dump during which
+ * something came or went is taken again, a few times, and then returned with *torn set.
+ */
+#ifndef GPUMEM_TOOLS_NL_H
+#define GPUMEM_TOOLS_NL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/gpumem.h>
+#include <linux/gpumem_netlink.h>
+
+struct nl_sock;
+
+struct gnl {
+	struct nl_sock *sock;
+	int family;
+};
+
+struct gnl_device {
+	__u32 index, clients, bos, exports, views;
+	__u64 total, used, orphaned, lingering, pinned;
+};
+
+struct gnl_host {
+	__u64 used, orphaned, lingering, pin_limit;
+};
+
+/* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_HOST_BYTES - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
+
+struct gnl_client {
+	__u32 id, pid, uid, device;
+	char comm[16];
+	bool dead;
+	__u64 counts[GNL_COUNTERS];
+};
+
+struct gnl_object {
+	__u32 client, id, type, flags, kind;
+	int device;		/* or -1 */
+	__u64 length;
+	char name[16];
+};
+
+struct gnl_refusal {
+	__u32 limit, client, pid, uid, missed;
+	int device;		/* or -1 */
+	bool bounded;		/* @used and @bound are known */
+	char comm[16];
+	__u64 asked, used, bound;
+};
+
+int gnl_open(struct gnl *nl);
+void gnl_close(struct gnl *nl);
+const char *gnl_why(int err);
+
+int gnl_devices(struct gnl *nl, struct gnl_device **devices, size_t *n);
+int gnl_host(struct gnl *nl, struct gnl_host *host);
+int gnl_clients(struct gnl *nl, struct gnl_client **clients, size_t *n, bool *torn);
+/* Of one client, or with 0 of all. */
+int gnl_objects(struct gnl *nl, __u32 client, struct gnl_object **objects, size_t *n, bool *torn);
+
+/* From now on the socket hears refusals and must not be used for the calls above. */
+int gnl_listen(struct gnl *nl);
+/* Waits for refusals; calls @heard for each until that returns false. */
+int gnl_hear(struct gnl *nl, bool (*heard)(const struct gnl_refusal *refusal, void *arg), void *arg);
+
+/* "device memory": what a limit is; "buffer object": what a type is. */
+const char *gnl_limit_name(__u32 limit);
+const char *gnl_type_name(const struct gnl_object *object);
+
+/*
+ * Compares what the module says in one place with what it says in another: memory in use with
+ * the objects in it, counters with the objects they count, sysfs with netlink.  Writes a line for
+ * each mismatch and, with @all, for each client, object and byte that is there at all.  Returns
+ * the number of lines, or a negative error.
+ */
+int gnl_audit(struct gnl *nl, bool all, void (*say)(void *arg, const char *line), void *arg);
+
+#endif
