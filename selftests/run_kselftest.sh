@@ -13,7 +13,8 @@
 #
 #  - when it ends without finishing its TAP plan, or takes too long;
 #  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
-#  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used};
+#  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used}, or
+#    anything that "gpumem leaks" finds;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
 # "modes.tsv" names programs to run once more in another environment.  The last line is
@@ -99,13 +100,22 @@ log_since() {
 	fi
 }
 
-leftovers() {
+tool=${BUILD:-$here/../build}/bin/gpumem
+
+leftovers() {	# [all]
 	local f n
 	for f in /sys/class/gpumem/*/{clients,bos,exports,views,used}; do
 		[ -e "$f" ] || continue
 		read -r n <"$f"
 		[ "$n" = 0 ] || echo "${f#/sys/class/gpumem/} is $n"
 	done
+	[ "${1:-}" = all ] || return 0
+	# What each of them is, by netlink, and whether all numbers agree.
+	if [ -x "$tool" ]; then
+		"$tool" leaks 2>&1
+	else
+		echo "$tool is missing: make tools"
+	fi
 }
 
 bad() {		# one more failure, and why
@@ -203,6 +213,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		[ "$left" ] || break
 		sleep 0.5
 	done
+	left=$(leftovers all)
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
 	log_since >"$work/log"
 	if grep -qE "$splat" "$work/log"; then

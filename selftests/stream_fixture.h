@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "leak.h"
 #include "util.h"
 
 #define ADDR		0x200000000ULL	/* of the buffer object, for the device */
@@ -18,6 +19,7 @@
 #define STREAM_FIXTURE(name)						\
 FIXTURE(name)								\
 {									\
+	struct leak_state leak;						\
 	int fd;								\
 	__u32 vm, bo;							\
 	unsigned char *p;						\
@@ -27,6 +29,7 @@ FIXTURE(name)								\
 FIXTURE_SETUP(name)							\
 {									\
 	ASSERT_TRUE(dev_quiet(10));					\
+	leak_begin(&self->leak);					\
 	self->fd = gp_open(0);						\
 	ASSERT_LE(0, self->fd);						\
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));		\
@@ -42,6 +45,7 @@ FIXTURE_TEARDOWN(name)							\
 	unmap_all();							\
 	close(self->fd);						\
 	EXPECT_TRUE(dev_quiet(10));					\
+	EXPECT_TRUE(leak_end(&self->leak));				\
 }
 
 #endif

@@ -12,10 +12,12 @@
 #include <sys/uio.h>
 
 #include "kselftest_harness.h"
+#include "leak.h"
 #include "util.h"
 
 FIXTURE(bo)
 {
+	struct leak_state leak;
 	int fd;
 	__u64 total;
 };
@@ -25,6 +27,7 @@ FIXTURE_SETUP(bo)
 	struct gpumem_info info;
 
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, gp_info(self->fd, 0, &info));
@@ -37,6 +40,7 @@ FIXTURE_TEARDOWN(bo)
 	unmap_all();
 	close(self->fd);
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 #define RW	(PROT_READ | PROT_WRITE)
@@ -602,6 +606,7 @@ static int uring_fixed(struct uring *u, int op, int fd, void *p, unsigned int le
 
 FIXTURE(pin)
 {
+	struct leak_state leak;
 	int fd, file;
 	__u32 id;
 	unsigned char *p;
@@ -622,6 +627,7 @@ FIXTURE_SETUP(pin)
 	int ret;
 
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	rng_start(&self->r, "pin");
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
@@ -644,6 +650,7 @@ FIXTURE_TEARDOWN(pin)
 	close(self->file);
 	close(self->fd);
 	EXPECT_TRUE(dev_quiet(20));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 TEST_F(pin, registered_buffer)
@@ -770,6 +777,7 @@ TEST_F(pin, process_vm_readv)
 
 FIXTURE(direct)
 {
+	struct leak_state leak;
 	int fd, file;
 	unsigned char *p;
 	char path[64];
@@ -794,6 +802,7 @@ FIXTURE_SETUP(direct)
 	__u32 id;
 
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	if (variant->module) {
 		snprintf(command, sizeof(command), "modprobe %s 2>/dev/null", variant->module);
 		if (system(command) || stat(variant->path, &st))
@@ -824,6 +833,7 @@ FIXTURE_TEARDOWN(direct)
 	close(self->fd);
 	unmap_all();
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 TEST_F(direct, write_and_read)

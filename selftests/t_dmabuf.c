@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "kselftest_harness.h"
+#include "leak.h"
 #include "util.h"
 
 #define ADDR	0x300000000ULL
@@ -20,6 +21,7 @@
 
 FIXTURE(dmabuf)
 {
+	struct leak_state leak;
 	int fd;
 	__u32 bo;
 	unsigned char *p;
@@ -28,6 +30,7 @@ FIXTURE(dmabuf)
 FIXTURE_SETUP(dmabuf)
 {
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));
@@ -42,6 +45,7 @@ FIXTURE_TEARDOWN(dmabuf)
 	unmap_all();
 	close(self->fd);
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 static unsigned char *map_fd(int fd, __u64 offset, size_t n, int prot)

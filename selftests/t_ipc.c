@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "kselftest_harness.h"
+#include "leak.h"
 #include "util.h"
 
 #define ADDR	0x400000000ULL
@@ -22,6 +23,7 @@
 
 FIXTURE(ipc)
 {
+	struct leak_state leak;
 	int fd;
 	__u32 bo;
 	unsigned char *p;
@@ -30,6 +32,7 @@ FIXTURE(ipc)
 FIXTURE_SETUP(ipc)
 {
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo));
@@ -44,6 +47,7 @@ FIXTURE_TEARDOWN(ipc)
 	unmap_all();
 	close(self->fd);
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 static __u32 live(int fd, __u32 bo, __u64 offset, __u64 length)
@@ -433,6 +437,7 @@ static int exec_child(void *arg)
 
 FIXTURE(who)
 {
+	struct leak_state leak;
 	int fd;
 	mode_t mode;
 	char *p;
@@ -457,6 +462,7 @@ FIXTURE_SETUP(who)
 	struct stat st;
 
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	if (geteuid())
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, stat("/dev/gpumem0", &st));
@@ -471,6 +477,7 @@ FIXTURE_TEARDOWN(who)
 	close(self->fd);
 	EXPECT_EQ(0, chmod("/dev/gpumem0", self->mode));
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 TEST_F(who, may_open)

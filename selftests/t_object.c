@@ -10,12 +10,14 @@
 #include <sys/socket.h>
 
 #include "kselftest_harness.h"
+#include "leak.h"
 #include "util.h"
 
 #define ADDR	0x100000000ULL
 
 FIXTURE(object)
 {
+	struct leak_state leak;
 	int fd;
 	__u32 bo, vm, stream, stream_timeline, timeline, token;
 	__u8 name[GPUMEM_TOKEN_SIZE];
@@ -24,6 +26,7 @@ FIXTURE(object)
 FIXTURE_SETUP(object)
 {
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, 64 * KIB, &self->bo));
@@ -39,6 +42,7 @@ FIXTURE_TEARDOWN(object)
 	unmap_all();
 	close(self->fd);
 	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 /* One call on @id for each type of object that a call takes. */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
+#include "leak.h"
 #include "pin_util.h"
 
 #define RW		(PROT_READ | PROT_WRITE)
@@ -23,6 +24,7 @@
 
 FIXTURE(pin)
 {
+	struct leak_state leak;
 	int fd;
 	__u32 vm;
 	__u32 bo;
@@ -70,6 +72,7 @@ static __u64 budget_left(int fd)
 FIXTURE_SETUP(pin)
 {
 	ASSERT_TRUE(dev_quiet(10));
+	leak_begin(&self->leak);
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
@@ -91,6 +94,7 @@ FIXTURE_TEARDOWN(pin)
 	EXPECT_TRUE(dev_quiet(10));
 	EXPECT_EQ(0, vm_pin());
 	EXPECT_TRUE(host_used_becomes(0));
+	EXPECT_TRUE(leak_end(&self->leak));
 }
 
 static bool counted(int fd, __u64 pins, __u64 bytes)

@@ -12,7 +12,7 @@ echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
 [ -x "$tool" ] || skip_all "make tools was not run"
-echo "1..8"
+echo "1..14"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/out
@@ -48,6 +48,20 @@ result $ok "stat shows a client's counters"
 "$tool" stat --all >"$work/out" 2>&1 && grep -q "^$$ " "$work/out"
 result $? "stat --all finds it"
 
+"$tool" list clients >"$work/out" 2>&1 && [ "$(wc -l <"$work/out")" = 2 ] &&
+	grep -q "^[0-9]* .* $$ *0 *0 *0 .*0 B" "$work/out"
+result $? "list clients shows it"
+
+"$tool" list objects >"$work/out" 2>&1 && [ "$(wc -l <"$work/out")" = 1 ]
+result $? "list objects shows none"
+
+"$tool" top -n 1 >"$work/out" 2>&1 && grep -q "^gpumem0 " "$work/out" && grep -q " $$ " "$work/out"
+result $? "top shows devices and clients"
+
+"$tool" leaks >"$work/out" 2>&1
+[ $? = 1 ] && grep -q "^client [0-9]* of .*, pid $$, uid 0, on device 0$" "$work/out"
+result $? "leaks shows what is there"
+
 # The checkout may lie where another user cannot look.
 mkdir "$work/public"
 cp "$tool" "$build/lib/libgpumem.so.1" "$work/public"
@@ -56,7 +70,14 @@ LD_LIBRARY_PATH=$work/public setpriv --reuid=65534 --regid=65534 --clear-groups 
 	"$work/public/gpumem" stat $$ >"$work/out" 2>&1
 [ $? = 1 ] && grep -q "become its user or root" "$work/out"
 result $? "stat of another user's process says what to do"
+LD_LIBRARY_PATH=$work/public setpriv --reuid=65534 --regid=65534 --clear-groups \
+	"$work/public/gpumem" watch >"$work/out" 2>&1
+[ $? = 1 ] && grep -q "refusals: not permitted: this needs CAP_SYS_ADMIN" "$work/out"
+result $? "watch without the right says what it needs"
 exec 9>&-
+
+"$tool" leaks >"$work/out" 2>&1 && [ ! -s "$work/out" ]
+result $? "leaks shows nothing when there is nothing"
 
 "$tool" stat $$ >"$work/out" 2>&1
 [ $? = 1 ] && grep -qx "gpumem: process $$ has no gpumem device open" "$work/out"
