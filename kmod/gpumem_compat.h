@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between the kernels that gpumem supports, 6.12 and newer.  No
- * other file asks for the kernel's version.
+ * Differences between the kernels that gpumem supports, 6.12 and 7.2; what lies
+ * between is not tested.  No other file asks for the kernel's version.
  */
 #ifndef GPUMEM_COMPAT_H
 #define GPUMEM_COMPAT_H
@@ -14,6 +14,13 @@
 #include <linux/module.h>
 #include <linux/shmem_fs.h>
 #include <linux/version.h>
+
+/* Renamed after 6.12. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
+#include <linux/folio_batch.h>
+#else
+#include <linux/pagevec.h>
+#endif
 
 /* 6.13 made the argument a string. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
@@ -69,6 +76,47 @@ static inline int gpumem_compat_mmap_file(struct file *file,
 #else
 	return call_mmap(file, vma);
 #endif
+}
+
+/*
+ * tmpfs prepares a mapping from a description of it since 7.0, before from the
+ * VMA itself: the operation, its member of struct file_operations, what it gets.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+#define gpumem_compat_mmap_hook		mmap_prepare
+#define GPUMEM_COMPAT_MMAP_PARAMS	struct vm_area_desc *desc
+#define GPUMEM_COMPAT_MMAP_ARGS		desc
+#else
+#define gpumem_compat_mmap_hook		mmap
+#define GPUMEM_COMPAT_MMAP_PARAMS	struct file *file, \
+					struct vm_area_struct *vma
+#define GPUMEM_COMPAT_MMAP_ARGS		file, vma
+#endif
+typedef int (*gpumem_compat_mmap_op)(GPUMEM_COMPAT_MMAP_PARAMS);
+
+/* Is a file to be mapped that nobody handed over?  Then the VMA is its own. */
+static inline bool gpumem_compat_mmap_direct(GPUMEM_COMPAT_MMAP_PARAMS)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	return desc->vm_file == desc->file;
+#else
+	return vma->vm_file == file;
+#endif
+}
+
+/**
+ * gpumem_compat_nth_page - the page some pages further in physical memory
+ * @page: page
+ * @n: how many
+ *
+ * nth_page() is gone since 6.18.
+ *
+ * Return: the page, which may be none if it is not known to exist.
+ */
+static inline struct page *gpumem_compat_nth_page(struct page *page,
+						  unsigned long n)
+{
+	return pfn_to_page(page_to_pfn(page) + n);
 }
 
 /**

@@ -34,6 +34,7 @@
 #include <linux/slab.h>
 #include <linux/swap.h>
 
+#include "gpumem_compat.h"
 #include "gpumem_private.h"
 
 #define GPUMEM_PIN_CHUNK	512U
@@ -308,7 +309,9 @@ static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
 
 	/* Does the last extent go on? */
 	if (pin->nr) {
-		while (i < n && pages[i] == nth_page(e[-1].page, e[-1].pages + i))
+		while (i < n &&
+		       pages[i] == gpumem_compat_nth_page(e[-1].page,
+							  e[-1].pages + i))
 			i++;
 		e[-1].pages += i;
 	}
@@ -316,7 +319,7 @@ static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
 		struct page *page = pages[i];
 
 		for (run = 1; i + run < n; run++)
-			if (pages[i + run] != nth_page(page, run))
+			if (pages[i + run] != gpumem_compat_nth_page(page, run))
 				break;
 		e->page = page;
 		e->index = index + i;
@@ -399,14 +402,14 @@ static __always_inline void gpumem_pin_drop_run(struct page *page,
 		n = folio_nr_pages(folio);
 		if (n == 1) {
 			unpin_user_folio(folio, 1);
-			page = nth_page(page, 1);
+			page = gpumem_compat_nth_page(page, 1);
 			if (!--left)
 				return;
 			continue;
 		}
 		n = min(n - skip, left);
 		unpin_user_folio(folio, n);
-		page = nth_page(page, n);
+		page = gpumem_compat_nth_page(page, n);
 		skip = 0;
 		left -= n;
 		if (!left)
@@ -423,7 +426,9 @@ static __always_inline void gpumem_pin_drop_all(struct gpumem_pin *pin,
 	for (; e < end; e++) {
 		for (done = 0; done < e->pages; done += n) {
 			n = min(e->pages - done, GPUMEM_PIN_BATCH);
-			gpumem_pin_drop_run(nth_page(e->page, done), n, dirty);
+			gpumem_pin_drop_run(gpumem_compat_nth_page(e->page,
+								   done),
+					    n, dirty);
 			since += n;
 			if (since >= GPUMEM_PIN_BATCH) {
 				since = 0;
@@ -527,7 +532,7 @@ void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len)
 	}
 	e = &pin->extents[lo];
 	skip = index - e->index;
-	page = nth_page(e->page, skip);
+	page = gpumem_compat_nth_page(e->page, skip);
 	if (PageHWPoison(page))
 		return ERR_PTR(-EIO);
 	*len = min_t(u64, *len, ((e->pages - skip) << PAGE_SHIFT) -

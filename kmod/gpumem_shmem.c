@@ -39,7 +39,6 @@
 #include <linux/mm.h>
 #include <linux/mount.h>
 #include <linux/pagemap.h>
-#include <linux/pagevec.h>
 #include <linux/path.h>
 #include <linux/sched/signal.h>
 #include <linux/shmem_fs.h>
@@ -98,8 +97,7 @@ struct gpumem_mem gpumem_host_mem = {
 static struct file_operations gpumem_shmem_fops __ro_after_init;
 /* The same for windows, whose release ends the window. */
 static struct file_operations gpumem_window_fops __ro_after_init;
-static int (*gpumem_shmem_mmap_op)(struct file *file,
-				   struct vm_area_struct *vma) __ro_after_init;
+static gpumem_compat_mmap_op gpumem_shmem_mmap_op __ro_after_init;
 
 static void gpumem_drain_work(struct work_struct *work)
 {
@@ -243,11 +241,11 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static int gpumem_shmem_file_mmap(struct file *file, struct vm_area_struct *vma)
+static int gpumem_shmem_file_mmap(GPUMEM_COMPAT_MMAP_PARAMS)
 {
-	if (vma->vm_file == file)
+	if (gpumem_compat_mmap_direct(GPUMEM_COMPAT_MMAP_ARGS))
 		return -EPERM;
-	return gpumem_shmem_mmap_op(file, vma);
+	return gpumem_shmem_mmap_op(GPUMEM_COMPAT_MMAP_ARGS);
 }
 
 /* tmpfs insists on a file with its own operations. */
@@ -267,16 +265,19 @@ static int gpumem_shmem_window_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static void __init gpumem_shmem_set_fops(struct file *layout)
+static int __init gpumem_shmem_set_fops(struct file *layout)
 {
-	gpumem_shmem_mmap_op = layout->f_op->mmap;
+	gpumem_shmem_mmap_op = layout->f_op->gpumem_compat_mmap_hook;
+	if (WARN_ON(!gpumem_shmem_mmap_op))
+		return -EOPNOTSUPP;
 	gpumem_shmem_fops = *layout->f_op;
 	gpumem_shmem_fops.owner = THIS_MODULE;
-	gpumem_shmem_fops.mmap = gpumem_shmem_file_mmap;
+	gpumem_shmem_fops.gpumem_compat_mmap_hook = gpumem_shmem_file_mmap;
 	gpumem_shmem_fops.get_unmapped_area = gpumem_shmem_file_area;
 	gpumem_shmem_fops.release = gpumem_shmem_release;
 	gpumem_window_fops = gpumem_shmem_fops;
 	gpumem_window_fops.release = gpumem_shmem_window_release;
+	return 0;
 }
 
 static void gpumem_shmem_adopt(struct file *file)
@@ -365,12 +366,18 @@ int __init gpumem_shmem_init(void)
 		return -ENOMEM;
 	gpumem_host_mem.size = (u64)totalram_pages() << PAGE_SHIFT;
 	ret = gpumem_shmem_mount(&gpumem_host_mem);
-	if (ret) {
-		destroy_workqueue(gpumem_linger_wq);
-		return ret;
-	}
-	gpumem_shmem_set_fops(gpumem_host_mem.layout);
+	if (ret)
+		goto destroy_wq;
+	ret = gpumem_shmem_set_fops(gpumem_host_mem.layout);
+	if (ret)
+		goto unmount;
 	return 0;
+
+unmount:
+	gpumem_shmem_unmount(&gpumem_host_mem);
+destroy_wq:
+	destroy_workqueue(gpumem_linger_wq);
+	return ret;
 }
 
 /**
