@@ -45,6 +45,11 @@ KDIR ?= $(eval KDIR := $(if $(wildcard $(running)/.),$(running),$(shell \
 kdir = $(eval kdir := $(or $(abspath $(KDIR)),$(error no kernel to build for: give KDIR=)))$(kdir)
 release = $(eval release := $(or $(shell cat $(kdir)/include/config/kernel.release),$(error \
 	$(kdir) is no kernel build tree)))$(release)
+# Trees of newer releases want a compiler, and have tools, that this machine may not have; "kernel
+# --make" is make where these are.
+want_cc = $(shell sed -n 's/^CC *=.*\(gcc-[0-9]*\)$$/\1/p' $(kdir)/.kernelvariables 2>/dev/null)
+kmake = $(eval kmake := $(if $(and $(want_cc),$(if $(shell command -v $(want_cc)),,x))$(shell \
+	$(kdir)/scripts/mod/modpost 2>&1 </dev/null | grep GLIBC_),$(top)/selftests/vm/kernel --make))$(kmake)
 # .built bears the time at which the last successful build began; the test runner looks at it.
 # kbuild writes beside the sources it is shown: they are links in a directory of this kernel's own.
 stage = $(out)/$(release)
@@ -58,14 +63,15 @@ modules:
 	@for f in Kbuild Makefile $(wildcard kmod/*.[ch]); do \
 		[ $(stage)/$$f -ef $$f ] || ln -sf $(top)/$$f $(stage)/$$f; done
 	$(Q)flock $(stage)/.lock sh -ec 'touch $(stage)/.begun; \
-		$(MAKE) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
+		$(or $(kmake),$(MAKE)) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
 		GPUMEM_VERSION=$(VERSION) modules; \
 		mv $(stage)/.begun $(stage)/.built'
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check kselftest stress,$(MAKECMDGOALS)),)
-ifneq ($(shell tools/install-deps >&2 || echo failed),)
+ifneq ($(filter check check-matrix kselftest stress,$(MAKECMDGOALS)),)
+ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) >&2 || \
+	echo failed),)
 $(error packages are missing: see above)
 endif
 endif
@@ -172,6 +178,10 @@ check_env = NATIVE='$(NATIVE)' VM_KERNEL='$(VM_KERNEL)' INSMOD='$(INSMOD)' CC='$
 check: check-version lib tools selftests
 	@+$(check_env) selftests/vm/check
 
+.PHONY: check-matrix
+check-matrix: lib tools selftests
+	@+$(check_env) selftests/vm/check --matrix -- $(TESTS)
+
 .PHONY: kselftest
 kselftest: lib tools selftests
 	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
@@ -238,6 +248,7 @@ help:
 	'make selftests        build/selftests/' \
 	'make check            build all; test the host side, then the kernel in a virtual machine' \
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
+	'make check-matrix     the module and its tests on the kernels that check leaves out' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \

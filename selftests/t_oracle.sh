@@ -21,7 +21,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
 export LD_LIBRARY_PATH="$build/compat:$build/lib"
-"$program" --jobs 2 --deadline 230 >"$work/out" 2>"$work/log" || sed 's/^/# /' "$work/log"
+"$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 70))" >"$work/out" \
+	2>"$work/log" || sed 's/^/# /' "$work/log"
 "$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 unset LD_LIBRARY_PATH

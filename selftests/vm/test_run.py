@@ -88,7 +88,8 @@ class Tests:
             shutil.copy(os.path.join(HERE, "splats.c"), where)
             with open(os.path.join(where, "Kbuild"), "w", encoding="ascii") as f:
                 f.write("obj-m := splats.o\n")
-            r = subprocess.run(["make", "-s", "-C", kernels.get(self.kernel).kdir, "M=" + where,
+            r = subprocess.run([os.path.join(HERE, "kernel"), "--make", "-s", "-C",
+                                kernels.get(self.kernel).kdir, "M=" + where,
                                 "modules"], check=False, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT)
             want(r.returncode == 0, "splats.ko does not build", r.stdout.decode())

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table of test kernels, and the cache they live in.
+"""The table of test kernels.
 
-A kernel is a directory that never changes once it has its final name:
+A kernel is a directory of the cache:
 
   vmlinuz    the image to boot
   modules    lib/modules/RELEASE of that kernel, with modules.dep
   build      the tree that external modules are built against (KDIR)
   version    one line: the kernel's release, as uname -r tells it
 
-The cache is $GPUMEM_CACHE, else /var/cache/gpumem for root, else ~/.cache/gpumem.  A directory's
-name holds the package version, so a new package makes a new directory and an old one stays
-valid for whoever is using it.  Directories are made under another name and renamed, below an
-exclusive lock: a half-made kernel is never seen.  Nothing is ever installed on the host.
+A kernel of another release of the distribution is fetched through apt.View, and where its build
+tree's tools do not run here, chroot.py has a place where they do: "kernel --make" is make there.
 """
 import argparse
 import contextlib
-import fcntl
 import glob
 import hashlib
 import os
@@ -25,84 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from . import Problem
-
-
-def cache_dir():
-    """The cache, created when absent."""
-    path = os.environ.get("GPUMEM_CACHE")
-    if not path:
-        path = "/var/cache/gpumem" if os.geteuid() == 0 else os.path.expanduser("~/.cache/gpumem")
-    path = os.path.abspath(path)
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
-@contextlib.contextmanager
-def lock(path):
-    """Hold an exclusive lock on the file @path for the block."""
-    with open(path, "w", encoding="ascii") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield
-
-
-def note(text):
-    sys.stderr.write("vm: %s\n" % text)
-    sys.stderr.flush()
-
-
-def apt_field(package, field):
-    """One field of the newest version of @package that apt knows, or None."""
-    try:
-        out = subprocess.run(["apt-cache", "show", "--no-all-versions", package], check=False,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
-    except FileNotFoundError:
-        return None
-    m = re.search(r"^%s: (.*)$" % field, out, re.M)
-    return m.group(1) if m else None
-
-
-def apt_download(packages, where):
-    """Download @packages into the directory @where, without installing them."""
-    cmd = ["apt-get", "-qq", "download"]
-    if os.geteuid() == 0:
-        cmd[1:1] = ["-o", "APT::Sandbox::User=root"]
-    r = subprocess.run(cmd + packages, cwd=where, check=False, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT)
-    if r.returncode:
-        raise Problem("apt-get download failed: %s (is the package list fresh? apt-get update)"
-                      % r.stdout.decode(errors="replace").strip().replace("\n", "; "))
-
-
-def unpack_debs(where, dest):
-    for deb in sorted(glob.glob(os.path.join(where, "*.deb"))):
-        subprocess.run(["dpkg-deb", "-x", deb, dest], check=True)
-
-
-def safe(text):
-    return re.sub(r"[^\w.+-]", "_", text)
-
-
-def make_entry(kind, key, build):
-    """The directory CACHE/@kind/@key; made by @build(temporary, final) when absent."""
-    base = os.path.join(cache_dir(), kind)
-    os.makedirs(base, exist_ok=True)
-    final = os.path.join(base, key)
-    if os.path.isdir(final):
-        return final
-    with lock(os.path.join(base, "." + key + ".lock")):
-        if os.path.isdir(final):
-            return final
-        tmp = tempfile.mkdtemp(prefix=".new-", dir=base)
-        try:
-            build(tmp, final)
-            os.chmod(tmp, 0o755)
-            os.rename(tmp, final)
-        except (OSError, subprocess.CalledProcessError) as e:
-            raise Problem("making %s failed: %s" % (final, e)) from e
-        finally:
-            shutil.rmtree(tmp, ignore_errors=True)
-    return final
+from . import Problem, apt, chroot
+from .cache import cache_dir, make_entry, note, safe
 
 
 class Packaged:
@@ -112,6 +33,8 @@ class Packaged:
     @series: what that release must begin with.
     """
 
+    apt = apt.HOST
+
     def __init__(self, what, series, *metas):
         self.what, self.series, self.metas = what, series, metas
 
@@ -119,13 +42,17 @@ class Packaged:
         """(release, package version) of the newest kernel that apt offers, or None."""
         for meta in self.metas:
             m = re.search(r"linux-headers-(\d[^ ,]*) \(= ([^)]+)\)",
-                          apt_field(meta, "Depends") or "")
+                          self.apt.field(meta, "Depends") or "")
             if m and m.group(1).startswith(self.series):
                 return m.groups()
         return None
 
     def find(self, name):
-        new = self.newest()
+        try:
+            new = self.newest()
+        except Problem as e:
+            note(str(e))
+            new = None
         if new is None:
             # Without package lists what is cached is still good.
             old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
@@ -136,12 +63,11 @@ class Packaged:
         return make_entry("kernels", "%s_%s" % (name, safe(new[1])),
                           lambda tmp, final: self.build(new[0], tmp, final))
 
-    @staticmethod
-    def build(release, tmp, final):
+    def build(self, release, tmp, final):
         base, flavour = re.match(r"(.*?)((?:-cloud)?-\w+)$", release).groups()
         packages = ["linux-headers-" + release, "linux-headers-%s-common" % base,
                     "linux-kbuild-" + base]
-        if apt_field("linux-modules-" + release, "Version"):
+        if self.apt.field("linux-modules-" + release, "Version"):
             # Since 6.17 or so the image package is split in three.
             packages += ["linux-binary-" + release, "linux-modules-" + release,
                          "linux-base-" + release]
@@ -149,8 +75,8 @@ class Packaged:
             packages += ["linux-image-" + release]
         note("fetching kernel %s%s ..." % (base, flavour))
         with tempfile.TemporaryDirectory(dir=os.path.dirname(final)) as debs:
-            apt_download(packages, debs)
-            unpack_debs(debs, tmp)
+            self.apt.download(packages, debs)
+            apt.unpack(debs, tmp)
         headers = os.path.join("usr/src", "linux-headers-" + release)
         makefile = os.path.join(tmp, headers, "Makefile")
         with open(makefile, encoding="utf-8") as f:
@@ -158,6 +84,13 @@ class Packaged:
         with open(makefile, "w", encoding="utf-8") as f:
             f.write(re.sub(r"^(include |KBUILD_OUTPUT=)/usr/src/", r"\1%s/usr/src/" % final, text,
                            flags=re.M))
+        # With C=1 kbuild asks a script that some packages forget.
+        scripts = os.path.join(tmp, headers, "scripts")
+        valid = os.path.join(scripts, "checker-valid.sh")
+        if not os.path.exists(valid):
+            with open(valid, "w", encoding="ascii") as f:
+                f.write('#!/bin/sh\ncommand -v "$1" >/dev/null && echo 1\n')
+            os.chmod(valid, 0o755)
         # kbuild makes BTF for modules where this file exists and fails where pahole does not.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(tmp, headers, "vmlinux"))
@@ -175,6 +108,28 @@ class Packaged:
         finish(tmp, release, image, modules, headers)
 
 
+class Backported(Packaged):
+    """The same from trixie's backports, whose metas follow the newest series only.
+
+    @series: what the release begins with.  @flavour: what it ends in.
+    """
+
+    apt = apt.TRIXIE
+
+    def __init__(self, what, series, flavour):
+        super().__init__(what, series, "linux-headers-%s*%s" % (series, flavour))
+        self.flavour = flavour
+
+    def newest(self):
+        prefix, best = "linux-headers-", None
+        for name in self.apt.names(prefix + self.series):
+            m = re.match(r"%s((\d+(?:\.\d+)+)\+deb\d+-%s)$" % (prefix, self.flavour), name)
+            if m:
+                best = max(best or ([],), ([int(n) for n in m.group(2).split(".")], m.group(1)))
+        version = best and self.apt.field(prefix + best[1], "Version")
+        return (best[1], version) if version else None
+
+
 # Packages of the kernel's sources; the first that apt knows is taken.
 SOURCES = ("linux-source-6.12", "linux-source")
 
@@ -182,10 +137,10 @@ SOURCES = ("linux-source-6.12", "linux-source")
 def find_source():
     """(package, version) of the newest kernel sources that apt offers, or None."""
     for package in SOURCES:
-        m = re.search(r"(linux-source-\d[\d.]*) \(= ([^)]+)\)", apt_field(package, "Depends") or "")
+        m = re.search(r"(linux-source-\d[\d.]*) \(= ([^)]+)\)", apt.HOST.field(package, "Depends") or "")
         if m:
             return m.groups()
-        version = apt_field(package, "Version")
+        version = apt.HOST.field(package, "Version")
         if version:
             return package, version
     return None
@@ -194,8 +149,8 @@ def find_source():
 def extract_source(package, where, tmp, *members):
     """Unpack the sources of @package into the directory @where, or only @members of them."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(tmp)) as debs:
-        apt_download([package], debs)
-        unpack_debs(debs, debs)
+        apt.HOST.download([package], debs)
+        apt.unpack(debs, debs)
         archive = glob.glob(os.path.join(debs, "usr/src/linux-source-*.tar.xz"))
         if not archive:
             raise Problem("%s holds no sources" % package)
@@ -300,6 +255,8 @@ KERNELS = {
                      "linux-headers-6.12-amd64", "linux-headers-amd64"),
     "6.12-cloud": Packaged("the same for cloud machines: no DRM, few drivers", "6.12.",
                            "linux-headers-6.12-cloud-amd64", "linux-headers-cloud-amd64"),
+    "7.2": Backported("7.2 of trixie's backports", "7.2.", "amd64"),
+    "7.2-cloud": Backported("the same for cloud machines", "7.2.", "cloud-amd64"),
     "debug": Built("6.12 with KASAN, lockdep, kmemleak, fault injection ...", "debug.config"),
     "debug-kcsan": Built("6.12 with KCSAN", "debug.config", "debug-kcsan.config"),
 }
@@ -356,6 +313,12 @@ def get(name):
 
 
 def main(argv):
+    if argv[:1] == ["--make"]:
+        try:
+            chroot.make(argv[1:])
+        except (Problem, OSError) as e:
+            note(str(e))
+        return 125
     ap = argparse.ArgumentParser(prog="kernel", description="Resolve the name of a test kernel, "
                                  "fetching it into the cache when absent.")
     what = ap.add_mutually_exclusive_group()
