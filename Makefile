@@ -69,7 +69,7 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix kselftest stress,$(MAKECMDGOALS)),)
+ifneq ($(filter check check-matrix kselftest stress fuzz coverage,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
@@ -88,6 +88,9 @@ warn := -Wall -Wextra -Werror $(if $(W),-Wshadow -Wno-error)
 cflags = -std=gnu11 $(CFLAGS) $(warn) $(san) -I$(top)/libgpumem/include -I$(top)/libgpumem \
 	-I$(top)/uapi -D_GNU_SOURCE= -DGPUMEM_VERSION=\"$(VERSION)\" $(CPPFLAGS) -MMD -MP
 ldflags = $(LDFLAGS) $(san)
+# COV=1 makes the library count its lines.
+lib_cov := $(if $(COV),--coverage -fprofile-update=atomic)
+lib_dump := $(if $(COV),selftests/cover/dump.c)
 
 # Objects depend on this file; it changes when the compiler or its flags do.
 flags := $(out)/obj/flags
@@ -95,7 +98,8 @@ flags := $(out)/obj/flags
 FORCE:
 $(flags): FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(cflags) $(ldflags)' | cmp -s - $@ || echo '$(CC) $(cflags) $(ldflags)' >$@
+	@echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' | cmp -s - $@ || \
+		echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' >$@
 
 # ---- library: the same objects under two names
 
@@ -107,13 +111,15 @@ libs := $(out)/lib/libgpumem.so.1 $(out)/compat/libcuda.so.1
 lib: $(libs) $(libs:%.1=%) $(out)/gpumem.pc
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
-	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) -fPIC -fvisibility=hidden -c -o $@ $<
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
 
 $(out)/lib/libgpumem.so.1: libgpumem/libgpumem.map
 $(out)/compat/libcuda.so.1: libgpumem/libcuda.map
 $(libs): $(lib_obj)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) -shared -o $@ $(lib_obj) $(ldflags) \
-		-Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) \
+	$(call say,LD,$@)mkdir -p $(@D) && \
+		sed 's/global:/&$(if $(COV), gpumem_cov_dump;)/' $(filter %.map,$^) >$@.map && \
+		$(CC) -shared -o $@ $(lib_obj) $(ldflags) $(lib_cov) $(lib_dump) \
+		-Wl,-soname,$(@F) -Wl,--version-script=$@.map \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
 
 $(libs:%.1=%): %: %.1
@@ -163,7 +169,7 @@ CHECK_TIMEOUT ?= 1800
 .PHONY: selftests
 selftests: lib
 	$(Q)$(MAKE) --no-print-directory -C selftests OUTPUT=$(out)/selftests LIB=$(out)/lib CC='$(CC)' \
-		SAN='$(SAN)' CFLAGS='$(CFLAGS)' $(pass)
+		SAN='$(SAN)' CFLAGS='$(CFLAGS) $(if $(COV),-DGPUMEM_COV)' $(pass)
 
 .PHONY: check-version
 check-version:
@@ -195,6 +201,18 @@ STRESS := t_vm:model t_pin:random t_stream:model t_model:streams t_faults:random
 stress: lib tools selftests
 	@+$(check_env) TIMEOUT=100000 GPUMEM_TIMEOUT=100000 GPUMEM_STEPS=$(STRESS_STEPS) \
 		selftests/vm/check --only kselftest -- $(or $(TESTS),$(STRESS))
+
+# Ten minutes; a module of its own in kcov/.  KEEP=1 renews the corpus.
+.PHONY: fuzz
+fuzz: selftests
+	@+$(call given,KEEP LEAST GPUMEM_SEED SECONDS_OF_IT VM_KERNEL) selftests/fuzz/run $(out)
+
+# Module, library and tests of their own in cov/; fails when less than LEAST % of kmod/ is covered.
+.PHONY: coverage
+coverage:
+	$(Q)$(MAKE) --no-print-directory O=$(out)/cov COV=1 CFLAGS='-O1 -g' CC='$(CC)' \
+		lib tools selftests
+	@+$(call given,LEAST) VM_KERNEL='$(VM_KERNEL)' selftests/cover/run $(out)/cov $(TESTS)
 
 .PHONY: demo
 demo:
@@ -250,6 +268,8 @@ help:
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
 	'make check-matrix     the module and its tests on the kernels that check leaves out' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
+	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
+	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
 	'make install          library, headers, programs, udev rule: DESTDIR= PREFIX= LIBDIR=' \

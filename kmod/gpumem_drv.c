@@ -462,7 +462,7 @@ static int gpumem_params(u64 *size)
 	return 0;
 }
 
-static int __init gpumem_init(void)
+static int __init gpumem_start(void)
 {
 	unsigned int i;
 	u64 size;
@@ -533,6 +533,15 @@ err_shmem:
 	gpumem_shmem_exit();
 	return ret;
 }
+
+static int __init gpumem_init(void)
+{
+	int ret = gpumem_start();
+
+	if (ret)
+		gpumem_cov_report();
+	return ret;
+}
 module_init(gpumem_init);
 
 static void __exit gpumem_exit(void)
@@ -553,6 +562,7 @@ static void __exit gpumem_exit(void)
 	gpumem_event_exit();
 	gpumem_ipc_exit();
 	gpumem_shmem_exit();
+	gpumem_cov_report();
 }
 module_exit(gpumem_exit);
 

@@ -528,6 +528,8 @@ struct gpumem_stream {
 	void *ring;
 	/** @entries: length of the ring; constant */
 	u32 entries;
+	/** @kcov_handle: of the task that made it, for KCOV; constant */
+	u64 kcov_handle;
 	/** @state: GPUMEM_STREAM_* bits */
 	unsigned long state;
 	/** @final: last tail, once GPUMEM_STREAM_CLOSING is set; constant then */
@@ -835,6 +837,15 @@ int gpumem_netlink_init(void);
 void gpumem_netlink_exit(void);
 void gpumem_refused(struct gpumem_client *client,
 		    const struct gpumem_refusal *refusal);
+
+#ifdef GPUMEM_COV
+void __sanitizer_cov_trace_pc(void);
+void gpumem_cov_report(void);
+#else
+static inline void gpumem_cov_report(void)
+{
+}
+#endif
 
 static inline struct gpumem_bo *gpumem_bo_get(struct gpumem_client *client,
 					      u32 id)

@@ -29,6 +29,7 @@
  * client dies the stream is *cancelled*: the slice under way ends, nothing more
  * starts.  In both cases the timeline is lost at the end.
  */
+#include <linux/kcov.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -230,10 +231,8 @@ static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 	return false;
 }
 
-static void gpumem_stream_work(struct work_struct *work)
+static void gpumem_stream_run(struct gpumem_stream *stream)
 {
-	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
-						    work);
 	unsigned int slices = 0;
 	int ret;
 
@@ -277,6 +276,17 @@ static void gpumem_stream_work(struct work_struct *work)
 		cond_resched();
 	}
 	queue_work(stream->wq, &stream->work);
+}
+
+static void gpumem_stream_work(struct work_struct *work)
+{
+	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
+						    work);
+
+	/* Nothing, unless the one who made the stream is traced. */
+	kcov_remote_start_common(stream->kcov_handle);
+	gpumem_stream_run(stream);
+	kcov_remote_stop();
 }
 
 static void gpumem_stream_wake(struct gpumem_waiter *waiter)
@@ -495,6 +505,7 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->dev = dev;
 	stream->devbit = BIT(cmd->device);
 	stream->entries = cmd->entries;
+	stream->kcov_handle = kcov_common_handle();
 	stream->wq = cmd->priority < 0 ? dev->engine->wq_high : dev->engine->wq;
 	INIT_WORK(&stream->work, gpumem_stream_work);
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
