@@ -144,7 +144,9 @@ def main():
         wrong, have = [], []
         for member, t, out in described.get(name, []):
             if t in unions:
-                member = "|".join(n for n, _, _ in unions[t])
+                # A union of the header's, or several meanings of one member, its name first.
+                names = [n for n, _, _ in unions[t]]
+                member = names[0] if names[0] in dict(members) else "|".join(names)
             try:
                 have.append((member, sizer.size(t)))
             except ValueError as e:
