@@ -285,6 +285,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
+	gpumem_share_free_resv(bo);
 	mutex_destroy(&bo->lock);
 	/* A registration begins with its buffer object. */
 	kfree(bo);

@@ -501,6 +501,7 @@ void gpumem_client_shutdown(struct gpumem_client *client)
 	if (test_and_set_bit(0, &client->dead))
 		return;
 	gpumem_stream_cancel_all(client);
+	gpumem_runner_stop(client);
 	xa_for_each(&client->objects, id, obj) {
 		xa_erase(&client->objects, id);
 		atomic64_dec(&client->count.objects);
@@ -548,6 +549,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	spin_lock_init(&client->stream_lock);
 	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
 	INIT_LIST_HEAD(&client->streams);
+	gpumem_runner_init(&client->runner);
 	spin_lock_init(&client->gone_lock);
 	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
@@ -605,6 +607,7 @@ static void gpumem_client_free(struct kref *ref)
 	put_cred(client->cred);
 	put_pid(client->pid);
 	xa_destroy(&client->objects);
+	mutex_destroy(&client->runner.grow);
 	mutex_destroy(&client->pin_lock);
 	mutex_destroy(&client->lock);
 	kfree(client);

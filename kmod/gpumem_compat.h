@@ -7,6 +7,7 @@
 #define GPUMEM_COMPAT_H
 
 #include <linux/dma-buf.h>
+#include <linux/dma-fence.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/memcontrol.h>
@@ -101,6 +102,24 @@ static inline bool gpumem_compat_mmap_direct(GPUMEM_COMPAT_MMAP_PARAMS)
 	return desc->vm_file == desc->file;
 #else
 	return vma->vm_file == file;
+#endif
+}
+
+/**
+ * gpumem_compat_fence_ops - whose fence it is
+ * @fence: fence
+ *
+ * Since 7.0 a signalled fence may have lost its operations.
+ *
+ * Return: operations, for comparison only, or NULL.
+ */
+static inline const struct dma_fence_ops *
+gpumem_compat_fence_ops(struct dma_fence *fence)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	return rcu_access_pointer(fence->ops);
+#else
+	return fence->ops;
 #endif
 }
 

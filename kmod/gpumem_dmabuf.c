@@ -10,6 +10,9 @@
  * scatter list has one segment for each run of physically contiguous folios, cut
  * to what the importing device takes and to less than 4 GiB.
  *
+ * All DMA-bufs of a root have one reservation object; gpumem_share.c tells what
+ * the engine does with it.
+ *
  * Importing a DMA-buf of our own gives a view of the root behind it: no scatter
  * list, no copy, and the export counts of the owner see it.
  */
@@ -264,6 +267,7 @@ static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
 	atomic_dec(&buf->root->dev->exports);
+	gpumem_share_count(buf->root, -1);
 	gpumem_object_put(&buf->root->obj);
 	gpumem_client_put(buf->client);
 	mutex_destroy(&buf->lock);
@@ -293,8 +297,11 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 					       struct gpumem_bo *root, u64 base,
 					       u64 length)
 {
-	struct gpumem_dmabuf *buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
+	struct gpumem_dmabuf *buf;
 
+	if (!gpumem_share_resv(root))
+		return ERR_PTR(-ENOMEM);
+	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
 	if (!buf)
 		return ERR_PTR(-ENOMEM);
 	buf->window = gpumem_window_create(root, base, length);
@@ -316,6 +323,7 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 	atomic64_inc(&client->count.exports);
 	atomic64_add(length, &client->count.export_bytes);
 	atomic_inc(&root->dev->exports);
+	gpumem_share_count(root, 1);
 	return buf;
 }
 
@@ -335,6 +343,7 @@ static struct dma_buf *gpumem_dmabuf_create(struct gpumem_client *client,
 	info.size = length;
 	info.flags = readonly ? O_RDONLY : O_RDWR;
 	info.priv = buf;
+	info.resv = buf->root->resv;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf))
 		gpumem_dmabuf_free(buf);

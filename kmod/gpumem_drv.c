@@ -484,9 +484,12 @@ static int __init gpumem_start(void)
 	ret = gpumem_stream_init();
 	if (ret)
 		goto err_shmem;
-	ret = gpumem_ipc_init();
+	ret = gpumem_share_start();
 	if (ret)
 		goto err_stream;
+	ret = gpumem_ipc_init();
+	if (ret)
+		goto err_share;
 	ret = gpumem_event_init();
 	if (ret)
 		goto err_ipc;
@@ -527,6 +530,8 @@ err_event:
 	gpumem_event_exit();
 err_ipc:
 	gpumem_ipc_exit();
+err_share:
+	gpumem_share_stop();
 err_stream:
 	gpumem_stream_exit();
 err_shmem:
@@ -561,6 +566,7 @@ static void __exit gpumem_exit(void)
 	class_unregister(&gpumem_class);
 	gpumem_event_exit();
 	gpumem_ipc_exit();
+	gpumem_share_stop();
 	gpumem_shmem_exit();
 	gpumem_cov_report();
 }

@@ -29,19 +29,15 @@
  */
 struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev)
 {
-	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
 	struct gpumem_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL);
 
 	if (!engine)
 		return ERR_PTR(-ENOMEM);
 	engine->ops = &gpumem_engine_cpu_ops;
-	engine->workers = num_online_cpus();
-	engine->wq = alloc_workqueue("%s", flags, engine->workers,
-				     dev_name(&dev->dev));
-	/* Not WQ_HIGHPRI: anybody may ask for a priority. */
-	engine->wq_high = alloc_workqueue("%s-high", flags, engine->workers,
-					  dev_name(&dev->dev));
-	if (!engine->wq || !engine->wq_high) {
+	engine->workers = min(num_online_cpus(), GPUMEM_MAX_WORKERS);
+	engine->wq = alloc_workqueue("%s", WQ_UNBOUND | WQ_MEM_RECLAIM,
+				     engine->workers, dev_name(&dev->dev));
+	if (!engine->wq) {
 		gpumem_engine_destroy(engine);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -56,8 +52,6 @@ void gpumem_engine_destroy(struct gpumem_engine *engine)
 {
 	if (engine->wq)
 		destroy_workqueue(engine->wq);
-	if (engine->wq_high)
-		destroy_workqueue(engine->wq_high);
 	kfree(engine);
 }
 
@@ -68,7 +62,6 @@ void gpumem_engine_destroy(struct gpumem_engine *engine)
 void gpumem_engine_flush(struct gpumem_engine *engine)
 {
 	flush_workqueue(engine->wq);
-	flush_workqueue(engine->wq_high);
 }
 
 /* Do @height rows of @bytes at @pitch fit behind @addr? */
@@ -381,9 +374,9 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
  * gpumem_engine_step - execute one slice of the entry under way
  * @stream: stream whose entry passed gpumem_sqe_check()
  *
- * Context: the stream's worker.
+ * Context: who runs the stream.
  * Return: 0 when the entry is complete, -EAGAIN when more is to be done,
- * -EINPROGRESS when its waiter or its timer will queue the worker, another negative errno
+ * -EINPROGRESS when its waiter or its timer will kick it, another negative errno
  * when it failed: -EFAULT for an unmapped address, -EACCES without access,
  * -ENOENT for an unknown timeline, -ECANCELED for a lost one.
  */

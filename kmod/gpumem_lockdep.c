@@ -20,12 +20,14 @@ struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
 /* One string for each class: lockdep compares the pointers. */
 const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_CLIENT] = "gpumem client",
+	[GPUMEM_LOCK_VM_CHANGE] = "gpumem vm change",
 	[GPUMEM_LOCK_VM] = "gpumem vm",
 	[GPUMEM_LOCK_TOKEN] = "gpumem tokens",
 	[GPUMEM_LOCK_BO] = "gpumem bo",
 	[GPUMEM_LOCK_DMABUF] = "gpumem dmabuf",
 	[GPUMEM_LOCK_STREAM] = "gpumem streams",
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
+	[GPUMEM_LOCK_RUNNER] = "gpumem runner",
 };
 
 /**
@@ -34,6 +36,8 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 struct gpumem_stand_ins {
 	/** @client: as client->lock */
 	struct mutex client;
+	/** @change: as vm->change */
+	struct mutex change;
 	/** @vm: as vm->lock */
 	struct rw_semaphore vm;
 	/** @token: as gpumem_token_lock */
@@ -48,31 +52,41 @@ struct gpumem_stand_ins {
 	spinlock_t stream;
 	/** @timeline: as timeline->lock */
 	spinlock_t timeline;
+	/** @runner: as runner->lock */
+	spinlock_t runner;
 };
 
 static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 {
 	unsigned long flags;
+	bool cookie;
 
 	/* insmod's. */
 	mmap_read_lock(current->mm);
 	mutex_lock(&s->client);
-	down_write(&s->vm);
+	mutex_lock(&s->change);
 	mutex_lock(&s->token);
 	mutex_lock(&s->bo);
 	dma_resv_lock(&s->resv, NULL);
 	mutex_lock(&s->dmabuf);
 	fs_reclaim_acquire(GFP_KERNEL);
 	fs_reclaim_release(GFP_KERNEL);
+	/* What others wait for takes it. */
+	cookie = dma_fence_begin_signalling();
+	down_write(&s->vm);
 	spin_lock(&s->stream);
 	spin_lock_irqsave(&s->timeline, flags);
+	spin_lock(&s->runner);
+	spin_unlock(&s->runner);
 	spin_unlock_irqrestore(&s->timeline, flags);
 	spin_unlock(&s->stream);
+	up_write(&s->vm);
+	dma_fence_end_signalling(cookie);
 	mutex_unlock(&s->dmabuf);
 	dma_resv_unlock(&s->resv);
 	mutex_unlock(&s->bo);
 	mutex_unlock(&s->token);
-	up_write(&s->vm);
+	mutex_unlock(&s->change);
 	mutex_unlock(&s->client);
 	mmap_read_unlock(current->mm);
 }
@@ -90,6 +104,8 @@ int gpumem_lockdep_prime(void)
 		return -ENOMEM;
 	mutex_init(&s->client);
 	gpumem_lockdep_class(&s->client, GPUMEM_LOCK_CLIENT);
+	mutex_init(&s->change);
+	gpumem_lockdep_class(&s->change, GPUMEM_LOCK_VM_CHANGE);
 	init_rwsem(&s->vm);
 	gpumem_lockdep_class(&s->vm, GPUMEM_LOCK_VM);
 	mutex_init(&s->token);
@@ -103,6 +119,8 @@ int gpumem_lockdep_prime(void)
 	gpumem_lockdep_class(&s->stream, GPUMEM_LOCK_STREAM);
 	spin_lock_init(&s->timeline);
 	gpumem_lockdep_class(&s->timeline, GPUMEM_LOCK_TIMELINE);
+	spin_lock_init(&s->runner);
+	gpumem_lockdep_class(&s->runner, GPUMEM_LOCK_RUNNER);
 	gpumem_lockdep_walk(s);
 	dma_resv_fini(&s->resv);
 	kfree(s);

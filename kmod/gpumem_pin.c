@@ -81,6 +81,8 @@ struct gpumem_user {
 	kuid_t uid;
 	/** @pages: pinned; raised under gpumem_users_lock */
 	atomic64_t pages;
+	/** @threads: of clients' runners */
+	atomic_t threads;
 };
 
 /**
@@ -178,9 +180,45 @@ static void gpumem_user_free(struct kref *ref)
 	kfree(user);
 }
 
-static void gpumem_user_put(struct gpumem_user *user)
+/**
+ * gpumem_user_get - what is counted for the current user
+ *
+ * Return: the user with a reference, or NULL without memory.
+ */
+struct gpumem_user *gpumem_user_get(void)
+{
+	guard(mutex)(&gpumem_users_lock);
+	return gpumem_user_get_locked(current_uid());
+}
+
+/**
+ * gpumem_user_put - drop a reference
+ * @user: user
+ */
+void gpumem_user_put(struct gpumem_user *user)
 {
 	kref_put_mutex(&user->ref, gpumem_user_free, &gpumem_users_lock);
+}
+
+/**
+ * gpumem_user_add_thread - count a thread
+ * @user: whose
+ *
+ * Return: false if that would be more than GPUMEM_USER_THREADS.
+ */
+bool gpumem_user_add_thread(struct gpumem_user *user)
+{
+	return atomic_add_unless(&user->threads, 1, GPUMEM_USER_THREADS);
+}
+
+/**
+ * gpumem_user_del_threads - threads are gone
+ * @user: whose
+ * @n: how many
+ */
+void gpumem_user_del_threads(struct gpumem_user *user, unsigned int n)
+{
+	atomic_sub(n, &user->threads);
 }
 
 static int gpumem_user_charge(struct gpumem_charge *charge,

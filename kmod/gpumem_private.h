@@ -6,18 +6,21 @@
  *
  *	mmap_lock			.mmap only: a lookup and nothing more
  *	client->lock			mutex: attached devices
- *	vm->lock			rwsem: the mappings of an address space
+ *	vm->change			mutex: who changes an address space
  *	client->pin_lock		mutex: registered ranges
  *	gpumem_token_lock		mutex: token table, tokens of a bo
  *	  bo->lock			mutex: windows of a root
  *	    dma_resv -> dmabuf->lock	mutex: attachments
  *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
+ *	      vm->lock			rwsem: the mappings of an address space
  *	      folio lock
  *		client->stream_lock	spin: list of streams
  *		client->gone_lock	spin: objects without an id
  *		timeline->lock		spin, irqsafe: value, error, waiters
+ *		  runner->lock		spin, irqsafe: streams that are ready
  *
  * The order of fs_reclaim and what follows it on its line is the kernel's own.
+ * Work that others wait for takes vm->lock, so nobody allocates under it.
  * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep all
  * of this.
  */
@@ -28,6 +31,7 @@
 #include <linux/cdev.h>
 #include <linux/cred.h>
 #include <linux/device.h>
+#include <linux/dma-fence.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/interval_tree.h>
@@ -54,33 +58,45 @@
 #error "GPUMEM_VERSION comes from Kbuild"
 #endif
 
+/* Slices of work in one run of a stream. */
+#define GPUMEM_STREAM_BURST	16
+
+/* Threads of a client, and of all clients of a user. */
+#define GPUMEM_MAX_WORKERS	16
+#define GPUMEM_USER_THREADS	4096
+
 /* Bytes an engine moves before it looks up, yields and checks for death again. */
 #define GPUMEM_SLICE		SZ_1M
 
 struct gpumem_client;
 struct gpumem_engine;
 struct gpumem_pin;
+struct gpumem_shared_root;
 struct gpumem_user;
 
 /**
  * enum gpumem_lock_kind - kinds of locks, one lockdep class each
  * @GPUMEM_LOCK_CLIENT: client->lock
+ * @GPUMEM_LOCK_VM_CHANGE: vm->change
  * @GPUMEM_LOCK_VM: vm->lock
  * @GPUMEM_LOCK_TOKEN: gpumem_token_lock
  * @GPUMEM_LOCK_BO: bo->lock
  * @GPUMEM_LOCK_DMABUF: dmabuf->lock
  * @GPUMEM_LOCK_STREAM: client->stream_lock
  * @GPUMEM_LOCK_TIMELINE: timeline->lock
+ * @GPUMEM_LOCK_RUNNER: runner->lock
  * @GPUMEM_LOCKS: number of kinds
  */
 enum gpumem_lock_kind {
 	GPUMEM_LOCK_CLIENT,
+	GPUMEM_LOCK_VM_CHANGE,
 	GPUMEM_LOCK_VM,
 	GPUMEM_LOCK_TOKEN,
 	GPUMEM_LOCK_BO,
 	GPUMEM_LOCK_DMABUF,
 	GPUMEM_LOCK_STREAM,
 	GPUMEM_LOCK_TIMELINE,
+	GPUMEM_LOCK_RUNNER,
 	GPUMEM_LOCKS,
 };
 
@@ -284,6 +300,28 @@ struct gpumem_rate {
 };
 
 /**
+ * struct gpumem_runner - the threads that execute a client's streams
+ */
+struct gpumem_runner {
+	/** @grow: protects growth of @threads */
+	struct mutex grow;
+	/** @lock: protects @ready, and gpumem_stream.run and .ready */
+	spinlock_t lock;
+	/** @ready: streams of high, and of no, priority */
+	struct list_head ready[2];
+	/** @idle: threads without work */
+	wait_queue_head_t idle;
+	/** @done: those who wait for a stream to stop running */
+	wait_queue_head_t done;
+	/** @threads: written under @grow */
+	struct task_struct *threads[GPUMEM_MAX_WORKERS];
+	/** @nthreads: number of @threads; written under @grow */
+	unsigned int nthreads;
+	/** @user: who is charged for them; referenced; written under @grow */
+	struct gpumem_user *user;
+};
+
+/**
  * struct gpumem_client - one open file
  */
 struct gpumem_client {
@@ -317,6 +355,8 @@ struct gpumem_client {
 	spinlock_t stream_lock;
 	/** @streams: all streams, those without a handle included */
 	struct list_head streams;
+	/** @runner: executes @streams */
+	struct gpumem_runner runner;
 	/** @polls: streams whose entry is a poll */
 	atomic_t polls;
 	/** @gone_lock: protects @gone and @gone_serial */
@@ -359,10 +399,14 @@ struct gpumem_bo {
 	u64 length;
 	/** @huge: bytes in folios of PMD size; constant */
 	u64 huge;
-	/** @lock: protects @windows */
+	/** @lock: protects @windows; held where @resv is made */
 	struct mutex lock;
 	/** @windows: roots only: struct gpumem_window by page index in @file */
 	struct rb_root_cached windows;
+	/** @resv: roots only: of all its DMA-bufs, or NULL; constant once set */
+	struct dma_resv *resv;
+	/** @dmabufs: DMA-bufs that live */
+	atomic_t dmabufs;
 	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
 	struct list_head tokens;
 	/** @no_tokens: the id is gone; gpumem_token_lock */
@@ -392,14 +436,16 @@ struct gpumem_window {
 struct gpumem_vm {
 	/** @obj: head */
 	struct gpumem_object obj;
-	/** @lock: protects @mappings; read by workers for one slice */
+	/** @change: held by who changes @mappings, outside @lock */
+	struct mutex change;
+	/** @lock: written with @change; read by workers for one slice */
 	struct rw_semaphore lock;
-	/** @mappings: device address -> struct gpumem_mapping */
+	/** @mappings: device address -> struct gpumem_mapping; both locks */
 	struct maple_tree mappings;
 };
 
 /**
- * struct gpumem_mapping - a bo at a device address; all under vm->lock
+ * struct gpumem_mapping - a bo at a device address; as gpumem_vm.mappings
  */
 struct gpumem_mapping {
 	/** @addr: first byte */
@@ -499,7 +545,65 @@ struct gpumem_event {
 };
 
 /**
- * struct gpumem_stream - a ring, its timeline and the worker that empties it
+ * enum gpumem_share_state - who has a stream
+ * @GPUMEM_SHARE_NONE: its client's threads
+ * @GPUMEM_SHARE_ASKED: gpumem_share.prepare
+ * @GPUMEM_SHARE_PUBLISHED: gpumem_share.work
+ */
+enum gpumem_share_state {
+	GPUMEM_SHARE_NONE,
+	GPUMEM_SHARE_ASKED,
+	GPUMEM_SHARE_PUBLISHED,
+};
+
+/**
+ * struct gpumem_share - an entry that touches buffers that others use
+ *
+ * Belongs to whom @state says.
+ */
+struct gpumem_share {
+	/** @state: enum gpumem_share_state */
+	int state;
+	/** @waiting: @cb is, or was, with a fence */
+	bool waiting;
+	/** @prepare: makes the fence */
+	struct delayed_work prepare;
+	/** @work: executes the entry */
+	struct work_struct work;
+	/** @context: of the fences; constant */
+	u64 context;
+	/** @seqno: of the last fence */
+	u64 seqno;
+	/** @fence: in all reservations, or NULL */
+	struct dma_fence *fence;
+	/** @roots: that the entry touches */
+	struct gpumem_shared_root *roots;
+	/** @nroots: number of @roots */
+	unsigned int nroots;
+	/** @root: that is waited for */
+	unsigned int root;
+	/** @dep: of that root's fences */
+	unsigned int dep;
+	/** @cb: called when that is signalled */
+	struct dma_fence_cb cb;
+};
+
+/**
+ * enum gpumem_run - where a stream stands with its client's threads
+ * @GPUMEM_RUN_IDLE: nowhere
+ * @GPUMEM_RUN_READY: in a list
+ * @GPUMEM_RUN_RUNNING: a thread has it
+ * @GPUMEM_RUN_AGAIN: a thread has it, and it was kicked since
+ */
+enum gpumem_run {
+	GPUMEM_RUN_IDLE,
+	GPUMEM_RUN_READY,
+	GPUMEM_RUN_RUNNING,
+	GPUMEM_RUN_AGAIN,
+};
+
+/**
+ * struct gpumem_stream - a ring, its timeline and the work that empties it
  */
 struct gpumem_stream {
 	/** @obj: head */
@@ -514,10 +618,14 @@ struct gpumem_stream {
 	u32 devbit;
 	/** @timeline: entries completed, referenced; constant */
 	struct gpumem_timeline *timeline;
-	/** @wq: where @work runs; constant */
-	struct workqueue_struct *wq;
-	/** @work: takes entries from the ring and executes them, one at a time */
-	struct work_struct work;
+	/** @high: goes before others of its client; constant */
+	bool high;
+	/** @run: runner->lock */
+	enum gpumem_run run;
+	/** @ready: in runner->ready; runner->lock */
+	struct list_head ready;
+	/** @share: an entry under way elsewhere */
+	struct gpumem_share share;
 	/** @reap: frees the structure */
 	struct work_struct reap;
 	/** @pages: of the ring; constant */
@@ -534,23 +642,23 @@ struct gpumem_stream {
 	unsigned long state;
 	/** @final: last tail, once GPUMEM_STREAM_CLOSING is set; constant then */
 	u64 final;
-	/** @head: entries taken; @work only */
+	/** @head: entries taken; as all below, written by who runs the stream */
 	u64 head;
-	/** @busy: @sqe is under way; @work only */
+	/** @busy: @sqe is under way */
 	bool busy;
-	/** @sqe: the kernel's copy of the entry; @work only */
+	/** @sqe: the kernel's copy of the entry */
 	struct gpumem_sqe sqe;
-	/** @row: rows of @sqe done; @work only */
+	/** @row: rows of @sqe done */
 	u64 row;
-	/** @col: bytes of row @row done; @work only */
+	/** @col: bytes of row @row done */
 	u64 col;
 	/** @waiter: pending wait of @sqe; its timeline's lock */
 	struct gpumem_waiter waiter;
-	/** @waiting: timeline of @waiter, referenced; @work, or after it ended */
+	/** @waiting: timeline of @waiter, referenced, or NULL */
 	struct gpumem_timeline *waiting;
-	/** @poll: wakes @work while @sqe is a poll */
+	/** @poll: kicks the stream while @sqe is a poll */
 	struct hrtimer poll;
-	/** @poll_ns: time until the next look; 0 if @sqe is no poll; @work only */
+	/** @poll_ns: time until the next look; 0 if @sqe is no poll */
 	u32 poll_ns;
 };
 
@@ -589,7 +697,7 @@ struct gpumem_token {
 /**
  * struct gpumem_engine_ops - how a kind of engine moves bytes
  *
- * Called from a stream's worker with the address space locked for reading, so
+ * Called by who runs a stream, with the address space locked for reading, so
  * both buffer objects stay; offsets and lengths are inside them.  May sleep, may
  * not allocate, touch user memory or wait for userspace.  Return 0 or an errno.
  */
@@ -611,11 +719,9 @@ struct gpumem_engine_ops {
 struct gpumem_engine {
 	/** @ops: kind; constant */
 	const struct gpumem_engine_ops *ops;
-	/** @wq: runs streams of the lowest priority */
+	/** @wq: executes what others wait for; see gpumem_share.c */
 	struct workqueue_struct *wq;
-	/** @wq_high: runs the others */
-	struct workqueue_struct *wq_high;
-	/** @workers: streams of one queue that execute at a time; constant */
+	/** @workers: streams of a client that execute at a time; constant */
 	unsigned int workers;
 };
 
@@ -731,6 +837,10 @@ void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 /* gpumem_pin.c */
 int gpumem_pin_init(void);
 u64 gpumem_pin_budget(void);
+struct gpumem_user *gpumem_user_get(void);
+void gpumem_user_put(struct gpumem_user *user);
+bool gpumem_user_add_thread(struct gpumem_user *user);
+void gpumem_user_del_threads(struct gpumem_user *user, unsigned int n);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);
 void gpumem_charge_fini(struct gpumem_charge *charge);
@@ -780,6 +890,8 @@ int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
 /* gpumem_stream.c */
 int gpumem_stream_init(void);
 void gpumem_stream_exit(void);
+bool gpumem_stream_run(struct gpumem_stream *stream);
+void gpumem_stream_complete(struct gpumem_stream *stream, int error);
 void gpumem_stream_poll_begin(struct gpumem_stream *stream);
 void gpumem_stream_poll_again(struct gpumem_stream *stream);
 void gpumem_stream_poll_end(struct gpumem_stream *stream);
@@ -790,6 +902,24 @@ void gpumem_stream_handle_gone(struct gpumem_object *obj);
 void gpumem_stream_release(struct gpumem_object *obj);
 int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
+
+/* gpumem_runner.c */
+void gpumem_runner_init(struct gpumem_runner *runner);
+void gpumem_runner_kick(struct gpumem_stream *stream);
+void gpumem_runner_cancel(struct gpumem_stream *stream);
+int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
+		       unsigned int workers);
+void gpumem_runner_stop(struct gpumem_client *client);
+
+/* gpumem_share.c */
+int gpumem_share_start(void);
+void gpumem_share_stop(void);
+struct dma_resv *gpumem_share_resv(struct gpumem_bo *root);
+void gpumem_share_free_resv(struct gpumem_bo *root);
+void gpumem_share_count(struct gpumem_bo *root, int by);
+bool gpumem_share_begin(struct gpumem_stream *stream);
+void gpumem_share_init(struct gpumem_share *share);
+void gpumem_share_cancel(struct gpumem_share *share);
 
 /* gpumem_engine.c */
 struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);

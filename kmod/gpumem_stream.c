@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_stream: rings and the workers that empty them.
+ * gpumem_stream: rings and how they are emptied.
  *
- * A stream is a ring that the client writes, a work item that takes entries from
- * it in order and executes one after the other, and a timeline that counts the
- * entries completed.  The ring is hostile: its tail is read once per look, each
- * entry is copied before it is checked, and nothing that the kernel needs is
- * kept where the client can write.  What the kernel tells the client (head, the
- * need for a doorbell) stands in the timeline's read-only page.
+ * A stream is a ring that the client writes, whose entries one of the client's
+ * threads (gpumem_runner.c) takes in order and executes one after the other, and
+ * a timeline that counts the entries completed.  The ring is hostile: its tail is
+ * read once per look, each entry is copied before it is checked, and nothing that
+ * the kernel needs is kept where the client can write.  What the kernel tells the
+ * client (head, the need for a doorbell) stands in the timeline's read-only page.
  *
- * The states of the worker:
+ * The states of a stream:
  *
- *   idle	NEED_WAKEUP is set, the work is not queued.  A doorbell queues it.
- *   running	takes entries; executes a bounded number of slices, then queues
- *		itself again so that streams share the workers.
+ *   idle	NEED_WAKEUP is set, nobody runs it.  A doorbell kicks it.
+ *   running	entries are taken; after a bounded number of slices it stands in
+ *		line again so that streams share the threads.
  *   blocked	the entry is a wait whose value has not been reached.  A waiter
- *		is left with the timeline, the work is not queued, and
- *		NEED_WAKEUP is clear: whoever wakes it makes it look at the tail.
+ *		is left with the timeline, nobody runs the stream, and
+ *		NEED_WAKEUP is clear: whoever kicks it makes it look at the tail.
  *		A poll leaves a timer instead, and streams of the same client
- *		that have written wake it too.
+ *		that have written kick it too.
+ *   shared	the entry touches buffers that other drivers use: it is executed
+ *		elsewhere (gpumem_share.c), which kicks the stream afterwards.
  *
  * A tail outside the ring ends the stream: it is *broken*, its timeline lost
  * with EPROTO.  An entry that fails sets the timeline's error; later entries are
@@ -37,9 +39,6 @@
 
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
-
-/* Slices of work in one run of the worker. */
-#define GPUMEM_STREAM_BURST	16
 
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
@@ -120,7 +119,7 @@ static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
 	struct gpumem_stream *stream = container_of(timer, struct gpumem_stream,
 						    poll);
 
-	queue_work(stream->wq, &stream->work);
+	gpumem_runner_kick(stream);
 	return HRTIMER_NORESTART;
 }
 
@@ -128,7 +127,7 @@ static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
  * gpumem_stream_poll_begin - the entry is a poll
  * @stream: stream; called before each look at the word
  *
- * Context: the stream's worker.
+ * Context: who runs the stream.
  */
 void gpumem_stream_poll_begin(struct gpumem_stream *stream)
 {
@@ -144,7 +143,7 @@ void gpumem_stream_poll_begin(struct gpumem_stream *stream)
  * gpumem_stream_poll_again - look again after a while
  * @stream: stream
  *
- * Context: the stream's worker.
+ * Context: who runs the stream.
  */
 void gpumem_stream_poll_again(struct gpumem_stream *stream)
 {
@@ -158,7 +157,7 @@ void gpumem_stream_poll_again(struct gpumem_stream *stream)
  * gpumem_stream_poll_end - the poll is over, or its stream is
  * @stream: stream
  *
- * Context: the stream's worker, or nobody else has the stream; may sleep.
+ * Context: who runs the stream, or nobody else has the stream; may sleep.
  */
 void gpumem_stream_poll_end(struct gpumem_stream *stream)
 {
@@ -184,7 +183,7 @@ void gpumem_stream_kick_polls(struct gpumem_client *client)
 	spin_lock(&client->stream_lock);
 	list_for_each_entry(stream, &client->streams, link)
 		if (READ_ONCE(stream->poll_ns))
-			queue_work(stream->wq, &stream->work);
+			gpumem_runner_kick(stream);
 	spin_unlock(&client->stream_lock);
 }
 
@@ -193,7 +192,14 @@ static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
 	return sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_FILL;
 }
 
-static void gpumem_stream_complete(struct gpumem_stream *stream, int error)
+/**
+ * gpumem_stream_complete - the entry under way is done
+ * @stream: stream
+ * @error: 0, or the negative errno with which it failed
+ *
+ * Context: who runs the stream.
+ */
+void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 {
 	stream->busy = false;
 	if (gpumem_stream_writes(&stream->sqe))
@@ -206,8 +212,8 @@ static void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 }
 
 /*
- * There is nothing to do.  Return true if the worker may stop; the stream may be
- * gone then.
+ * There is nothing to do.  Return true if the caller may stop; the stream may
+ * have ended then.
  */
 static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 {
@@ -231,25 +237,29 @@ static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 	return false;
 }
 
-static void gpumem_stream_run(struct gpumem_stream *stream)
+/* Return true if there is more to do. */
+static bool gpumem_stream_burst(struct gpumem_stream *stream)
 {
 	unsigned int slices = 0;
 	int ret;
 
-	/* Queued once more after the end: nothing but the structure is left. */
+	/* Kicked once more after the end: nothing but the structure is left. */
 	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state))
-		return;
+		return false;
+	/* Somebody else runs it; its kick follows. */
+	if (smp_load_acquire(&stream->share.state) != GPUMEM_SHARE_NONE)
+		return false;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	while (slices < GPUMEM_STREAM_BURST) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-			return;
+			return false;
 		if (!stream->busy && !gpumem_stream_fetch(stream)) {
 			if (gpumem_stream_sleep(stream))
-				return;
+				return false;
 			slices++;
 			continue;
 		}
-		/* Only this worker sets the error of an unbroken stream. */
+		/* Only who runs an unbroken stream sets its error. */
 		if (READ_ONCE(stream->timeline->error)) {
 			/* Somebody waits to be told, whatever happened. */
 			if (stream->sqe.op == GPUMEM_OP_ADD &&
@@ -265,28 +275,37 @@ static void gpumem_stream_run(struct gpumem_stream *stream)
 					gpumem_stream_complete(stream, ret);
 					continue;
 				}
+				if (gpumem_share_begin(stream))
+					return false;
 			}
 			ret = gpumem_engine_step(stream);
 			if (ret == -EINPROGRESS)
-				return;
+				return false;
 			if (ret != -EAGAIN)
 				gpumem_stream_complete(stream, ret);
 		}
 		slices++;
 		cond_resched();
 	}
-	queue_work(stream->wq, &stream->work);
+	return true;
 }
 
-static void gpumem_stream_work(struct work_struct *work)
+/**
+ * gpumem_stream_run - execute some of a stream
+ * @stream: stream; may have ended, and be without references, afterwards
+ *
+ * Context: may sleep; nobody else runs the stream.
+ * Return: true if there is more to do now.
+ */
+bool gpumem_stream_run(struct gpumem_stream *stream)
 {
-	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
-						    work);
+	bool more;
 
 	/* Nothing, unless the one who made the stream is traced. */
 	kcov_remote_start_common(stream->kcov_handle);
-	gpumem_stream_run(stream);
+	more = gpumem_stream_burst(stream);
 	kcov_remote_stop();
+	return more;
 }
 
 static void gpumem_stream_wake(struct gpumem_waiter *waiter)
@@ -295,7 +314,7 @@ static void gpumem_stream_wake(struct gpumem_waiter *waiter)
 						    struct gpumem_stream,
 						    waiter);
 
-	queue_work(stream->wq, &stream->work);
+	gpumem_runner_kick(stream);
 }
 
 /**
@@ -316,28 +335,28 @@ void gpumem_stream_handle_gone(struct gpumem_object *obj)
 	/* Pairs with test_bit_acquire(): who sees the bit sees final. */
 	smp_mb__before_atomic();
 	set_bit(GPUMEM_STREAM_CLOSING, &stream->state);
-	queue_work(stream->wq, &stream->work);
+	gpumem_runner_kick(stream);
 }
 
-/* The client is dead: stop the worker for good.  The caller has a reference. */
+/* The client is dead: stop the stream for good.  The caller has a reference. */
 static void gpumem_stream_cancel(struct gpumem_stream *stream)
 {
 	/*
-	 * A worker that runs may still leave a waiter, one that is called may
-	 * still queue the work; after the first cancel neither starts anew.
+	 * A thread that runs it may still leave a waiter, one that is called may
+	 * still kick it; after the first cancel neither starts anew.
 	 */
-	cancel_work_sync(&stream->work);
+	gpumem_runner_cancel(stream);
+	gpumem_share_cancel(&stream->share);
 	if (stream->waiting) {
 		gpumem_timeline_del_waiter(stream->waiting, &stream->waiter);
-		cancel_work_sync(&stream->work);
 		gpumem_object_put(&stream->waiting->obj);
 		stream->waiting = NULL;
 	}
 	gpumem_stream_poll_end(stream);
-	/* Who saw the poll a moment ago has queued the work by now. */
+	/* Who saw the poll a moment ago has kicked it by now. */
 	spin_lock(&stream->obj.client->stream_lock);
 	spin_unlock(&stream->obj.client->stream_lock);
-	cancel_work_sync(&stream->work);
+	gpumem_runner_cancel(stream);
 	gpumem_timeline_lose(stream->timeline);
 	if (test_bit(GPUMEM_STREAM_CLOSING, &stream->state) &&
 	    !test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
@@ -421,19 +440,23 @@ static void gpumem_stream_reap(struct work_struct *work)
 {
 	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
 						    reap);
+	struct gpumem_client *client = stream->obj.client;
 
-	cancel_work_sync(&stream->work);
+	/* What kicks it comes before what is kicked. */
+	gpumem_share_cancel(&stream->share);
 	hrtimer_cancel(&stream->poll);
+	gpumem_runner_cancel(stream);
 	kfree(stream);
+	gpumem_client_put(client);
 }
 
 /**
  * gpumem_stream_release - free a stream
  * @obj: head of the stream, without references
  *
- * May run in the stream's own worker, as its last action, and the work may be
- * queued again by whoever woke it at the same time: the structure stays until
- * another worker has waited for that.
+ * May be called by who runs the stream, as the last action, and the stream may
+ * be kicked again by whoever did so at the same time: the structure stays until
+ * a worker has waited for that.
  */
 void gpumem_stream_release(struct gpumem_object *obj)
 {
@@ -453,6 +476,7 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	}
 	if (stream->vm)
 		gpumem_object_put(&stream->vm->obj);
+	kref_get(&client->ref);
 	queue_work(gpumem_reap_wq, &stream->reap);
 }
 
@@ -506,8 +530,9 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->devbit = BIT(cmd->device);
 	stream->entries = cmd->entries;
 	stream->kcov_handle = kcov_common_handle();
-	stream->wq = cmd->priority < 0 ? dev->engine->wq_high : dev->engine->wq;
-	INIT_WORK(&stream->work, gpumem_stream_work);
+	stream->high = cmd->priority < 0;
+	INIT_LIST_HEAD(&stream->ready);
+	gpumem_share_init(&stream->share);
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
 	INIT_LIST_HEAD(&stream->waiter.link);
 	stream->waiter.wake = gpumem_stream_wake;
@@ -525,6 +550,10 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 		ret = -EMFILE;
 		goto err_put;
 	}
+	ret = gpumem_runner_grow(client, atomic64_read(&client->count.streams),
+				 dev->engine->workers);
+	if (ret)
+		goto err_put;
 	stream->vm = gpumem_vm_get(client, cmd->vm);
 	if (!stream->vm) {
 		ret = -ENOENT;
@@ -578,7 +607,7 @@ int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd)
 	atomic64_inc(&ucmd->client->count.doorbells);
 	/* It will look; nobody else needs to call.  It sets the flag again. */
 	WRITE_ONCE(stream->timeline->page->flags, 0);
-	queue_work(stream->wq, &stream->work);
+	gpumem_runner_kick(stream);
 	gpumem_object_put(&stream->obj);
 	return 0;
 }

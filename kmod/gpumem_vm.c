@@ -13,7 +13,10 @@
  *
  * Workers look mappings up under vm->lock for reading and keep it for one slice
  * of work, so whoever unmaps waits for at most that slice, and a buffer object
- * cannot go away under a copy.
+ * cannot go away under a copy.  Others may wait for such a worker with a
+ * dma_fence, so nothing is allocated under vm->lock: whoever changes the tree
+ * holds vm->change, gets what the change needs, and takes vm->lock for the store
+ * alone.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -72,13 +75,13 @@ void gpumem_vm_release(struct gpumem_object *obj)
 	struct gpumem_mapping *m;
 	MA_STATE(mas, &vm->mappings, 0, 0);
 
-	down_write(&vm->lock);
+	/* Without references there is nobody to keep out. */
 	mas_for_each(&mas, m, ULONG_MAX) {
 		gpumem_mapping_free(vm, m);
 		cond_resched();
 	}
 	__mt_destroy(&vm->mappings);
-	up_write(&vm->lock);
+	mutex_destroy(&vm->change);
 	kfree(vm);
 }
 
@@ -100,10 +103,12 @@ int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 	if (!vm)
 		return -ENOMEM;
 	gpumem_object_init(&vm->obj, ucmd->client, GPUMEM_OBJ_VM);
+	mutex_init(&vm->change);
+	gpumem_lockdep_class(&vm->change, GPUMEM_LOCK_VM_CHANGE);
 	init_rwsem(&vm->lock);
 	gpumem_lockdep_class(&vm->lock, GPUMEM_LOCK_VM);
+	/* Two locks protect it, each against some; it cannot be told of both. */
 	mt_init_flags(&vm->mappings, MT_FLAGS_LOCK_EXTERN);
-	mt_set_external_lock(&vm->mappings, &vm->lock);
 	ret = gpumem_object_reserve(ucmd, &vm->obj);
 	if (ret) {
 		gpumem_object_put(&vm->obj);
@@ -113,15 +118,31 @@ int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
+/* Put @m, or nothing, into the range of @mas. */
+static int gpumem_vm_store(struct gpumem_vm *vm, struct ma_state *mas,
+			   struct gpumem_mapping *m)
+{
+	int ret;
+
+	lockdep_assert_held(&vm->change);
+	ret = mas_preallocate(mas, m, GFP_KERNEL_ACCOUNT);
+	if (ret)
+		return ret;
+	down_write(&vm->lock);
+	mas_store_prealloc(mas, m);
+	up_write(&vm->lock);
+	return 0;
+}
+
 static int gpumem_vm_insert(struct gpumem_vm *vm, struct gpumem_mapping *m)
 {
 	MA_STATE(mas, &vm->mappings, m->addr, m->last);
 
-	guard(rwsem_write)(&vm->lock);
+	guard(mutex)(&vm->change);
 	if (mas_find(&mas, m->last))
 		return -EEXIST;
 	mas_set_range(&mas, m->addr, m->last);
-	return mas_store_gfp(&mas, m, GFP_KERNEL_ACCOUNT);
+	return gpumem_vm_store(vm, &mas, m);
 }
 
 /* May @bo be mapped so? */
@@ -208,7 +229,7 @@ static int gpumem_vm_weigh_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	MA_STATE(mas, &vm->mappings, addr, last);
 	struct gpumem_mapping *m;
 
-	lockdep_assert_held(&vm->lock);
+	lockdep_assert_held(&vm->change);
 	*bytes = 0;
 	mas_for_each(&mas, m, last) {
 		if (m->addr < addr || m->last > last)
@@ -231,7 +252,7 @@ static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	u64 now;
 	int ret;
 
-	lockdep_assert_held_write(&vm->lock);
+	lockdep_assert_held(&vm->change);
 	ret = gpumem_vm_weigh_locked(vm, addr, last, &now);
 	if (ret)
 		return ret;
@@ -244,7 +265,7 @@ static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	if (list_empty(list))
 		return 0;
 	mas_set_range(&mas, addr, last);
-	ret = mas_store_gfp(&mas, NULL, GFP_KERNEL_ACCOUNT);
+	ret = gpumem_vm_store(vm, &mas, NULL);
 	if (ret)
 		INIT_LIST_HEAD(list);
 	return ret;
@@ -276,14 +297,14 @@ int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 	if (!vm)
 		return -ENOENT;
 	do {
-		scoped_guard(rwsem_read, &vm->lock)
+		scoped_guard(mutex, &vm->change)
 			ret = gpumem_vm_weigh_locked(vm, cmd->addr, last,
 						     &cmd->unmapped);
 		if (!ret)
 			ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 		if (ret)
 			break;
-		scoped_guard(rwsem_write, &vm->lock)
+		scoped_guard(mutex, &vm->change)
 			ret = gpumem_vm_detach_locked(vm, cmd->addr, last,
 						      cmd->unmapped, &list);
 	} while (ret == -EAGAIN);
@@ -300,7 +321,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	struct gpumem_mapping *m;
 	u64 next = addr;
 
-	lockdep_assert_held_write(&vm->lock);
+	lockdep_assert_held(&vm->change);
 	mas_for_each(&mas, m, last) {
 		if (m->addr != next || m->last > last)
 			return -EINVAL;
@@ -309,6 +330,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	if (next != last + 1)
 		return -EINVAL;
 	mas_set(&mas, addr);
+	guard(rwsem_write)(&vm->lock);
 	mas_for_each(&mas, m, last) {
 		m->readers &= ~devbit;
 		m->writers &= ~devbit;
@@ -344,7 +366,7 @@ int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd)
 	vm = gpumem_vm_get(ucmd->client, cmd->vm);
 	if (!vm)
 		return -ENOENT;
-	scoped_guard(rwsem_write, &vm->lock)
+	scoped_guard(mutex, &vm->change)
 		ret = gpumem_vm_set_access_locked(vm, cmd->addr,
 						  cmd->addr + cmd->length - 1,
 						  BIT(cmd->device),

@@ -228,7 +228,7 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 	ctx->id = ++last_ctx_id;
 	ctx->device = device;
 	ctx->sticky = 0;
-	ctx->flags = flags;
+	store_relaxed(&ctx->flags, flags);
 	ctx->uses = 1;
 	memcpy(ctx->limit, limits, sizeof(limits));
 	ctx->cache_config = CU_FUNC_CACHE_PREFER_NONE;
@@ -397,7 +397,7 @@ CUresult primary_reset(CUdevice device)
 	pthread_mutex_lock(&list_lock);
 	if (load_acquire(&ctx->state) == CTX_LIVE)
 		primary_end(ctx);
-	ctx->flags = 0;
+	store_relaxed(&ctx->flags, 0);
 	pthread_mutex_unlock(&list_lock);
 	return CUDA_SUCCESS;
 }

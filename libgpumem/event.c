@@ -156,7 +156,8 @@ static CUresult point_wait(CUevent event, const struct point *point)
 
 	if (!point->queue)
 		return CUDA_SUCCESS;
-	result = queue_wait(point->queue, point->value);
+	result = event->flags & CU_EVENT_BLOCKING_SYNC ?
+		queue_sleep(point->queue, point->value) : queue_wait(point->queue, point->value);
 	return load_relaxed(&point->queue->ctx) == event->ctx ? result : CUDA_SUCCESS;
 }
 

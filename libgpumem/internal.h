@@ -445,7 +445,10 @@ CUresult stream_drain(CUstream stream);
  * ring_finish() if this succeeds.
  */
 CUresult stream_prepare(CUstream stream, struct queue **queue);
+/* Wait until the queue has reached @value, and return its context's error. */
 CUresult queue_wait(struct queue *queue, uint64_t value);
+/* The same without looking a few times before sleeping. */
+CUresult queue_sleep(struct queue *queue, uint64_t value);
 /* Wait until the ring has @entries free slots. */
 CUresult queue_room(struct queue *queue, unsigned int entries);
 /* What failed work of the queue means; SUCCESS if none did. */

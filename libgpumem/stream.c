@@ -156,19 +156,12 @@ static CUresult queue_error(struct queue *queue)
 	return load_relaxed(&ctx->sticky);
 }
 
-CUresult queue_wait(struct queue *queue, uint64_t value)
+CUresult queue_sleep(struct queue *queue, uint64_t value)
 {
 	struct gpumem_timeline_wait wait = {
 		.size = sizeof(wait), .id = queue->timeline, .value = value, .deadline = ~0ull,
 	};
-	unsigned int i;
 
-	for (i = 0; !queue_reached(queue, value) && i < client.spins; i++)
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#else
-		__asm__ volatile("" ::: "memory");
-#endif
 	while (!queue_reached(queue, value)) {
 		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
 
@@ -180,6 +173,30 @@ CUresult queue_wait(struct queue *queue, uint64_t value)
 			return result_of_errno(error);
 	}
 	return queue_error(queue);
+}
+
+/* Does whoever made the context want threads to sleep at once? */
+static bool queue_blocking(struct queue *queue)
+{
+	CUcontext ctx = load_relaxed(&queue->ctx);
+
+	return ctx && (load_relaxed(&ctx->flags) & CU_CTX_SCHED_MASK) ==
+		CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
+CUresult queue_wait(struct queue *queue, uint64_t value)
+{
+	unsigned int i;
+
+	if (queue_reached(queue, value) || queue_blocking(queue))
+		return queue_sleep(queue, value);
+	for (i = 0; !queue_reached(queue, value) && i < client.spins; i++)
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+	return queue_sleep(queue, value);
 }
 
 static bool room_for(const struct queue *queue, unsigned int entries)

@@ -14,6 +14,7 @@
 #include "kselftest_harness.h"
 #include "leak.h"
 #include "util.h"
+#include "vgem.h"
 
 #define ADDR	0x300000000ULL
 #define BYTES	(256 * KIB)
@@ -552,71 +553,27 @@ TEST_F(foreign, import)
 	EXPECT_EQ((off_t)MIB, lseek(self->dmabuf, 0, SEEK_END));
 }
 
-/* What the test needs of DRM's interface; its headers are not always installed. */
-struct drm_prime {
-	__u32 handle, flags;
-	__s32 fd;
-};
-
-struct drm_close {
-	__u32 handle, pad;
-};
-
-struct drm_version {
-	int major, minor, patch;
-	size_t name_len;
-	char *name;
-	size_t date_len;
-	char *date;
-	size_t desc_len;
-	char *desc;
-};
-
-#define DRM_VERSION	_IOWR('d', 0x00, struct drm_version)
-#define DRM_CLOSE	_IOW('d', 0x09, struct drm_close)
-#define DRM_TO_FD	_IOWR('d', 0x2d, struct drm_prime)
-#define DRM_TO_HANDLE	_IOWR('d', 0x2e, struct drm_prime)
-
 /* A DRM driver that takes our DMA-buf. */
 TEST_F(dmabuf, drm)
 {
-	struct drm_prime prime = { .flags = O_CLOEXEC | O_RDWR };
-	int fd = gp_bo_export(self->fd, self->bo, 0, BYTES, 0), card = -1;
-	struct drm_close gem = { 0 };
-	char path[32], name[16];
+	int fd = gp_bo_export(self->fd, self->bo, 0, BYTES, 0), card = vgem_open();
+	struct drm_prime prime = { .flags = O_CLOEXEC | O_RDWR, .fd = -1 };
 
-	if (system("modprobe vgem 2>/dev/null")) {
+	if (card < 0) {
 		close(fd);
 		SKIP(return, "no module vgem");
 	}
-	for (int i = 0; i < 16 && card < 0; i++) {
-		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-
-		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
-		card = open(path, O_RDWR | O_CLOEXEC);
-		if (card < 0)
-			continue;
-		memset(name, 0, sizeof(name));
-		if (ioctl(card, DRM_VERSION, &version) || strcmp(name, "vgem")) {
-			close(card);
-			card = -1;
-		}
-	}
-	ASSERT_LE(0, card);
-	prime.fd = fd;
-	ASSERT_EQ(0, ioctl(card, DRM_TO_HANDLE, &prime));
+	ASSERT_EQ(0, vgem_import(card, fd, &prime.handle));
 	EXPECT_NE(0, prime.handle);
 	/* The importer keeps the DMA-buf. */
 	close(fd);
 	nap_ms(20);
 	EXPECT_EQ(1, dev_attr(0, "exports"));
 	EXPECT_EQ(1, live(self->fd, self->bo, 0, 1));
-	prime.fd = -1;
 	ASSERT_EQ(0, ioctl(card, DRM_TO_FD, &prime));
 	EXPECT_EQ((off_t)BYTES, lseek(prime.fd, 0, SEEK_END));
 	close(prime.fd);
-	gem.handle = prime.handle;
-	EXPECT_EQ(0, ioctl(card, DRM_CLOSE, &gem));
+	EXPECT_EQ(0, vgem_close(card, prime.handle));
 	EXPECT_TRUE(dev_attr_becomes(0, "exports", 0, 5));
 	EXPECT_EQ(0, live(self->fd, self->bo, 0, 1));
 	close(card);

@@ -15,6 +15,7 @@
 
 #include "kselftest_harness.h"
 #include "fail_nth.h"
+#include "vgem.h"
 
 #define ADDR	0x100000000ULL
 #define STRIDE	MIB
@@ -510,40 +511,14 @@ static int fdinfo_undo(struct env *e)
 
 /* --- another driver takes a DMA-buf */
 
-struct drm_prime {
-	__u32 handle, flags;
-	__s32 fd;
-};
-struct drm_close {
-	__u32 handle, pad;
-};
-struct drm_version {
-	int major, minor, patch;
-	size_t name_len;
-	char *name;
-	size_t date_len;
-	char *date;
-	size_t desc_len;
-	char *desc;
-};
-#define DRM_VERSION	_IOWR('d', 0x00, struct drm_version)
-#define DRM_CLOSE	_IOW('d', 0x09, struct drm_close)
-#define DRM_TO_HANDLE	_IOWR('d', 0x2e, struct drm_prime)
-
 static int drm_import(struct env *e)
 {
-	struct drm_prime p = { .flags = O_CLOEXEC | O_RDWR, .fd = e->dmabuf };
-
-	if (ioctl(e->card, DRM_TO_HANDLE, &p) < 0)
-		return -errno;
-	e->handle = p.handle;
-	return 0;
+	return vgem_import(e->card, e->dmabuf, &e->handle);
 }
 
 static int drm_undo(struct env *e)
 {
-	struct drm_close c = { .handle = e->handle };
-	int ret = ioctl(e->card, DRM_CLOSE, &c) < 0 ? -errno : 0;
+	int ret = vgem_close(e->card, e->handle);
 
 	return ret ? ret : close_dmabuf(e);
 }
@@ -572,29 +547,6 @@ static bool errno_known(int ret)
 	return ret == -ENOMEM || ret == -EFAULT;
 }
 
-static int find_vgem(void)
-{
-	struct drm_version version = { 0 };
-	char path[32], name[16];
-
-	if (system("modprobe vgem 2>/dev/null"))
-		return -1;
-	for (int i = 0; i < 16; i++) {
-		int card;
-
-		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
-		card = open(path, O_RDWR | O_CLOEXEC);
-		version.name = name;
-		version.name_len = sizeof(name) - 1;
-		memset(name, 0, sizeof(name));
-		if (card >= 0 && !ioctl(card, DRM_VERSION, &version) && !strcmp(name, "vgem"))
-			return card;
-		if (card >= 0)
-			close(card);
-	}
-	return -1;
-}
-
 static int env_make(struct env *e)
 {
 	int ret;
@@ -618,7 +570,7 @@ FIXTURE_SETUP(nth)
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_EQ(0, env_make(&self->e));
 	if (variant->drm)
-		self->e.card = find_vgem();
+		self->e.card = vgem_open();
 	if (variant->drm && self->e.card < 0)
 		SKIP(return, "no module vgem");
 }

@@ -749,6 +749,8 @@ int cgroup_make(struct cgroup *cg, const char *name)
 
 	if (ret)
 		return ret;
+	/* For those who ask; not every kernel has it. */
+	write_text(CGROUP_ROOT "/cgroup.subtree_control", "+cpu");
 	snprintf(cg->path, sizeof(cg->path), CGROUP_ROOT "/gpumem-%s-%d", name, getpid());
 	return mkdir(cg->path, 0755) ? -errno : 0;
 }

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_share: engine work on buffers that other drivers use.
+ *
+ * All DMA-bufs of a root share one reservation object.  An entry that reads or
+ * writes a root with DMA-bufs waits for the fences that other drivers left there
+ * (a reader for writers, a writer for all), and leaves a fence of its own.
+ * Fences of gpumem's own streams are not waited for: between streams, of one
+ * process or of several, CUDA's rules hold, and they know no implicit order.
+ *
+ * A fence promises to be signalled soon, whatever userspace does.  So an entry
+ * gets its fence when it is the stream's next, all that it waited for being done
+ * (waits for timelines and polls are entries before it), and from then on the
+ * stream leaves its client's threads, which may be slowed down without end:
+ *
+ *   asked	A work item, which nothing waits for, locks the reservations,
+ *		takes others' fences, and adds the stream's own.  It has all
+ *		memory that this needs before it adds it; without memory it tries
+ *		again later.
+ *   published	The engine's workers, which have a rescuer, wait for the others'
+ *		fences by callback, execute the entry, and signal.  They allocate
+ *		nothing and take no lock under which anybody allocates.
+ *
+ * Then the stream goes back to its client's threads.  A client that dies signals
+ * its fences with ECANCELED.  A fence pins the module.
+ *
+ * What is mapped behind the entry's addresses is looked up once, when it is
+ * asked; a client that maps something else there meanwhile loses the order, and
+ * nothing else.
+ */
+#include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "gpumem_compat.h"
+#include "gpumem_private.h"
+
+/* Time until the next attempt after one without memory. */
+#define GPUMEM_SHARE_AGAIN	max(HZ / 1000, 1)
+
+/**
+ * struct gpumem_fence - tells others that an entry is done
+ */
+struct gpumem_fence {
+	/** @base: first member */
+	struct dma_fence base;
+	/** @lock: of @base */
+	spinlock_t lock;
+};
+
+/**
+ * struct gpumem_shared_root - a root that an entry touches
+ */
+struct gpumem_shared_root {
+	/** @root: with DMA-bufs; referenced */
+	struct gpumem_bo *root;
+	/** @write: the entry writes it */
+	bool write;
+	/** @deps: fences to wait for, referenced */
+	struct dma_fence **deps;
+	/** @ndeps: number of @deps */
+	unsigned int ndeps;
+};
+
+/* DMA-bufs that live. */
+static atomic_t gpumem_share_dmabufs = ATOMIC_INIT(0);
+static struct workqueue_struct *gpumem_share_wq;
+
+static const char *gpumem_fence_driver(struct dma_fence *fence)
+{
+	return "gpumem";
+}
+
+static const char *gpumem_fence_timeline(struct dma_fence *fence)
+{
+	return "stream";
+}
+
+static void gpumem_fence_free(struct rcu_head *rcu)
+{
+	kfree(container_of(rcu, struct gpumem_fence, base.rcu));
+	module_put(THIS_MODULE);
+}
+
+static void gpumem_fence_release(struct dma_fence *fence)
+{
+	call_rcu(&fence->rcu, gpumem_fence_free);
+}
+
+static const struct dma_fence_ops gpumem_fence_ops = {
+	.get_driver_name = gpumem_fence_driver,
+	.get_timeline_name = gpumem_fence_timeline,
+	.release = gpumem_fence_release,
+};
+
+static struct dma_fence *gpumem_fence_create(struct gpumem_share *share)
+{
+	struct gpumem_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+
+	if (!fence)
+		return NULL;
+	__module_get(THIS_MODULE);
+	spin_lock_init(&fence->lock);
+	dma_fence_init(&fence->base, &gpumem_fence_ops, &fence->lock,
+		       share->context, ++share->seqno);
+	return &fence->base;
+}
+
+/**
+ * gpumem_share_start - prepare what all streams share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_share_start(void)
+{
+	gpumem_share_wq = alloc_workqueue("gpumem_share", WQ_UNBOUND, 0);
+	return gpumem_share_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_share_stop - wait until all fences are freed
+ *
+ * There are no streams any more.
+ */
+void gpumem_share_stop(void)
+{
+	destroy_workqueue(gpumem_share_wq);
+	/* gpumem_fence_free() is code of ours. */
+	rcu_barrier();
+}
+
+/**
+ * gpumem_share_resv - the reservation object of a root's DMA-bufs
+ * @root: root that gets a DMA-buf
+ *
+ * Return: what lives as long as @root, or NULL without memory.
+ */
+struct dma_resv *gpumem_share_resv(struct gpumem_bo *root)
+{
+	struct dma_resv *resv;
+
+	guard(mutex)(&root->lock);
+	if (!root->resv) {
+		resv = kzalloc(sizeof(*resv), GFP_KERNEL_ACCOUNT);
+		if (!resv)
+			return NULL;
+		dma_resv_init(resv);
+		root->resv = resv;
+	}
+	return root->resv;
+}
+
+/**
+ * gpumem_share_free_resv - a root is going
+ * @root: root
+ */
+void gpumem_share_free_resv(struct gpumem_bo *root)
+{
+	if (!root->resv)
+		return;
+	dma_resv_fini(root->resv);
+	kfree(root->resv);
+}
+
+/**
+ * gpumem_share_count - a root has a DMA-buf more or less
+ * @root: root with a reservation object
+ * @by: 1 or -1
+ */
+void gpumem_share_count(struct gpumem_bo *root, int by)
+{
+	/* Whoever sees the count sees the reservation object. */
+	smp_mb__before_atomic();
+	atomic_add(by, &root->dmabufs);
+	atomic_add(by, &gpumem_share_dmabufs);
+}
+
+/*
+ * Look for roots with DMA-bufs behind a range; put at most @room of them into
+ * @list, with references.  Return how many there are.
+ */
+static unsigned int gpumem_share_find(struct gpumem_vm *vm, u64 addr, u64 last,
+				      bool write,
+				      struct gpumem_shared_root *list,
+				      unsigned int room)
+{
+	MA_STATE(mas, &vm->mappings, addr, addr);
+	struct gpumem_mapping *m;
+	unsigned int n = 0;
+
+	lockdep_assert_held(&vm->lock);
+	mas_for_each(&mas, m, last) {
+		struct gpumem_bo *root = gpumem_bo_root(m->bo);
+
+		if (!atomic_read(&root->dmabufs))
+			continue;
+		/* Pairs with gpumem_share_count(). */
+		smp_rmb();
+		if (n < room) {
+			kref_get(&root->obj.ref);
+			list[n].root = root;
+			list[n].write = write;
+		}
+		n++;
+	}
+	return n;
+}
+
+static u64 gpumem_share_last(u64 addr, u64 bytes, u64 height, u64 pitch)
+{
+	/* The entry passed gpumem_sqe_check(): nothing overflows. */
+	return addr + (height > 1 ? (height - 1) * pitch : 0) + bytes - 1;
+}
+
+/* As gpumem_share_find(), for an entry. */
+static unsigned int gpumem_share_look(struct gpumem_stream *stream,
+				      struct gpumem_shared_root *list,
+				      unsigned int room)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	u64 bytes = sizeof(u64);
+	unsigned int n, more;
+
+	if (sqe->op == GPUMEM_OP_COPY)
+		bytes = sqe->width;
+	else if (sqe->op == GPUMEM_OP_FILL)
+		bytes = sqe->width * sqe->elem;
+	else if (sqe->op != GPUMEM_OP_TIMESTAMP)
+		return 0;
+	if (!bytes)
+		return 0;
+	guard(rwsem_read)(&stream->vm->lock);
+	n = gpumem_share_find(stream->vm, sqe->dst,
+			      gpumem_share_last(sqe->dst, bytes, sqe->height,
+						sqe->dst_pitch),
+			      true, list, room);
+	if (sqe->op == GPUMEM_OP_COPY) {
+		more = min(n, room);
+		n += gpumem_share_find(stream->vm, sqe->src,
+				       gpumem_share_last(sqe->src, bytes,
+							 sqe->height,
+							 sqe->src_pitch),
+				       false, list + more, room - more);
+	}
+	return n;
+}
+
+/**
+ * gpumem_share_begin - does an entry touch buffers that others use?
+ * @stream: stream whose entry is about to start
+ *
+ * Return: true if others execute it; the stream is kicked when it is done.
+ */
+bool gpumem_share_begin(struct gpumem_stream *stream)
+{
+	if (!atomic_read(&gpumem_share_dmabufs) ||
+	    !gpumem_share_look(stream, NULL, 0))
+		return false;
+	WRITE_ONCE(stream->share.state, GPUMEM_SHARE_ASKED);
+	queue_delayed_work(gpumem_share_wq, &stream->share.prepare, 0);
+	return true;
+}
+
+static void gpumem_share_put_deps(struct gpumem_shared_root *r)
+{
+	while (r->ndeps)
+		dma_fence_put(r->deps[--r->ndeps]);
+	kfree(r->deps);
+	r->deps = NULL;
+}
+
+static void gpumem_share_clear(struct gpumem_share *share)
+{
+	unsigned int i;
+
+	for (i = 0; i < share->nroots; i++) {
+		gpumem_share_put_deps(&share->roots[i]);
+		gpumem_object_put(&share->roots[i].root->obj);
+	}
+	kvfree(share->roots);
+	share->roots = NULL;
+	share->nroots = 0;
+	share->root = 0;
+	share->dep = 0;
+}
+
+static int gpumem_share_compare(const void *a, const void *b)
+{
+	const struct gpumem_shared_root *x = a, *y = b;
+
+	if (x->root != y->root)
+		return x->root < y->root ? -1 : 1;
+	/* The one that writes stays. */
+	return (int)y->write - (int)x->write;
+}
+
+/* Fill in what the entry touches, each root once.  Return 0 or -ENOMEM. */
+static int gpumem_share_collect(struct gpumem_stream *stream)
+{
+	struct gpumem_share *share = &stream->share;
+	unsigned int i, n, kept = 0;
+
+	n = gpumem_share_look(stream, NULL, 0);
+	if (!n)
+		return 0;
+	share->roots = kvcalloc(n, sizeof(*share->roots), GFP_KERNEL);
+	if (!share->roots)
+		return -ENOMEM;
+	n = min(n, gpumem_share_look(stream, share->roots, n));
+	sort(share->roots, n, sizeof(*share->roots), gpumem_share_compare,
+	     NULL);
+	for (i = 0; i < n; i++) {
+		if (kept && share->roots[kept - 1].root ==
+			    share->roots[i].root)
+			gpumem_object_put(&share->roots[i].root->obj);
+		else
+			share->roots[kept++] = share->roots[i];
+	}
+	share->nroots = kept;
+	return 0;
+}
+
+static void gpumem_share_unlock(struct gpumem_share *share, unsigned int n)
+{
+	while (n--)
+		dma_resv_unlock(share->roots[n].root->resv);
+}
+
+/* Lock all reservations.  Nobody gives up: whoever has to wait starts anew. */
+static void gpumem_share_lock(struct gpumem_share *share,
+			      struct ww_acquire_ctx *ctx)
+{
+	struct dma_resv *slow = NULL;
+	unsigned int i;
+	int ret;
+
+again:
+	if (slow)
+		dma_resv_lock_slow(slow, ctx);
+	for (i = 0; i < share->nroots; i++) {
+		struct dma_resv *resv = share->roots[i].root->resv;
+
+		if (resv == slow)
+			continue;
+		ret = dma_resv_lock(resv, ctx);
+		if (!ret)
+			continue;
+		/* -EDEADLK: some other one goes first. */
+		while (i--)
+			if (share->roots[i].root->resv != slow)
+				dma_resv_unlock(share->roots[i].root->resv);
+		if (slow)
+			dma_resv_unlock(slow);
+		slow = resv;
+		goto again;
+	}
+	ww_acquire_done(ctx);
+}
+
+static bool gpumem_share_foreign(struct dma_fence *fence)
+{
+	return gpumem_compat_fence_ops(fence) != &gpumem_fence_ops;
+}
+
+/* Take others' fences and make room for one's own. */
+static int gpumem_share_depend(struct gpumem_shared_root *r)
+{
+	enum dma_resv_usage usage = dma_resv_usage_rw(r->write);
+	unsigned int i, kept = 0;
+	int ret;
+
+	ret = dma_resv_reserve_fences(r->root->resv, 1);
+	if (ret)
+		return ret;
+	ret = dma_resv_get_fences(r->root->resv, usage, &r->ndeps, &r->deps);
+	if (ret) {
+		r->ndeps = 0;
+		r->deps = NULL;
+		return ret;
+	}
+	for (i = 0; i < r->ndeps; i++) {
+		if (gpumem_share_foreign(r->deps[i]))
+			r->deps[kept++] = r->deps[i];
+		else
+			dma_fence_put(r->deps[i]);
+	}
+	r->ndeps = kept;
+	return 0;
+}
+
+/* Make the fence and show it in all reservations, or in none. */
+static int gpumem_share_publish(struct gpumem_share *share)
+{
+	struct dma_fence *fence = gpumem_fence_create(share);
+	struct ww_acquire_ctx ctx;
+	unsigned int i;
+	int ret = 0;
+
+	if (!fence)
+		return -ENOMEM;
+	ww_acquire_init(&ctx, &reservation_ww_class);
+	gpumem_share_lock(share, &ctx);
+	for (i = 0; i < share->nroots && !ret; i++)
+		ret = gpumem_share_depend(&share->roots[i]);
+	for (i = 0; i < share->nroots && !ret; i++)
+		dma_resv_add_fence(share->roots[i].root->resv, fence,
+				   share->roots[i].write ?
+				   DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
+	gpumem_share_unlock(share, share->nroots);
+	ww_acquire_fini(&ctx);
+	if (ret) {
+		/* Nobody has seen it; a fence is signalled before it goes. */
+		dma_fence_signal(fence);
+		dma_fence_put(fence);
+		return ret;
+	}
+	share->fence = fence;
+	return 0;
+}
+
+static void gpumem_share_prepare(struct work_struct *work)
+{
+	struct gpumem_share *share = container_of(to_delayed_work(work),
+						  struct gpumem_share,
+						  prepare);
+	struct gpumem_stream *stream = container_of(share,
+						    struct gpumem_stream,
+						    share);
+
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+		return;
+	if (gpumem_share_collect(stream) || gpumem_share_publish(share)) {
+		gpumem_share_clear(share);
+		queue_delayed_work(gpumem_share_wq, &share->prepare,
+				   GPUMEM_SHARE_AGAIN);
+		return;
+	}
+	/* The worker sees all of it. */
+	smp_store_release(&share->state, GPUMEM_SHARE_PUBLISHED);
+	queue_work(stream->dev->engine->wq, &share->work);
+}
+
+static void gpumem_share_wake(struct dma_fence *fence, struct dma_fence_cb *cb)
+{
+	struct gpumem_share *share = container_of(cb, struct gpumem_share, cb);
+	struct gpumem_stream *stream = container_of(share,
+						    struct gpumem_stream,
+						    share);
+
+	queue_work(stream->dev->engine->wq, &share->work);
+}
+
+/* Return true when all that the entry waits for is done. */
+static bool gpumem_share_met(struct gpumem_share *share)
+{
+	while (share->root < share->nroots) {
+		struct gpumem_shared_root *r = &share->roots[share->root];
+		struct dma_fence *dep;
+
+		if (share->dep == r->ndeps) {
+			share->root++;
+			share->dep = 0;
+			continue;
+		}
+		dep = r->deps[share->dep];
+		if (share->waiting) {
+			if (!dma_fence_is_signaled(dep))
+				return false;
+			/* It was called, or is not any more. */
+			dma_fence_remove_callback(dep, &share->cb);
+			share->waiting = false;
+		} else {
+			share->waiting = true;
+			if (!dma_fence_add_callback(dep, &share->cb,
+						    gpumem_share_wake))
+				return false;
+			share->waiting = false;
+		}
+		share->dep++;
+	}
+	return true;
+}
+
+/* Execute some slices of a published entry.  Return true when it is done. */
+static bool gpumem_share_step(struct gpumem_stream *stream, int *ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < GPUMEM_STREAM_BURST; i++) {
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+			return false;
+		*ret = gpumem_engine_step(stream);
+		if (*ret != -EAGAIN)
+			return true;
+		cond_resched();
+	}
+	queue_work(stream->dev->engine->wq, &stream->share.work);
+	return false;
+}
+
+static void gpumem_share_work(struct work_struct *work)
+{
+	struct gpumem_share *share = container_of(work, struct gpumem_share,
+						  work);
+	struct gpumem_stream *stream = container_of(share,
+						    struct gpumem_stream,
+						    share);
+	bool done = false, cookie;
+	int ret = 0;
+
+	cookie = dma_fence_begin_signalling();
+	if (gpumem_share_met(share))
+		done = gpumem_share_step(stream, &ret);
+	if (done) {
+		if (ret)
+			dma_fence_set_error(share->fence, ret);
+		dma_fence_signal(share->fence);
+	}
+	dma_fence_end_signalling(cookie);
+	if (!done)
+		return;
+	dma_fence_put(share->fence);
+	share->fence = NULL;
+	gpumem_share_clear(share);
+	gpumem_stream_complete(stream, ret);
+	/* The client's threads have the stream again. */
+	smp_store_release(&share->state, GPUMEM_SHARE_NONE);
+	gpumem_runner_kick(stream);
+}
+
+/**
+ * gpumem_share_init - prepare a new stream
+ * @share: its
+ */
+void gpumem_share_init(struct gpumem_share *share)
+{
+	INIT_DELAYED_WORK(&share->prepare, gpumem_share_prepare);
+	INIT_WORK(&share->work, gpumem_share_work);
+	share->context = dma_fence_context_alloc(1);
+}
+
+/**
+ * gpumem_share_cancel - the stream is cancelled and its client's threads left it
+ * @share: its
+ *
+ * Context: may sleep; waits for the slice under way.
+ */
+void gpumem_share_cancel(struct gpumem_share *share)
+{
+	cancel_delayed_work_sync(&share->prepare);
+	cancel_work_sync(&share->work);
+	if (share->waiting) {
+		dma_fence_remove_callback(share->roots[share->root].deps[share->dep],
+					  &share->cb);
+		cancel_work_sync(&share->work);
+		share->waiting = false;
+	}
+	if (share->fence) {
+		dma_fence_set_error(share->fence, -ECANCELED);
+		dma_fence_signal(share->fence);
+		dma_fence_put(share->fence);
+		share->fence = NULL;
+	}
+	gpumem_share_clear(share);
+}

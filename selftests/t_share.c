@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Engine work on buffers that other drivers use: it waits for their fences, leaves fences of its
+ * own, and neither before what it waits for is done.  vgem is the other driver; what it attaches
+ * stays unsignalled until the test says so.
+ */
+#include <linux/dma-buf.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "stream_fixture.h"
+#include "vgem.h"
+
+#define A	ADDR			/* the first bo, which vgem has */
+#define B	(ADDR + 16 * MIB)	/* the second, with a DMA-buf that nobody has */
+#define C	(ADDR + 32 * MIB)	/* the third, without */
+
+FIXTURE(share)
+{
+	struct leak_state leak;
+	int card, fd, a_fd, b_fd;
+	__u32 vm, bo[3], handle, fence;
+	unsigned char *p[3];
+	struct stream s, other;
+};
+
+FIXTURE_SETUP(share)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->card = vgem_open();
+	if (self->card < 0)
+		SKIP(return, "no module vgem");
+	leak_begin(&self->leak);
+	self->fd = gp_open(0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, gp_bo_alloc(self->fd, BYTES, &self->bo[i]));
+		self->p[i] = gp_map(self->fd, self->bo[i], 0, BYTES, RW);
+		ASSERT_NE(NULL, self->p[i]);
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[i], 0, ADDR + i * 16 * MIB,
+				       BYTES, 1, 1));
+		memset(self->p[i], 10 + i, BYTES);
+	}
+	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
+	ASSERT_EQ(0, stream_open(&self->other, self->fd, self->vm, 0, 64));
+	self->a_fd = gp_bo_export(self->fd, self->bo[0], 0, BYTES, 0);
+	self->b_fd = gp_bo_export(self->fd, self->bo[1], 0, BYTES, 0);
+	ASSERT_LE(0, self->a_fd);
+	ASSERT_LE(0, self->b_fd);
+	ASSERT_EQ(0, vgem_import(self->card, self->a_fd, &self->handle));
+}
+
+FIXTURE_TEARDOWN(share)
+{
+	if (self->card < 0)
+		return;
+	EXPECT_EQ(0, vgem_close(self->card, self->handle));
+	close(self->a_fd);
+	close(self->b_fd);
+	unmap_all();
+	close(self->fd);
+	close(self->card);
+	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_TRUE(leak_end(&self->leak));
+}
+
+/* What poll() says: POLLIN when no writer is at work, POLLOUT when nobody is. */
+static int ready(int dmabuf)
+{
+	struct pollfd p = { .fd = dmabuf, .events = POLLIN | POLLOUT };
+
+	return poll(&p, 1, 0) < 0 ? -errno : p.revents;
+}
+
+/* Has the stream done nothing, though it was given time?  @other shows that time went by. */
+static bool stands_still(struct stream *s, struct stream *other, __u64 at)
+{
+	for (int i = 0; i < 5; i++) {
+		struct gpumem_sqe nop = sqe_nop();
+
+		if (stream_push(other, &nop) || stream_sync(other))
+			return false;
+		nap_ms(5);
+	}
+	return __atomic_load_n(&s->page->value, __ATOMIC_ACQUIRE) == at;
+}
+
+#define PUSH(stream, ...) do {						\
+	struct gpumem_sqe sqe_ = __VA_ARGS__;				\
+	ASSERT_EQ(0, stream_push(stream, &sqe_));			\
+} while (0)
+
+/* Waits until all fences of a DMA-buf are signalled. */
+static bool settles(int dmabuf)
+{
+	struct pollfd p = { .fd = dmabuf, .events = POLLOUT };
+
+	return poll(&p, 1, 10000) == 1 && p.revents == POLLOUT;
+}
+
+TEST_F(share, writer_waits_for_a_reader)
+{
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_fill(A, 1, 77, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	EXPECT_EQ(10, self->p[0][0]);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(77, self->p[0][0]);
+	EXPECT_EQ(77, self->p[0][BYTES - 1]);
+}
+
+TEST_F(share, reader_waits_for_a_writer_alone)
+{
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_copy(C, A, BYTES));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(10, self->p[2][BYTES - 1]);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	memset(self->p[0], 99, BYTES);
+	PUSH(&self->s, sqe_copy(C, A, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 1));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(99, self->p[2][BYTES - 1]);
+}
+
+/* Several fences, a copy row by row, and a timestamp. */
+TEST_F(share, every_kind_of_entry)
+{
+	__u32 more[2] = { 0 };
+
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	ASSERT_EQ(0, vgem_import(self->card, self->b_fd, &more[0]));
+	ASSERT_EQ(0, vgem_attach(self->card, more[0], true, &more[1]));
+	PUSH(&self->s, sqe_copy2d(A, 8192, B, 8192, 4096, 256));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, vgem_signal(self->card, more[1]));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(11, self->p[0][0]);
+	EXPECT_EQ(10, self->p[0][4096]);
+	EXPECT_EQ(11, self->p[0][255 * 8192 + 4095]);
+
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	memset(self->p[0], 0, 8);
+	PUSH(&self->s, sqe_timestamp(A));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 1));
+	EXPECT_EQ(0, *(__u64 *)self->p[0]);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_NE(0, *(__u64 *)self->p[0]);
+	EXPECT_EQ(0, vgem_close(self->card, more[0]));
+}
+
+/* Our fence is there from the entry's beginning to its end, for what it writes and what it reads. */
+TEST_F(share, others_see_ours)
+{
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(B, A, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	EXPECT_EQ(0, ready(self->b_fd));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->a_fd));
+	EXPECT_EQ(10, self->p[1][0]);
+
+	/* Reading leaves readers alone. */
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_copy(A, B, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 1));
+	EXPECT_EQ(POLLIN, ready(self->b_fd));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+}
+
+/* No fence for work that waits for the program: it might never end. */
+TEST_F(share, no_fence_before_what_users_control)
+{
+	__u32 clock;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &clock));
+	PUSH(&self->s, sqe_wait(clock, 1));
+	PUSH(&self->s, sqe_fill(B, 1, 5, BYTES));
+	memset(self->p[2], 0, 8);
+	PUSH(&self->s, sqe_poll(C, 4, GPUMEM_POLL_EQ, 1));
+	PUSH(&self->s, sqe_fill(B, 1, 6, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+	ASSERT_EQ(0, gp_timeline_signal(self->fd, clock, 1));
+	EXPECT_EQ(0, stream_wait(&self->s, 2, 10));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+	EXPECT_EQ(5, self->p[1][0]);
+	__atomic_store_n((__u32 *)self->p[2], 1, __ATOMIC_RELEASE);
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(6, self->p[1][0]);
+}
+
+/* CUDA's streams have no order but what the program asks for. */
+TEST_F(share, streams_do_not_wait_for_each_other)
+{
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(B, A, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	PUSH(&self->other, sqe_fill(B, 1, 3, BYTES));
+	EXPECT_EQ(0, stream_sync(&self->other));
+	EXPECT_EQ(3, self->p[1][0]);
+	EXPECT_EQ(0, self->s.page->value);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+}
+
+/* What was mapped is gone when its time comes: an error, and no fence stays behind. */
+TEST_F(share, unmapped_meanwhile)
+{
+	__u64 unmapped;
+
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(B, A, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, A, BYTES, &unmapped));
+	EXPECT_EQ(BYTES, unmapped);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(EFAULT, self->s.page->error);
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
+	EXPECT_EQ(11, self->p[1][0]);
+}
+
+/* The stream's id goes while its work waits: the work is done all the same. */
+TEST_F(share, destroyed_meanwhile)
+{
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(B, A, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, gp_destroy(self->fd, self->s.id));
+	EXPECT_EQ(0, ready(self->b_fd));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_TRUE(settles(self->b_fd));
+	EXPECT_EQ(10, self->p[1][BYTES - 1]);
+}
+
+struct victim {
+	int a_fd, pipe;
+};
+
+/* Writes a buffer of others' and dies while that waits. */
+static int dies_waiting(void *arg)
+{
+	struct victim *v = arg;
+	struct gpumem_bo_import import;
+	struct gpumem_sqe fill = sqe_fill(ADDR, 1, 66, BYTES);
+	struct stream s;
+	__u32 vm;
+	int fd = gp_open(0);
+
+	if (fd < 0 || gp_bo_import(fd, v->a_fd, &import) || gp_vm_create(fd, &vm) ||
+	    gp_vm_map(fd, vm, import.id, 0, ADDR, BYTES, 1, 1) ||
+	    stream_open(&s, fd, vm, 0, 16) || stream_push(&s, &fill) || !tell(v->pipe))
+		return 1;
+	pause();
+	return 1;
+}
+
+TEST_F(share, killed_meanwhile)
+{
+	int pipes[2], pid;
+	struct victim v;
+
+	ASSERT_EQ(0, pipe(pipes));
+	v = (struct victim) { self->a_fd, pipes[1] };
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	pid = start_child(dies_waiting, &v);
+	ASSERT_LT(0, pid);
+	ASSERT_TRUE(hear(pipes[0]));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	/* Its fence waits for vgem's; a writer's, so that reading has to wait, too. */
+	EXPECT_EQ(0, ready(self->a_fd));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	/* vgem still reads. */
+	EXPECT_EQ(POLLIN, ready(self->a_fd));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->a_fd));
+	EXPECT_EQ(10, self->p[0][0]);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+/* Many DMA-bufs in one entry; each root's fence is left once. */
+TEST_F(share, many_roots)
+{
+	enum { N = 64 };
+	__u64 at = ADDR + 64 * MIB, size = 64 * KIB;
+	__u32 bo[N];
+	int fd[N];
+
+	for (int i = 0; i < N; i++) {
+		ASSERT_EQ(0, gp_bo_alloc(self->fd, size, &bo[i]));
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, bo[i], 0, at + i * size, size, 1, 1));
+		fd[i] = gp_bo_export(self->fd, bo[i], 0, size, 0);
+		ASSERT_LE(0, fd[i]);
+	}
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(at + size / 2, A, MIB));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	for (int i = 0; i < N; i++) {
+		EXPECT_EQ(i <= 16 ? 0 : POLLIN | POLLOUT, ready(fd[i])) {
+			TH_LOG("root %d", i);
+		}
+	}
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	/* From one half to the other of the same roots. */
+	PUSH(&self->s, sqe_copy(at + MIB, at, 2 * MIB));
+	PUSH(&self->s, sqe_fill(at, 4, 9, 4 * MIB / 4));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	for (int i = 0; i < N; i++) {
+		EXPECT_EQ(POLLIN | POLLOUT, ready(fd[i]));
+		close(fd[i]);
+	}
+}
+
+TEST_HARNESS_MAIN
