@@ -94,7 +94,8 @@ TEST_F(mem, free_errors)
 }
 
 /* Every size around the borders of units, pages and blocks: exact ranges, 512-aligned, zero. */
-TEST_F(mem, sizes)
+/* Clears gigabytes. */
+TEST_F_TIMEOUT(mem, sizes, 180)
 {
 	const size_t sizes[] = {
 		1, 2, 511, 512, 513, 4095, 4096, 4097, 65536, 100000, MIB, MIB + 1, 2 * MIB - 1,

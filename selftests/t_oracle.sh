@@ -20,7 +20,7 @@ skip_all()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
-export LD_LIBRARY_PATH="$build/compat:$build/lib"
+export LD_LIBRARY_PATH="$build/compat:$build/lib" ORACLE_PATIENCE=5
 "$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 70))" >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 "$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \

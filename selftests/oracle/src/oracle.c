@@ -283,9 +283,12 @@ CUresult gate_close(gate_t *g, CUstream s)
 }
 void gate_after(gate_t *g, int ms)
 {
+	/* A slow machine needs longer for what does not wait. */
+	const char *patience = getenv("ORACLE_PATIENCE");
+
 	g->planned = 1;
 	__sync_synchronize();
-	g->deadline_ms = now_ms() + ms;
+	g->deadline_ms = now_ms() + ms * (patience ? atoi(patience) : 1);
 }
 void gate_open(gate_t *g)
 {
