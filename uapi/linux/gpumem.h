@@ -105,7 +105,7 @@ enum {
  * @total: memory of the device, out
  * @used: memory in use by all clients, out; what the device's tmpfs mount says
  * @node: NUMA node of the memory, or -1, out
- * @engine_workers: streams of one priority that execute at the same time, out
+ * @engine_workers: streams of a client that execute at the same time, out
  * @engine: name of the engine, NUL terminated, out
  * @release: version of the module, NUL terminated, out
  * @uuid: identity of the device, the same after a reload, out
