@@ -106,9 +106,10 @@ $(flags): FORCE
 lib_src := $(sort $(wildcard libgpumem/*.c))
 lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
 libs := $(out)/lib/libgpumem.so.1 $(out)/compat/libcuda.so.1
+nvml := $(out)/compat/libnvidia-ml.so.1
 
 .PHONY: lib
-lib: $(libs) $(libs:%.1=%) $(out)/gpumem.pc
+lib: $(libs) $(libs:%.1=%) $(nvml) $(out)/gpumem.pc
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -120,6 +121,12 @@ $(libs): $(lib_obj)
 		sed 's/global:/&$(if $(COV), gpumem_cov_dump;)/' $(filter %.map,$^) >$@.map && \
 		$(CC) -shared -o $@ $(lib_obj) $(ldflags) $(lib_cov) $(lib_dump) \
 		-Wl,-soname,$(@F) -Wl,--version-script=$@.map \
+		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+
+$(nvml): libgpumem/nvml/nvml.c libgpumem/nvml/nvml.map libgpumem/include/nvml.h $(flags)
+	$(call say,LD,$@)mkdir -p $(@D) && \
+		$(CC) $(cflags) -fPIC -fvisibility=hidden -shared -o $@ $< $(ldflags) \
+		-Wl,-soname,$(@F) -Wl,--version-script=libgpumem/nvml/nvml.map \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
 
 $(libs:%.1=%): %: %.1
@@ -235,6 +242,7 @@ install: lib tools
 	ln -sfn libgpumem.so.1 $(DESTDIR)$(LIBDIR)/libgpumem.so
 	$(INSTALL) -m 644 $(out)/compat/libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem
 	ln -sfn libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem/libcuda.so
+	$(INSTALL) -m 644 $(nvml) $(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(out)/gpumem.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(INSTALL) -m 644 $(wildcard libgpumem/include/*.h) $(DESTDIR)$(INCLUDEDIR)/gpumem
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux

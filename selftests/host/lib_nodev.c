@@ -9,7 +9,9 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <gpumem.h>
+#include <nvml.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -175,7 +177,33 @@ static void init_without_device(void)
 	      "a child that was forked before cuInit() succeeded may call it");
 }
 
-int main(void)
+/* The management library: no node, no driver. */
+static void management(const char *file)
+{
+	nvmlReturn_t (*init)(unsigned int), (*shutdown)(void), (*count)(unsigned int *);
+	void *lib = dlopen(file, RTLD_NOW);
+	unsigned int n = 7;
+
+	check(lib, "libnvidia-ml.so.1 loads");
+	if (!lib)
+		return;
+	*(void **)&init = dlsym(lib, "nvmlInitWithFlags");
+	*(void **)&shutdown = dlsym(lib, "nvmlShutdown");
+	*(void **)&count = dlsym(lib, "nvmlDeviceGetCount_v2");
+	check(init && shutdown && count, "it has its functions");
+	if (!init || !shutdown || !count)
+		return;
+	if (access("/dev/gpumem0", F_OK))
+		check(init(0) == NVML_ERROR_DRIVER_NOT_LOADED, "without nodes no driver is loaded");
+	check(init(NVML_INIT_FLAG_NO_GPUS) == NVML_SUCCESS, "NO_GPUS needs none");
+	check(count(&n) == NVML_SUCCESS && (n == 0 || !access("/dev/gpumem0", F_OK)),
+	      "and there are none");
+	check(shutdown() == NVML_SUCCESS && shutdown() == NVML_ERROR_UNINITIALIZED,
+	      "it ends once");
+	dlclose(lib);
+}
+
+int main(int argc, char **argv)
 {
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	unsetenv("GPUMEM_DEBUG");
@@ -185,6 +213,8 @@ int main(void)
 	proc_address();
 	init_without_device();
 	without_init();
+	if (argc > 1)
+		management(argv[1]);
 	printf("1..%d\n%d passed, %d failed, 0 skipped\n", number, passed, failed);
 	return failed ? 1 : 0;
 }

@@ -15,4 +15,4 @@ if ! ${CC:-gcc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -I"$top/libgp
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-LD_LIBRARY_PATH="$build/lib" "$work/lib_nodev"
+LD_LIBRARY_PATH="$build/lib" "$work/lib_nodev" "$build/compat/libnvidia-ml.so.1"

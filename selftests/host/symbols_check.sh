@@ -97,6 +97,18 @@ for pair in lib/libgpumem.so.1:public compat/libcuda.so.1:public-cuda; do
 	fi
 done
 
+# The management library.
+grep -oE '\<nvml[A-Z][A-Za-z0-9_]*\(' "$lib/include/nvml.h" | tr -d '(' | sort -u >"$work/nvml"
+grep -oE '\<nvml[A-Z][A-Za-z0-9_]*' "$lib/nvml/nvml.map" | sort >"$work/nvml-map"
+check "nvml.map lists what nvml.h declares" "$work/nvml" "$work/nvml-map"
+file=$build/compat/libnvidia-ml.so.1
+if [ -e "$file" ]; then
+	exported "$file" >"$work/exported"
+	check "libnvidia-ml.so.1 exports the same" "$work/nvml" "$work/exported"
+else
+	skip "exports of libnvidia-ml.so.1" "$file is not built"
+fi
+
 # "absent" is what cu_absent.c lists, and nothing else.
 listed absent >"$work/absent"
 sed -n '/^#define ABSENT(/,/^$/p' "$lib/cu_absent.c" | grep -oE '\<[PDZ]\([A-Za-z0-9_]+\)' |
