@@ -73,7 +73,8 @@ const struct call_spec specs[] = {
 		F(gpumem_token_create, offset, "offset", K_OFFSET, 0),
 		F(gpumem_token_create, length, "length", K_LENGTH, 0),
 		MEMBER_FLAGS(gpumem_token_create, GPUMEM_TOKEN_ANY_USER)),
-	  .makes = { R_TOKEN_ID, R_TOKEN }, .makes_at = { OUT(gpumem_token_create, id) } },
+	  .makes = { R_TOKEN_ID, R_TOKEN },
+	  .makes_at = { OUT(gpumem_token_create, id), OUT(gpumem_token_create, token) } },
 	{ IOCTL("token_open", GPUMEM_TOKEN_OPEN, gpumem_token_open,
 		MEMBER_FLAGS(gpumem_token_open, 0),
 		F(gpumem_token_open, token, "token", K_TOKEN, 0),
@@ -126,13 +127,15 @@ const struct call_spec specs[] = {
 		F(gpumem_timeline_wait, value, "value", K_VALUE, 0),
 		F(gpumem_timeline_wait, deadline, "deadline", K_DEADLINE, 0),
 		MEMBER_FLAGS(gpumem_timeline_wait, 0)) },
+	{ IOCTL("stats", GPUMEM_STATS, gpumem_stats, MEMBER_FLAGS(gpumem_stats, 0)) },
 	{ IOCTL("event_create", GPUMEM_EVENT_CREATE, gpumem_event_create,
 		MEMBER_FLAGS(gpumem_event_create, 0),
 		F(gpumem_event_create, reserved, "reserved", K_ZERO, 0)),
-	  .makes = { R_EVENT, R_EVENT_TOKEN }, .makes_at = { OUT(gpumem_event_create, id) } },
+	  .makes = { R_EVENT, R_TOKEN },
+	  .makes_at = { OUT(gpumem_event_create, id), OUT(gpumem_event_create, token) } },
 	{ IOCTL("event_open", GPUMEM_EVENT_OPEN, gpumem_event_open,
 		MEMBER_FLAGS(gpumem_event_open, 0),
-		F(gpumem_event_open, token, "token", K_EVENT_TOKEN, 0)),
+		F(gpumem_event_open, token, "token", K_TOKEN, 0)),
 	  .makes = { R_EVENT }, .makes_at = { OUT(gpumem_event_open, id) } },
 	{ IOCTL("event_record", GPUMEM_EVENT_RECORD, gpumem_event_record,
 		F(gpumem_event_record, id, "id", K_EVENT, 0),
@@ -144,7 +147,6 @@ const struct call_spec specs[] = {
 		MEMBER_FLAGS(gpumem_event_get, GPUMEM_EVENT_GET_QUERY),
 		F(gpumem_event_get, reserved, "reserved", K_ZERO, 0)),
 	  .makes = { R_TIMELINE }, .makes_at = { OUT(gpumem_event_get, timeline) } },
-	{ IOCTL("stats", GPUMEM_STATS, gpumem_stats, MEMBER_FLAGS(gpumem_stats, 0)) },
 	/* Any number of ours, with a structure of any size and random content. */
 	{ .name = "unknown", .what = W_UNKNOWN, .weight = 2,
 	  .args = { CLIENT, N("number", K_SMALL), N("a", K_VALUE), N("b", K_VALUE) } },
@@ -225,8 +227,6 @@ bool kind_takes(enum kind kind, enum res res)
 		return res == R_EVENT;
 	case K_TOKEN:
 		return res == R_TOKEN;
-	case K_EVENT_TOKEN:
-		return res == R_EVENT_TOKEN;
 	case K_DMABUF:
 		return res == R_DMABUF;
 	case K_MAP:
@@ -283,7 +283,7 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 	case K_ZERO:
 		return PICK(r, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, ~0ULL);
 	case K_OP:
-		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 7, 8, 255);
+		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 255);
 	case K_ELEM:
 		return PICK(r, 0, 0, 0, 1, 2, 4, 8, 8, 3, 255);
 	case K_PROT:

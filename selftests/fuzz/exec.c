@@ -150,7 +150,7 @@ static int do_ioctl(const struct prog *p, unsigned int at)
 	for (unsigned int i = 1; i < args_of(spec); i++) {
 		const struct arg_spec *a = &spec->args[i];
 
-		if ((a->kind == K_TOKEN || a->kind == K_EVENT_TOKEN) && c->args[i].ref >= 0)
+		if (a->kind == K_TOKEN && c->args[i].ref >= 0)
 			memcpy(page + a->offset, results[c->args[i].ref].token, GPUMEM_TOKEN_SIZE);
 		else
 			set_bytes(page + a->offset, value_of(p, at, i), a->bytes);
@@ -182,13 +182,9 @@ static int do_ioctl(const struct prog *p, unsigned int at)
 			continue;
 		memcpy(&v, page + spec->makes_at[i], sizeof(v));
 		r->value[i] = v;
+		if (spec->makes[i] == R_TOKEN)
+			memcpy(r->token, page + spec->makes_at[i], GPUMEM_TOKEN_SIZE);
 	}
-	if (spec->request == GPUMEM_TOKEN_CREATE)
-		memcpy(r->token, page + offsetof(struct gpumem_token_create, token),
-		       GPUMEM_TOKEN_SIZE);
-	if (spec->request == GPUMEM_EVENT_CREATE)
-		memcpy(r->token, page + offsetof(struct gpumem_event_create, token),
-		       GPUMEM_TOKEN_SIZE);
 	if (spec->request == GPUMEM_STREAM_CREATE) {
 		memcpy(&r->entries, page + offsetof(struct gpumem_stream_create, entries), 4);
 		map_stream(r, fd);
@@ -278,9 +274,9 @@ static int client_of_stream(const struct prog *p, unsigned int at)
 	return fd_of(value_of(p, p->calls[at].args[0].ref, 0));
 }
 
-static bool moves_bytes(const struct gpumem_sqe *sqe)
+static bool raises_or_waits(__u8 op)
 {
-	return sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_FILL;
+	return op == GPUMEM_OP_WAIT || op == GPUMEM_OP_SIGNAL || op == GPUMEM_OP_ADD;
 }
 
 static int do_sqe(const struct prog *p, unsigned int at)
@@ -296,16 +292,16 @@ static int do_sqe(const struct prog *p, unsigned int at)
 		.height = value_of(p, at, 7), .dst_pitch = value_of(p, at, 8),
 		.src_pitch = value_of(p, at, 9), .reserved = value_of(p, at, 10),
 	};
-	if (!moves_bytes(&sqe) && sqe.op != GPUMEM_OP_TIMESTAMP && sqe.op != GPUMEM_OP_POLL)
+	if (sqe.op == GPUMEM_OP_NOP || raises_or_waits(sqe.op))
 		sqe.dst = 0;
-	if (!moves_bytes(&sqe))
+	if (raises_or_waits(sqe.op) || sqe.op == GPUMEM_OP_POLL)
 		sqe.value = value_of(p, at, 7);
 	if (sqe.op == GPUMEM_OP_POLL)
-		sqe.handle = value_of(p, at, 8) & 3;
-	if (!moves_bytes(&sqe) && !sqe.reserved) {
+		sqe.handle &= 3;
+	if (sqe.op != GPUMEM_OP_COPY && sqe.op != GPUMEM_OP_FILL && !sqe.reserved) {
 		/* Members that an operation does not use are mostly 0. */
 		sqe.width = sqe.height = sqe.dst_pitch = sqe.src_pitch = 0;
-		if (sqe.op == GPUMEM_OP_NOP || sqe.op == GPUMEM_OP_TIMESTAMP)
+		if (!raises_or_waits(sqe.op) && sqe.op != GPUMEM_OP_POLL)
 			sqe.handle = sqe.value = 0;
 	} else if (!sqe.reserved) {
 		sqe.handle = 0;

@@ -38,15 +38,14 @@
 
 /* What a call makes, and an argument names. */
 enum res {
-	R_NONE, R_CLIENT, R_BO, R_VM, R_STREAM, R_TIMELINE, R_EVENT, R_TOKEN_ID, R_TOKEN,
-	R_EVENT_TOKEN, R_DMABUF, R_MAP,
+	R_NONE, R_CLIENT, R_BO, R_VM, R_STREAM, R_TIMELINE, R_EVENT, R_TOKEN_ID, R_TOKEN, R_DMABUF,
+	R_MAP,
 };
 
 /* What an argument is. */
 enum kind {
 	/* a resource */
-	K_CLIENT, K_BO, K_VM, K_STREAM, K_TIMELINE, K_EVENT, K_TOKEN, K_EVENT_TOKEN, K_DMABUF,
-	K_MAP,
+	K_CLIENT, K_BO, K_VM, K_STREAM, K_TIMELINE, K_EVENT, K_TOKEN, K_DMABUF, K_MAP,
 	K_ANY_ID, K_ANY_FD,
 	/* a number */
 	K_FLAGS, K_DEVICE, K_DEVICES, K_LENGTH, K_ALLOC, K_OFFSET, K_ADDR, K_MEMORY, K_VALUE,

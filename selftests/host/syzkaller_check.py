@@ -143,10 +143,9 @@ def main():
     for name, members in sorted(structs.items()):
         wrong, have = [], []
         for member, t, out in described.get(name, []):
-            if t in unions:
-                # A union of the header's, or several meanings of one member, its name first.
-                names = [n for n, _, _ in unions[t]]
-                member = names[0] if names[0] in dict(members) else "|".join(names)
+            # One member of the header, or the members of its anonymous union.
+            if t in unions and member.endswith("_or_" + unions[t][-1][0]):
+                member = "|".join(n for n, _, _ in unions[t])
             try:
                 have.append((member, sizer.size(t)))
             except ValueError as e:
