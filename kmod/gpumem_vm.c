@@ -19,6 +19,7 @@
  * alone.
  */
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "gpumem_private.h"
@@ -307,9 +308,14 @@ int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 		scoped_guard(mutex, &vm->change)
 			ret = gpumem_vm_detach_locked(vm, cmd->addr, last,
 						      cmd->unmapped, &list);
+		/* Who shares the address space may outlive this process. */
+		if (ret == -EAGAIN && fatal_signal_pending(current))
+			ret = -EINTR;
 	} while (ret == -EAGAIN);
-	list_for_each_entry_safe(m, next, &list, link)
+	list_for_each_entry_safe(m, next, &list, link) {
 		gpumem_mapping_free(vm, m);
+		cond_resched();
+	}
 	gpumem_object_put(&vm->obj);
 	return ret;
 }
@@ -325,13 +331,19 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	mas_for_each(&mas, m, last) {
 		if (m->addr != next || m->last > last)
 			return -EINVAL;
+		/* As in gpumem_vm_check_bo(). */
+		if (access & GPUMEM_ACCESS_WRITE && m->bo->pin &&
+		    gpumem_pin_readonly(m->bo->pin))
+			return -EINVAL;
 		next = m->last + 1;
+		cond_resched();
 	}
 	if (next != last + 1)
 		return -EINVAL;
 	mas_set(&mas, addr);
 	guard(rwsem_write)(&vm->lock);
 	mas_for_each(&mas, m, last) {
+		cond_resched();
 		m->readers &= ~devbit;
 		m->writers &= ~devbit;
 		if (access & GPUMEM_ACCESS_READ)

@@ -333,6 +333,12 @@ TEST_F(pin, read_only)
 	ASSERT_EQ(0, bo_pin(self->fd, p, 8 * page_size, RDONLY, &id));
 	EXPECT_EQ(-EINVAL, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)p, 8 * page_size, 1, 1));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)p, 8 * page_size, 1, 0));
+	/* Nor is the right to write given later. */
+	EXPECT_EQ(-EINVAL, gp_vm_access(self->fd, self->vm, (uintptr_t)p, 8 * page_size, 0,
+					GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, (uintptr_t)p, 8 * page_size, 0, 0));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, (uintptr_t)p, 8 * page_size, 0,
+				  GPUMEM_ACCESS_READ));
 	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 16));
 	EXPECT_NE(0, engine_copy(&s, (uintptr_t)p, DEV_ADDR, 1));
 	EXPECT_EQ(EACCES, s.page->error);

@@ -158,6 +158,8 @@ TEST_F(ext4, shared)
 	EXPECT_EQ(0, stats.pins);
 	ASSERT_EQ(0, pin_for_reading(self, p, &id));
 	EXPECT_EQ(-EINVAL, gp_vm_map(self->fd, self->vm, id, 0, 0x90000000, BYTES, 1, 1));
+	EXPECT_EQ(-EINVAL, gp_vm_access(self->fd, self->vm, (uintptr_t)p, BYTES, 0,
+					GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE));
 	EXPECT_TRUE(engine_sees(self, p, self->want));
 	/* The pinned pages are the file's, whoever writes it, and can be written back. */
 	p[BYTES - 1] = ++self->want[BYTES - 1];

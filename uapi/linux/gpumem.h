@@ -469,7 +469,7 @@ struct gpumem_vm_create {
  * @writers: devices that may write; must be a subset of @readers
  *
  * Errors: EEXIST if any part of the range is mapped, EACCES for a device that
- * is not attached.
+ * is not attached, EINVAL for @writers of a registration for reading.
  */
 struct gpumem_vm_map {
 	__u32 size;
@@ -495,7 +495,8 @@ struct gpumem_vm_map {
  *
  * The range may hold several mappings and holes but must cover each mapping
  * that it touches as a whole, else EINVAL and nothing changes.  Work that is
- * still queued for the range fails when it gets there.
+ * still queued for the range fails when it gets there.  EINTR when killed while
+ * other threads keep changing the range.
  */
 struct gpumem_vm_unmap {
 	__u32 size;
@@ -515,6 +516,10 @@ struct gpumem_vm_unmap {
  * @length: bytes, not 0; whole mappings without holes
  * @device: index of the device in this client
  * @access: 0 for none, GPUMEM_ACCESS_READ, or both bits
+ *
+ * Errors: EACCES for a device that is not attached, EINVAL if the range is not
+ * whole mappings, or for writing to a registration for reading; nothing changes
+ * then.
  */
 struct gpumem_vm_access {
 	__u32 size;
