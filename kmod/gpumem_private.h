@@ -549,11 +549,13 @@ struct gpumem_event {
  * @GPUMEM_SHARE_NONE: its client's threads
  * @GPUMEM_SHARE_ASKED: gpumem_share.prepare
  * @GPUMEM_SHARE_PUBLISHED: gpumem_share.work
+ * @GPUMEM_SHARE_DONE: its client's threads, to complete the entry
  */
 enum gpumem_share_state {
 	GPUMEM_SHARE_NONE,
 	GPUMEM_SHARE_ASKED,
 	GPUMEM_SHARE_PUBLISHED,
+	GPUMEM_SHARE_DONE,
 };
 
 /**
@@ -564,6 +566,8 @@ enum gpumem_share_state {
 struct gpumem_share {
 	/** @state: enum gpumem_share_state */
 	int state;
+	/** @result: of the entry, when it is done */
+	int result;
 	/** @waiting: @cb is, or was, with a fence */
 	bool waiting;
 	/** @prepare: makes the fence */
@@ -918,6 +922,7 @@ struct dma_resv *gpumem_share_resv(struct gpumem_bo *root);
 void gpumem_share_free_resv(struct gpumem_bo *root);
 void gpumem_share_count(struct gpumem_bo *root, int by);
 bool gpumem_share_begin(struct gpumem_stream *stream);
+bool gpumem_share_elsewhere(struct gpumem_stream *stream);
 void gpumem_share_init(struct gpumem_share *share);
 void gpumem_share_cancel(struct gpumem_share *share);
 

@@ -21,8 +21,10 @@
  *		fences by callback, execute the entry, and signal.  They allocate
  *		nothing and take no lock under which anybody allocates.
  *
- * Then the stream goes back to its client's threads.  A client that dies signals
- * its fences with ECANCELED.  A fence pins the module.
+ *   done	One of the client's threads drops what was held, which may free
+ *		memory, and completes the entry.
+ *
+ * A client that dies signals its fences with ECANCELED.  A fence pins the module.
  *
  * What is mapped behind the entry's addresses is looked up once, when it is
  * asked; a client that maps something else there meanwhile loses the order, and
@@ -36,6 +38,9 @@
 
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
+
+/* Slices of a published entry before those of others. */
+#define GPUMEM_SHARE_BURST	2
 
 /* Time until the next attempt after one without memory. */
 #define GPUMEM_SHARE_AGAIN	max(HZ / 1000, 1)
@@ -484,15 +489,15 @@ static bool gpumem_share_met(struct gpumem_share *share)
 }
 
 /* Execute some slices of a published entry.  Return true when it is done. */
-static bool gpumem_share_step(struct gpumem_stream *stream, int *ret)
+static bool gpumem_share_step(struct gpumem_stream *stream)
 {
 	unsigned int i;
 
-	for (i = 0; i < GPUMEM_STREAM_BURST; i++) {
+	for (i = 0; i < GPUMEM_SHARE_BURST; i++) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 			return false;
-		*ret = gpumem_engine_step(stream);
-		if (*ret != -EAGAIN)
+		stream->share.result = gpumem_engine_step(stream);
+		if (stream->share.result != -EAGAIN)
 			return true;
 		cond_resched();
 	}
@@ -508,14 +513,13 @@ static void gpumem_share_work(struct work_struct *work)
 						    struct gpumem_stream,
 						    share);
 	bool done = false, cookie;
-	int ret = 0;
 
 	cookie = dma_fence_begin_signalling();
 	if (gpumem_share_met(share))
-		done = gpumem_share_step(stream, &ret);
+		done = gpumem_share_step(stream);
 	if (done) {
-		if (ret)
-			dma_fence_set_error(share->fence, ret);
+		if (share->result)
+			dma_fence_set_error(share->fence, share->result);
 		dma_fence_signal(share->fence);
 	}
 	dma_fence_end_signalling(cookie);
@@ -523,11 +527,36 @@ static void gpumem_share_work(struct work_struct *work)
 		return;
 	dma_fence_put(share->fence);
 	share->fence = NULL;
-	gpumem_share_clear(share);
-	gpumem_stream_complete(stream, ret);
 	/* The client's threads have the stream again. */
-	smp_store_release(&share->state, GPUMEM_SHARE_NONE);
+	smp_store_release(&share->state, GPUMEM_SHARE_DONE);
 	gpumem_runner_kick(stream);
+}
+
+/**
+ * gpumem_share_elsewhere - is somebody else at work for a stream?
+ * @stream: stream
+ *
+ * If somebody was, and is done, the entry is completed.
+ *
+ * Context: one of the client's threads; may sleep.
+ * Return: true if the stream has to wait for a kick.
+ */
+bool gpumem_share_elsewhere(struct gpumem_stream *stream)
+{
+	struct gpumem_share *share = &stream->share;
+
+	/* Pairs with the release of who had the stream. */
+	switch (smp_load_acquire(&share->state)) {
+	case GPUMEM_SHARE_NONE:
+		return false;
+	case GPUMEM_SHARE_DONE:
+		gpumem_share_clear(share);
+		WRITE_ONCE(share->state, GPUMEM_SHARE_NONE);
+		gpumem_stream_complete(stream, share->result);
+		return false;
+	default:
+		return true;
+	}
 }
 
 /**

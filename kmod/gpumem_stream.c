@@ -244,10 +244,9 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 	int ret;
 
 	/* Kicked once more after the end: nothing but the structure is left. */
-	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state))
-		return false;
-	/* Somebody else runs it; its kick follows. */
-	if (smp_load_acquire(&stream->share.state) != GPUMEM_SHARE_NONE)
+	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state) ||
+	    test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
+	    gpumem_share_elsewhere(stream))
 		return false;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	while (slices < GPUMEM_STREAM_BURST) {
