@@ -321,6 +321,14 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	if (len == sqe->elem)
 		p = gpumem_bo_map(m->bo, m->offset + sqe->dst - m->addr, &part,
 				  &folio);
+	/*
+	 * A registration's word need not be aligned in memory.  One that is lies
+	 * in one page.
+	 */
+	if (!IS_ERR(p) && !IS_ALIGNED((unsigned long)p, sqe->elem)) {
+		gpumem_bo_unmap(folio);
+		p = ERR_PTR(-EFAULT);
+	}
 	if (IS_ERR(p)) {
 		up_read(&stream->vm->lock);
 		gpumem_stream_poll_end(stream);

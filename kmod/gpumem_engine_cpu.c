@@ -57,23 +57,50 @@ static void gpumem_cpu_set(void *d, u64 value, unsigned int elem, size_t len)
 	}
 }
 
+/*
+ * Fill @len bytes that begin @skip bytes behind the start of an element.  A
+ * registration that is mapped askew has elements in two pages that need not lie
+ * together.
+ */
+static void gpumem_cpu_set_piece(void *d, u64 value, unsigned int elem,
+				 unsigned int skip, size_t len)
+{
+	u8 one[sizeof(value)];
+	size_t n;
+
+	gpumem_cpu_set(one, value, elem, elem);
+	if (skip) {
+		n = min_t(size_t, elem - skip, len);
+		memcpy(d, one + skip, n);
+		d += n;
+		len -= n;
+	}
+	n = round_down(len, elem);
+	gpumem_cpu_set(d, value, elem, n);
+	memcpy(d + n, one, len - n);
+}
+
 static int gpumem_cpu_fill(struct gpumem_engine *engine, struct gpumem_bo *dst,
 			   u64 dst_offset, u64 value, unsigned int elem,
 			   size_t len)
 {
+	size_t part, done = 0;
 	struct folio *folio;
-	size_t part;
+	unsigned int skip;
 	void *d;
 
-	while (len) {
-		part = len;
-		d = gpumem_bo_map(dst, dst_offset, &part, &folio);
+	while (done < len) {
+		part = len - done;
+		d = gpumem_bo_map(dst, dst_offset + done, &part, &folio);
 		if (IS_ERR(d))
 			return PTR_ERR(d);
-		gpumem_cpu_set(d, value, elem, part);
+		skip = done % elem;
+		if (skip || part % elem)
+			gpumem_cpu_set_piece(d, value, elem, skip, part);
+		else
+			gpumem_cpu_set(d, value, elem, part);
 		gpumem_bo_unmap(folio);
-		dst_offset += part;
-		len -= part;
+		done += part;
 	}
 	return 0;
 }

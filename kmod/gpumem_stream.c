@@ -189,7 +189,8 @@ void gpumem_stream_kick_polls(struct gpumem_client *client)
 
 static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
 {
-	return sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_FILL;
+	return sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_FILL ||
+	       sqe->op == GPUMEM_OP_TIMESTAMP;
 }
 
 /**

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "kselftest_harness.h"
 #include "leak.h"
@@ -352,6 +353,73 @@ TEST_F(pin, read_only)
 	EXPECT_EQ(-EFAULT, bo_pin(self->fd, p, 7 * page_size + 1, 0, &id));
 	EXPECT_EQ(0, vm_pin());
 	EXPECT_EQ(0, bo_pin(self->fd, p, 7 * page_size, 0, &id));
+}
+
+#define ASKEW	0x40000000ULL
+
+/* Fill with elements whose addresses are aligned for the device and not in memory. */
+static bool fill_askew(FIXTURE_DATA(pin) *self, unsigned char *p, unsigned int at,
+		       unsigned int elem)
+{
+	__u64 n = 3 * page_size, bytes = n - 2 * elem;
+	struct gpumem_sqe sqe = sqe_fill(ASKEW + elem, elem, 0x0807060504030201ULL, bytes / elem);
+	bool good = true;
+	__u32 id;
+
+	memset(p, 0xee, 4 * page_size);
+	if (bo_pin(self->fd, p + at, n, 0, &id) ||
+	    gp_vm_map(self->fd, self->vm, id, 0, ASKEW, n, 1, 1) ||
+	    stream_push(&self->stream, &sqe) || stream_sync(&self->stream))
+		return false;
+	for (__u64 i = 0; i < 4 * page_size; i++) {
+		bool in = i >= at + elem && i < at + elem + bytes;
+
+		good = good && p[i] == (in ? 1 + (i - at) % elem : 0xee);
+	}
+	return !gp_vm_unmap(self->fd, self->vm, ASKEW, n, NULL) && !gp_destroy(self->fd, id) &&
+	       good;
+}
+
+/* Elements and words that lie in two pages, which are no neighbours in memory. */
+TEST_F(pin, askew)
+{
+	struct gpumem_sqe sqe = { .op = GPUMEM_OP_TIMESTAMP, .dst = ASKEW + 8 };
+	__u64 n = 3 * page_size, before, stamp;
+	struct timespec now;
+	unsigned char *p;
+	__u32 id;
+
+	p = mmap(NULL, 4 * page_size, RW, ANON, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	for (int i = 3; i >= 0; i--)
+		p[i * page_size] = 1;
+	for (unsigned int at = 1; at < 24; at++) {
+		EXPECT_TRUE(fill_askew(self, p, at, 1));
+		EXPECT_TRUE(fill_askew(self, p, at, 2));
+		EXPECT_TRUE(fill_askew(self, p, at, 4));
+		EXPECT_TRUE(fill_askew(self, p, at, 8));
+	}
+	memset(p, 0, 4 * page_size);
+	ASSERT_EQ(0, bo_pin(self->fd, p + page_size - 12, n, 0, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, ASKEW, n, 1, 1));
+	ASSERT_EQ(0, clock_gettime(CLOCK_MONOTONIC_RAW, &now));
+	before = now.tv_sec * NSEC + now.tv_nsec;
+	ASSERT_EQ(0, stream_push(&self->stream, &sqe));
+	ASSERT_EQ(0, stream_sync(&self->stream));
+	memcpy(&stamp, p + page_size - 4, sizeof(stamp));
+	EXPECT_LE(before, stamp);
+	EXPECT_GT(before + 1000 * NSEC, stamp);
+	/* A word is read at once or not at all. */
+	memset(p, 0, 4 * page_size);
+	EXPECT_EQ(EFAULT, stream_error_of(self->fd, self->vm,
+					  sqe_poll(ASKEW + 8, 8, GPUMEM_POLL_EQ, 0)));
+	EXPECT_EQ(EFAULT, stream_error_of(self->fd, self->vm,
+					  sqe_poll(ASKEW + 16, 8, GPUMEM_POLL_EQ, 0)));
+	EXPECT_EQ(0, stream_error_of(self->fd, self->vm,
+				     sqe_poll(ASKEW + 8, 4, GPUMEM_POLL_EQ, 0)));
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, ASKEW, n, NULL));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	munmap(p, 4 * page_size);
 }
 
 TEST_F(pin, holes)

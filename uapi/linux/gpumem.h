@@ -556,7 +556,8 @@ enum gpumem_access {
  *	aligned
  * @GPUMEM_OP_ADD: raise timeline object @handle by @value
  * @GPUMEM_OP_POLL: go on when the word of @elem (4 or 8) bytes at @dst, aligned
- *	to its size, compares with @value as enum gpumem_poll in @handle says
+ *	to its size, compares with @value as enum gpumem_poll in @handle says;
+ *	fails with EFAULT if the word is not aligned in a registration's memory
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
