@@ -9,10 +9,12 @@
  *
  * Who sees what: devices are as public as their attributes in sysfs.  Clients
  * and their objects are shown to CAP_SYS_ADMIN, and to the user who opened them
- * as /proc/PID/fdinfo would; in both cases only if the reader's pid namespace
- * shows the process.  The socket's opener and the sender of the request must
- * both qualify, so a socket handed to a privileged program gains nothing.  That
- * is decided once, when a dump starts; namespaces are referenced until it ends.
+ * where the rules of ptrace() would, which are those of /proc/PID/fdinfo: the
+ * same user and group, the same user namespace, no capability that the reader
+ * lacks.  In both cases only if the reader's pid namespace shows the process.
+ * The socket's opener and the sender of the request must both qualify, so a
+ * socket handed to a privileged program gains nothing.  Who asks is settled once,
+ * when a dump starts; what that needs is referenced until it ends.
  *
  * Clients belong to no network namespace, and what is shown depends on the
  * reader alone, so the family is there in all of them.  A multicast message is
@@ -138,20 +140,22 @@ static struct genl_family gpumem_nl_family __ro_after_init = {
 /**
  * struct gpumem_nl_dump - a dump under way, in cb->ctx
  * @pid_ns: the reader's; referenced
- * @user_ns: the reader's; referenced
+ * @cred: the reader's; referenced
  * @object: place in the objects of @client
+ * @caps: that both the reader and the socket's opener have
  * @client: id to go on with
  * @last: last client id wanted
- * @uid: of the reader, or invalid
+ * @user: what the reader's user opened is shown
  * @admin: all clients are shown
  */
 struct gpumem_nl_dump {
 	struct pid_namespace *pid_ns;
-	struct user_namespace *user_ns;
+	const struct cred *cred;
 	u64 object;
+	kernel_cap_t caps;
 	u32 client;
 	u32 last;
-	kuid_t uid;
+	bool user;
 	bool admin;
 };
 
@@ -332,8 +336,8 @@ static int gpumem_nl_dump_start(struct netlink_callback *cb)
 {
 	struct gpumem_nl_dump *dump = (void *)cb->ctx;
 	const struct genl_info *info = genl_info_dump(cb);
-	const struct cred *opener =
-		NETLINK_CB(cb->skb).sk->sk_socket->file->f_cred;
+	const struct file *file = NETLINK_CB(cb->skb).sk->sk_socket->file;
+	const struct cred *cred = current_cred(), *opener = file->f_cred;
 	struct nlattr *one;
 
 	one = info->genlhdr->cmd == GPUMEM_NL_CMD_CLIENT_GET ?
@@ -341,11 +345,15 @@ static int gpumem_nl_dump_start(struct netlink_callback *cb)
 	      info->attrs[GPUMEM_A_OBJECT_CLIENT];
 	dump->client = one ? nla_get_u32(one) : 0;
 	dump->last = one ? dump->client : U32_MAX;
-	dump->admin = netlink_capable(cb->skb, CAP_SYS_ADMIN);
-	dump->uid = uid_eq(opener->euid, current_euid()) ? current_euid() :
-							   INVALID_UID;
+	/* The second does not look at the opener if the sender names the kernel. */
+	dump->admin = file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN) &&
+		      netlink_capable(cb->skb, CAP_SYS_ADMIN);
+	dump->user = uid_eq(opener->euid, cred->euid) &&
+		     gid_eq(opener->egid, cred->egid) &&
+		     opener->user_ns == cred->user_ns;
+	dump->caps = cap_intersect(opener->cap_effective, cred->cap_effective);
 	dump->pid_ns = get_pid_ns(task_active_pid_ns(current));
-	dump->user_ns = get_user_ns(current_user_ns());
+	dump->cred = get_cred(cred);
 	return 0;
 }
 
@@ -353,7 +361,7 @@ static int gpumem_nl_dump_done(struct netlink_callback *cb)
 {
 	struct gpumem_nl_dump *dump = (void *)cb->ctx;
 
-	put_user_ns(dump->user_ns);
+	put_cred(dump->cred);
 	put_pid_ns(dump->pid_ns);
 	return 0;
 }
@@ -361,14 +369,21 @@ static int gpumem_nl_dump_done(struct netlink_callback *cb)
 static bool gpumem_nl_visible(struct gpumem_nl_dump *dump,
 			      struct gpumem_client *client)
 {
-	const struct cred *cred = client->cred;
+	const struct cred *cred = client->cred, *reader = dump->cred;
 
 	if (!pid_nr_ns(client->pid, dump->pid_ns))
 		return false;
-	/* A set-user-id program's clients are not its caller's. */
-	return dump->admin ||
-	       (uid_valid(dump->uid) && uid_eq(dump->uid, cred->uid) &&
-		uid_eq(dump->uid, cred->euid) && uid_eq(dump->uid, cred->suid));
+	if (dump->admin)
+		return true;
+	/* A program's clients are not its caller's if it may more than that. */
+	return dump->user && cred->user_ns == reader->user_ns &&
+	       uid_eq(reader->euid, cred->uid) &&
+	       uid_eq(reader->euid, cred->euid) &&
+	       uid_eq(reader->euid, cred->suid) &&
+	       gid_eq(reader->egid, cred->gid) &&
+	       gid_eq(reader->egid, cred->egid) &&
+	       gid_eq(reader->egid, cred->sgid) &&
+	       cap_issubset(cred->cap_permitted, dump->caps);
 }
 
 /* The next client that is wanted and visible, with a reference. */
@@ -407,7 +422,7 @@ static int gpumem_nl_put_client(struct sk_buff *skb, struct netlink_callback *cb
 			  pid_nr_ns(client->pid, dump->pid_ns)) ?:
 	      nla_put_string(skb, GPUMEM_A_CLIENT_COMM, client->comm) ?:
 	      nla_put_u32(skb, GPUMEM_A_CLIENT_UID,
-			  from_kuid_munged(dump->user_ns,
+			  from_kuid_munged(dump->cred->user_ns,
 					   client->cred->euid)) ?:
 	      nla_put_u32(skb, GPUMEM_A_CLIENT_DEVICE,
 			  client->devices[0]->ordinal);

@@ -295,9 +295,92 @@ TEST_F(netlink, other_user)
 	EXPECT_EQ(0, chmod("/dev/gpumem0", 0660));
 }
 
+/* As nobody with group @arg, or, if that is negative, in a user namespace. */
+static int seen_by(void *arg)
+{
+	int group = *(int *)arg, n = 0;
+	struct gnl_client *clients;
+	struct gnl nl;
+	bool torn;
+	size_t have;
+
+	if (setresgid(abs(group), abs(group), abs(group)) ||
+	    setresuid(NOBODY, NOBODY, NOBODY) || (group < 0 && unshare(CLONE_NEWUSER)) ||
+	    gnl_open(&nl) || gnl_clients(&nl, &clients, &have, &torn))
+		return 100;
+	n = have;
+	gnl_close(&nl);
+	return n;
+}
+
 struct inside {
 	int told[2], go[2];
+	bool caps;
 };
+
+static int nobody_of_group_1(void *arg)
+{
+	struct inside *in = arg;
+
+	WANT(!in->caps || !prctl(PR_SET_KEEPCAPS, 1));
+	WANT(!setresgid(1, 1, 1) && !setresuid(NOBODY, NOBODY, NOBODY));
+	WANT(gp_open(0) >= 0);
+	WANT(tell(in->told[1]) && hear(in->go[0]));
+	return 0;
+}
+
+/* One user, and what that user's processes may differs: as for /proc/PID/fdinfo. */
+TEST_F(netlink, same_user)
+{
+	int same = 1, other = 2, within = -1;
+	struct inside in;
+
+	ASSERT_EQ(0, chmod("/dev/gpumem0", 0666));
+	for (int caps = 0; caps < 2; caps++) {
+		pid_t child;
+
+		in.caps = caps;
+		ASSERT_EQ(0, pipe(in.told));
+		ASSERT_EQ(0, pipe(in.go));
+		child = start_child(nobody_of_group_1, &in);
+		close(in.told[1]);
+		EXPECT_TRUE(hear(in.told[0]));
+		EXPECT_EQ(!caps, run_child(seen_by, &same));
+		EXPECT_EQ(0, run_child(seen_by, &other));
+		EXPECT_EQ(0, run_child(seen_by, &within));
+		tell(in.go[1]);
+		EXPECT_EQ(0, end_child(child));
+		close(in.told[0]);
+		close(in.go[0]);
+		close(in.go[1]);
+	}
+	EXPECT_EQ(0, chmod("/dev/gpumem0", 0660));
+}
+
+/* A socket that somebody else opened shows root no more than that, even with an address. */
+static int with_handed_socket(void *arg)
+{
+	struct gnl_client *clients;
+	struct gnl nl;
+	bool torn;
+	size_t n;
+
+	(void)arg;
+	WANT(!seteuid(NOBODY));
+	WANT(!gnl_open(&nl));
+	WANT(!seteuid(0));
+	WANT(!gnl_clients(&nl, &clients, &n, &torn) && !n);
+	gnl_close(&nl);
+	WANT(!gnl_open(&nl));
+	WANT(!gnl_clients(&nl, &clients, &n, &torn) && n == 1);
+	gnl_close(&nl);
+	return 0;
+}
+
+TEST_F(netlink, handed_socket)
+{
+	EXPECT_EQ(0, run_child(with_handed_socket, NULL));
+}
 
 static int in_namespaces(void *arg)
 {
