@@ -317,6 +317,81 @@ static int timeline_sleep(struct env *e)
 	return ret == -ETIMEDOUT ? 0 : ret ? ret : -EBADMSG;
 }
 
+static int event_create(struct env *e)
+{
+	return gp_event_create(e->fd, &e->id2, e->name);
+}
+
+static int event_undo(struct env *e)
+{
+	return gp_destroy(e->fd, e->id2);
+}
+
+static int event_open(struct env *e)
+{
+	return gp_event_open(e->fd, e->name, &e->id, NULL);
+}
+
+static int event_open_undo(struct env *e)
+{
+	int ret = destroy(e);
+
+	return ret ? ret : event_undo(e);
+}
+
+/* What is recorded does not come before the client ends. */
+static int event_record(struct env *e)
+{
+	return gp_event_record(e->fd, e->id2, e->stream.timeline, ~0ULL);
+}
+
+static int event_complete(struct env *e)
+{
+	struct gpumem_event_get get;
+	int ret = gp_event_get(e->fd, e->id2, GPUMEM_EVENT_GET_QUERY, &get);
+
+	return ret ? ret : get.state == GPUMEM_EVENT_COMPLETE ? 0 : -EEXIST;
+}
+
+static int event_pending(struct env *e)
+{
+	int ret = event_create(e);
+
+	return ret ? ret : event_record(e);
+}
+
+static int event_get(struct env *e)
+{
+	struct gpumem_event_get get;
+	int ret = gp_event_get(e->fd, e->id2, 0, &get);
+
+	e->id = get.timeline;
+	return ret ? ret : get.state == GPUMEM_EVENT_PENDING ? 0 : -EBADMSG;
+}
+
+static int event_query(struct env *e)
+{
+	struct gpumem_event_get get;
+	int ret = gp_event_get(e->fd, e->id2, GPUMEM_EVENT_GET_QUERY, &get);
+
+	return ret ? ret : get.state == GPUMEM_EVENT_PENDING ? 0 : -EBADMSG;
+}
+
+static int event_got(struct env *e)
+{
+	int ret = event_pending(e);
+
+	return ret ? ret : event_get(e);
+}
+
+/* Through the handle of the timeline that an event gave. */
+static int event_poll(struct env *e)
+{
+	int ret = gp_timeline_wait(e->fd, e->id, ~0ULL, 0, NULL);
+
+	return ret == -ETIMEDOUT ? 0 : ret ? ret : -EBADMSG;
+}
+
 static int host_setup(struct env *e)
 {
 	e->bytes = 16 * page_size;
@@ -623,6 +698,14 @@ OP(timeline_create, NULL, timeline_create, destroy);
 OP(timeline_signal, timeline_create, timeline_signal, destroy, .unchanged = timeline_unchanged);
 OP(timeline_poll, timeline_create, timeline_poll, destroy);
 OP(timeline_sleep, timeline_create, timeline_sleep, destroy);
+OP(event_create, NULL, event_create, event_undo);
+OP(event_open, event_create, event_open, event_open_undo);
+OP(event_record, event_create, event_record, event_undo, .unchanged = event_complete);
+OP(event_get, event_pending, event_get, event_open_undo);
+OP(event_query, event_pending, event_query, event_undo);
+OP(event_poll, event_got, event_poll, event_open_undo);
+OP(destroy_event, event_pending, event_undo, NULL);
+OP(destroy_timeline_ref, event_got, destroy, event_undo);
 OP(bo_pin, host_touched, pin, host_undo);
 OP(bo_pin_untouched, host_setup, pin, host_undo);
 OP(bo_pin_rdonly, host_touched, pin_rdonly, host_undo);
@@ -736,6 +819,8 @@ static const struct {
 	{ NULL, vm_unmap_half, vm_remap_half }, { NULL, stream_create, stream_undo },
 	{ submit_setup, doorbell, submit_undo }, { NULL, timeline_sleep, NULL },
 	{ host_touched, pin, host_undo }, { host_setup, pin_rdonly, host_undo },
+	{ NULL, event_create, event_undo }, { event_create, event_open, event_open_undo },
+	{ event_pending, event_get, event_open_undo }, { event_got, destroy, event_undo },
 	{ NULL, mmap_bo, mmap_undo }, { view_setup, mmap_view, mmap_view_undo },
 	{ full_client, client_close, full_undo }, { export, mmap_dmabuf, mmap_dmabuf_undo },
 };
