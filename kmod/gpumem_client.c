@@ -26,6 +26,7 @@
  */
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/nospec.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -390,9 +391,11 @@ struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
 					   u32 index)
 {
 	/* Pairs with the release in gpumem_client_attach(). */
-	if (index >= smp_load_acquire(&client->ndevices))
+	unsigned int n = smp_load_acquire(&client->ndevices);
+
+	if (index >= n)
 		return NULL;
-	return client->devices[index];
+	return client->devices[array_index_nospec(index, n)];
 }
 
 /**

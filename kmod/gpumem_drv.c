@@ -24,6 +24,7 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/nodemask.h>
+#include <linux/nospec.h>
 #include <linux/parser.h>
 #include <linux/sched/mm.h>
 #include <linux/siphash.h>
@@ -169,7 +170,9 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
  */
 struct gpumem_device *gpumem_device_nth(unsigned int ordinal)
 {
-	return ordinal < devices ? gpumem_devices[ordinal] : NULL;
+	if (ordinal >= devices)
+		return NULL;
+	return gpumem_devices[array_index_nospec(ordinal, devices)];
 }
 
 /**
@@ -206,7 +209,8 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (nr < GPUMEM_CMD_BASE ||
 	    nr - GPUMEM_CMD_BASE >= ARRAY_SIZE(gpumem_ioctl_ops))
 		return -ENOTTY;
-	op = &gpumem_ioctl_ops[nr - GPUMEM_CMD_BASE];
+	op = &gpumem_ioctl_ops[array_index_nospec(nr - GPUMEM_CMD_BASE,
+						  ARRAY_SIZE(gpumem_ioctl_ops))];
 	if (op->cmd != cmd)
 		return -ENOTTY;
 	if (get_user(ucmd.user_size, (u32 __user *)ucmd.ubuffer))

@@ -21,8 +21,13 @@
  *
  * The order of fs_reclaim and what follows it on its line is the kernel's own.
  * Work that others wait for takes vm->lock, so nobody allocates under it.
- * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep all
- * of this.
+ *
+ * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
+ * memory; taken with none held), gpumem_event_lock (mutex: the table of events),
+ * point->lock (spin: what an event stands for) and gpumem_nl_lock (spin:
+ * reports); the last three are taken with none held.  User copies are done with
+ * no lock held.  gpumem_lockdep.c teaches lockdep the order of those locks that
+ * have an enum gpumem_lock_kind.
  */
 #ifndef GPUMEM_PRIVATE_H
 #define GPUMEM_PRIVATE_H
