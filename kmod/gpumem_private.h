@@ -40,6 +40,7 @@
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/interval_tree.h>
+#include <linux/kcov.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/maple_tree.h>
@@ -646,7 +647,7 @@ struct gpumem_stream {
 	/** @entries: length of the ring; constant */
 	u32 entries;
 	/** @kcov_handle: of the task that made it, for KCOV; constant */
-	u64 kcov_handle;
+	typeof(kcov_common_handle()) kcov_handle;
 	/** @state: GPUMEM_STREAM_* bits */
 	unsigned long state;
 	/** @final: last tail, once GPUMEM_STREAM_CLOSING is set; constant then */
