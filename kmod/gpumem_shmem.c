@@ -455,7 +455,9 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 	file = gpumem_compat_shmem_file(mem->mnt, name, length);
 	if (IS_ERR(file)) {
 		kfree(backing);
-		return file == ERR_PTR(-ENFILE) ? ERR_PTR(-ENOMEM) : file;
+		/* The second is tmpfs's word for no memory for an inode. */
+		return file == ERR_PTR(-ENFILE) || file == ERR_PTR(-ENOSPC) ?
+		       ERR_PTR(-ENOMEM) : file;
 	}
 	gpumem_shmem_adopt(file);
 	file->private_data = backing;
