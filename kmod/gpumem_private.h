@@ -6,6 +6,7 @@
  *
  *	mmap_lock			.mmap only: a lookup and nothing more
  *	client->lock			mutex: attached devices
+ *	runner->grow			mutex: threads; cgroup locks inside
  *	vm->change			mutex: who changes an address space
  *	client->pin_lock		mutex: registered ranges
  *	gpumem_token_lock		mutex: token table, tokens of a bo
@@ -23,7 +24,7 @@
  * Work that others wait for takes vm->lock, so nobody allocates under it.
  *
  * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
- * memory; taken with none held), gpumem_event_lock (mutex: the table of events),
+ * memory; taken inside runner->grow at most), gpumem_event_lock (mutex: the table of events),
  * point->lock (spin: what an event stands for) and gpumem_nl_lock (spin:
  * reports); the last three are taken with none held.  User copies are done with
  * no lock held.  gpumem_lockdep.c teaches lockdep the order of those locks that
