@@ -7,7 +7,10 @@
  *
  * Common errors: INVALID_HANDLE for NULL and for an event that was destroyed.
  */
-#include "internal.h"
+#include "event.h"
+
+/* Out of the way of what is there to be short. */
+#define LONG	static __attribute__((noinline, cold)) CUresult
 
 /**
  * cuEventCreate - make an event
@@ -42,6 +45,23 @@ static CUresult record(CUevent event, CUstream handle, bool own)
 	return result ? result : event_record(event, stream);
 }
 
+static __attribute__((noinline)) CUresult set_time(CUevent event)
+{
+	store_relaxed(&event->point.ns, event_clock());
+	return CUDA_SUCCESS;
+}
+
+/* What is left of a recording. With GPUMEM_INLINE=0 an event with a time is never easy. */
+static inline CUresult record_time(CUevent event)
+{
+	return event->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : set_time(event);
+}
+
+LONG record_long(CUevent event, CUstream stream)
+{
+	CALL_INSIDE_AS("cuEventRecord", record(event, stream, false));
+}
+
 /**
  * cuEventRecord - have the event say what is in the stream now
  *
@@ -49,13 +69,22 @@ static CUresult record(CUevent event, CUstream handle, bool own)
  */
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-	CALL_INSIDE(record(event, stream, false));
+	if (likely(!not_initialized()) && event_recorded(event, stream))
+		return record_time(event);
+	return record_long(event, stream);
+}
+
+LONG record_long_ptsz(CUevent event, CUstream stream)
+{
+	CALL_INSIDE_AS("cuEventRecord_ptsz", record(event, stream, true));
 }
 
 /** cuEventRecord_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
-	CALL_INSIDE(record(event, stream, true));
+	if (likely(!not_initialized()) && event_recorded(event, stream))
+		return record_time(event);
+	return record_long_ptsz(event, stream);
 }
 
 static CUresult record_flags(CUevent event, CUstream handle, unsigned int flags, bool own)
@@ -88,10 +117,17 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
 	CALL_INSIDE(record_flags(event, stream, flags, true));
 }
 
+LONG query_long(CUevent event)
+{
+	CALL_INSIDE_AS("cuEventQuery", event_query(event));
+}
+
 /** cuEventQuery - NOT_READY until what was recorded last is done; no system call */
 CUresult cuEventQuery(CUevent event)
 {
-	CALL_INSIDE(event_query(event));
+	if (likely(!not_initialized()) && event_easy(event))
+		return CUDA_SUCCESS;
+	return query_long(event);
 }
 
 /** cuEventSynchronize - wait for what was recorded last */

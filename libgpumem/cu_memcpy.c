@@ -79,7 +79,7 @@ ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s
 
 /** cuMemcpyDtoDAsync_v2 - device to device */
 ASYNC(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-      copy_linear(dst, DEV, src, DEV, bytes, stream, flags))
+      copy_dtod_async(dst, src, bytes, stream, flags))
 
 /** cuMemcpyDtoHAsync_v2 - device to host */
 ASYNC(cuMemcpyDtoHAsync_v2, (void *dst_host, CUdeviceptr src, size_t bytes, CUstream stream),

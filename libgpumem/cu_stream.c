@@ -9,6 +9,7 @@
  * stream that was destroyed, INVALID_VALUE.
  */
 #include "internal.h"
+#include "ring.h"
 
 /* The legacy form, and the form in which stream 0 is the calling thread's own. */
 #define BOTH(name, args, call)						\
@@ -23,6 +24,25 @@
 		const bool own = true;					\
 									\
 		CALL_INSIDE(call);						\
+	}
+
+/* The same for calls that have nothing to do if the stream is idle. */
+#define BOTH_IF_BUSY(name, call)						\
+	static __attribute__((noinline, cold)) CUresult name ## _busy(CUstream stream, bool own) \
+	{								\
+		CALL_INSIDE_AS(own ? #name "_ptsz" : #name, call);	\
+	}								\
+	CUresult name(CUstream stream)					\
+	{								\
+		if (likely(!not_initialized()) && stream_quiet(stream))	\
+			return CUDA_SUCCESS;				\
+		return name ## _busy(stream, false);			\
+	}								\
+	CUresult name ## _ptsz(CUstream stream)				\
+	{								\
+		if (likely(!not_initialized()) && stream_quiet(stream))	\
+			return CUDA_SUCCESS;				\
+		return name ## _busy(stream, true);			\
 	}
 
 static CUresult create(CUstream *stream, unsigned int flags, int priority)
@@ -90,7 +110,7 @@ static CUresult query(CUstream handle, bool own)
 }
 
 /** cuStreamQuery - NOT_READY while there is work; no system call */
-BOTH(cuStreamQuery, (CUstream stream), query(stream, own))
+BOTH_IF_BUSY(cuStreamQuery, query(stream, own))
 
 static CUresult synchronize(CUstream handle, bool own)
 {
@@ -106,7 +126,7 @@ static CUresult synchronize(CUstream handle, bool own)
  * For the legacy stream this includes the blocking streams' work. Return: also the error of work
  * that failed.
  */
-BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, own))
+BOTH_IF_BUSY(cuStreamSynchronize, synchronize(stream, own))
 
 static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags, bool own)
 {

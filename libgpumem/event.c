@@ -15,43 +15,14 @@
  * An event that other processes reach (ipc_event.c) tells the kernel what it says with each record;
  * what is asked about it is asked there.
  *
- * Vocabulary: point, a consistent copy of what an event says; slot, where an entry writes its time.
+ * Vocabulary: slot, where an entry writes its time; point (event.h).
  */
 #include <stdlib.h>
-#include <time.h>
 
-#include "internal.h"
-#include "ring.h"
+#include "event.h"
 
-#define EVENT_MAGIC	0x746e7665	/* "evnt" */
 #define EVENT_FLAGS	(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 #define SLOT_PAGES	(64ull << 10)	/* bytes of slots that are got at a time */
-
-struct slot {
-	struct slot *next;
-	uint64_t addr;
-	struct queue *queue;		/* free when this queue has reached @value, or NULL */
-	uint64_t value;
-};
-
-struct point {
-	bool recorded;
-	struct queue *queue;
-	uint64_t value;
-	uint64_t ns;
-	struct slot *slot;
-};
-
-struct CUevent_st {
-	uint32_t magic;			/* atomic */
-	struct lock lock;
-	uint32_t seq;			/* odd while the point changes */
-	unsigned int flags;
-	CUcontext ctx;
-	struct point point;		/* lock to write; seq to read */
-	struct ipc_event ipc;		/* lock to write; id atomic */
-	CUevent next;
-};
 
 static struct lock slot_lock;
 static struct slot *free_slots;		/* slot_lock; newest first, perhaps still to be written */
@@ -98,20 +69,7 @@ static void slot_put(struct slot *slot, struct queue *queue, uint64_t value)
 	lock_drop(&slot_lock);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 /* ---- what an event says */
-
-static bool event_valid(CUevent event)
-{
-	return (uintptr_t)event >= PAGE && load_acquire(&event->magic) == EVENT_MAGIC;
-}
 
 static void point_read(CUevent event, struct point *point)
 {
@@ -138,6 +96,8 @@ static void point_write(CUevent event, const struct point *point)
 	store_relaxed(&event->point.value, point->value);
 	store_relaxed(&event->point.ns, point->ns);
 	store_relaxed(&event->point.slot, point->slot);
+	store_relaxed(&event->easy, point->recorded && !point->queue && !point->slot &&
+		      !(event->flags & CU_EVENT_INTERPROCESS) ? EVENT_EASY : 0);
 	store_release(&event->seq, event->seq + 1);
 }
 
@@ -297,7 +257,7 @@ static CUresult record_in(CUstream stream, bool timing, struct point *point)
 	point->recorded = true;
 	if (stream_idle(stream) && (client.inlining || !timing)) {
 		if (timing)
-			point->ns = now_ns();
+			point->ns = event_clock();
 		return CUDA_SUCCESS;
 	}
 	result = stream_prepare(stream, &queue);

@@ -128,6 +128,7 @@ struct client {
 	uint32_t access;		/* a bit per device, for struct gpumem_vm_map */
 	bool inlining;			/* GPUMEM_INLINE is not 0 */
 	bool strict;			/* GPUMEM_STRICT is set and not 0 (strict.c) */
+	bool inlining_device;		/* inlining and not strict */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
 	unsigned int spins;		/* looks at a timeline before sleeping */
 	struct device device[GPUMEM_MAX_DEVICES];
@@ -169,8 +170,9 @@ static inline bool not_initialized(void)
 		  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr))
 #define CALL(expr)		CALL_AS(__func__, expr)
 /* The same for what host functions may call: it needs no context but a stream's or an event's. */
-#define CALL_INSIDE(expr)	\
-	RETURN(not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
+#define CALL_INSIDE_AS(name, expr)	\
+	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
+#define CALL_INSIDE(expr)	CALL_INSIDE_AS(__func__, expr)
 
 /* ---- devices (device.c) */
 
@@ -382,6 +384,7 @@ void host_drop(struct alloc *alloc);
 /* ---- streams (stream.c, ring.h) */
 
 #define STREAM_MAGIC	0x6d727473	/* "strm" */
+#define STREAM_PLAIN	0x6e6c7073	/* "spln": of kind STREAM_CREATED, and not destroyed */
 #define QUEUE_ENTRIES	256u
 
 enum stream_kind {
@@ -411,6 +414,7 @@ struct queue {
 
 struct CUstream_st {
 	uint32_t magic;			/* atomic */
+	uint32_t plain;			/* STREAM_PLAIN while the program has the handle; atomic */
 	struct lock lock;		/* order of submission */
 	CUcontext ctx;
 	enum stream_kind kind;
@@ -528,6 +532,9 @@ enum end_flags {
 
 /* In strict mode there is staging memory before there is device memory. */
 CUresult copy_reserve(CUdevice device);
+/* cuMemcpyDtoDAsync(); @flags: CALL_OWN or none. */
+CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream,
+			 unsigned int flags);
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);

@@ -34,6 +34,7 @@
 
 #include "internal.h"
 #include "ring.h"
+#include "vm.h"
 
 #define STAGE_SIZE	(1ull << 20)
 #define STAGE_BLOCK	(2ull << 20)
@@ -625,6 +626,54 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 	if (!result)
 		result = peer_wait(stream, &copy, flags);
 	return result ? result : copy_run(stream, &copy, flags);
+}
+
+/* A copy of plain memory that is not inline: one entry. False: nothing was done. */
+static __attribute__((noinline)) bool put_plain(uint64_t dst, uint64_t src, uint64_t bytes,
+						CUstream stream, CUresult *result)
+{
+	struct queue *queue;
+
+	if (!bytes || dst - src < bytes || src - dst < bytes)
+		return false;
+	lock_take(&stream->lock);
+	/* Idle after all, by a longer look: whoever asks next does it inline. */
+	if (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream)) {
+		lock_drop(&stream->lock);
+		return false;
+	}
+	*result = stream_prepare(stream, &queue);
+	if (!*result)
+		*result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1));
+	lock_drop(&stream->lock);
+	return true;
+}
+
+/*
+ * Plain memory and a stream that the program made: inline or one entry, without finding out what
+ * else they might have been.
+ */
+CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
+			 unsigned int flags)
+{
+	CUresult result;
+
+	if (unlikely((dst | src) >> ADDRESS_BITS) || !stream_plain(handle) ||
+	    !vm_plain(dst, bytes) || !vm_plain(src, bytes))
+		goto longer;
+	if (likely(bytes - 1 < INLINE_MAX) && likely(client.inlining_device)) {
+		lock_take(&handle->lock);
+		if (likely(stream_easy(handle))) {
+			memmove(at(dst), at(src), bytes);
+			lock_drop(&handle->lock);
+			return CUDA_SUCCESS;
+		}
+		lock_drop(&handle->lock);
+	}
+	if (put_plain(dst, src, bytes, handle, &result))
+		return result;
+longer:
+	return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 }
 
 /* One operand of CUDA_MEMCPY2D, with height 0, or CUDA_MEMCPY3D. */

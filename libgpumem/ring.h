@@ -29,6 +29,39 @@ static inline bool queue_idle(const struct queue *queue)
 	return queue_reached(queue, load_acquire(&queue->tail));
 }
 
+/* Whether a handle is a stream that the program made, of a context in good order. */
+static inline bool stream_plain(CUstream handle)
+{
+	return likely((uintptr_t)handle >= PAGE) &&
+	       likely(load_acquire(&handle->plain) == STREAM_PLAIN) &&
+	       likely(!load_relaxed(&handle->ctx->sticky));
+}
+
+/*
+ * Whether it is idle and its next operation waits for nothing.  False means that it takes a longer
+ * look.
+ */
+static inline bool stream_easy(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (queue && !queue_idle(queue))
+		return false;
+	/* Without a legacy stream there is nothing that blocking streams obey. */
+	return stream->flags & CU_STREAM_NON_BLOCKING || !load_acquire(&stream->ctx->legacy);
+}
+
+/* Whether there is nothing to wait for and nothing to tell about a stream. */
+static inline bool stream_quiet(CUstream handle)
+{
+	struct queue *queue;
+
+	if (!stream_plain(handle))
+		return false;
+	queue = load_acquire(&handle->queue);
+	return !queue || (queue_idle(queue) && likely(!load_relaxed(&queue->page->error)));
+}
+
 /*
  * Write an entry without waking the worker. ring_kick() must follow, whatever else fails: others
  * wait for the entry as soon as it is there. It must come before the caller waits for other work,

@@ -296,6 +296,8 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 	ctx->streams = stream;
 	pthread_mutex_unlock(&ctx->lock);
 	store_release(&stream->magic, STREAM_MAGIC);
+	if (kind == STREAM_CREATED)
+		store_release(&stream->plain, STREAM_PLAIN);
 	*out = stream;
 	return CUDA_SUCCESS;
 }
@@ -309,6 +311,7 @@ CUresult stream_destroy(CUstream stream)
 	    !__atomic_compare_exchange_n(&stream->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return CUDA_ERROR_INVALID_HANDLE;
+	store_release(&stream->plain, 0);
 	pthread_mutex_lock(&stream->ctx->lock);
 	if (stream->link)
 		stream->link->next = stream->next;

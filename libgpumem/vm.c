@@ -31,13 +31,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "vm.h"
 
-#define ADDRESS_BITS	47
-#define LEAF_BITS	13
-#define LEAF_SLOTS	(1u << LEAF_BITS)
-#define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
-#define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
 
 #define ARENA_SMALLEST	(64ull << 20)
 #define ARENA_USUAL	(64ull << 30)
@@ -60,7 +55,7 @@ struct stale {
 
 static struct stale stale[MAX_STALE];	/* mem_lock */
 static unsigned int stale_count;	/* mem_lock */
-static struct block **index_leaf[LEAVES];
+struct block **index_leaf[LEAVES];
 static struct arena arenas[MAX_ARENAS];
 static unsigned int arena_count;	/* atomic; grows only */
 
@@ -293,11 +288,6 @@ void vm_unmap_later(uint64_t addr, uint64_t length)
 }
 
 /* ---- the index */
-
-static unsigned int leaf_slot(uint64_t addr)
-{
-	return addr >> SLOT_SHIFT & (LEAF_SLOTS - 1);
-}
 
 CUresult vm_publish(struct block *block)
 {

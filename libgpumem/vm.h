@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index of device addresses, and the question that copies ask first: is this memory of ours
+ * with nothing special about it?  vm.c owns the index and writes it under mem_lock; it is read
+ * without a lock.
+ *
+ * Vocabulary: leaf, the blocks of 2^LEAF_BITS slots; plain, device memory that nobody outside the
+ * process reaches, without attributes.
+ */
+#ifndef GPUMEM_VM_H
+#define GPUMEM_VM_H
+
+#include "internal.h"
+
+#define ADDRESS_BITS	47
+#define LEAF_BITS	13
+#define LEAF_SLOTS	(1u << LEAF_BITS)
+#define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
+#define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
+
+extern struct block **index_leaf[LEAVES];
+
+static inline unsigned int leaf_slot(uint64_t addr)
+{
+	return addr >> SLOT_SHIFT & (LEAF_SLOTS - 1);
+}
+
+/*
+ * Whether @length bytes from an address below 1 << ADDRESS_BITS are plain. False means that it takes
+ * a longer look.
+ */
+static inline bool vm_plain(uint64_t addr, uint64_t length)
+{
+	struct block **leaf, *block;
+	struct alloc *alloc;
+	uint64_t base, size;
+	uint32_t seq, flags;
+
+	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
+	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
+	if (unlikely(!block))
+		return false;
+	alloc = load_acquire(&block->whole);
+	if (!alloc)
+		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+	if (unlikely(!alloc))
+		return false;
+	seq = load_acquire(&alloc->seq);
+	base = load_relaxed(&alloc->base);
+	size = load_relaxed(&alloc->size);
+	flags = load_relaxed(&alloc->flags);
+	fence_acquire();
+	/* Odd, or changed: whatever was read means nothing. */
+	if (unlikely((seq & 1) | (load_relaxed(&alloc->seq) ^ seq) | flags))
+		return false;
+	return length <= size && addr - base <= size - length;
+}
+
+#endif /* GPUMEM_VM_H */
