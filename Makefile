@@ -69,7 +69,7 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix kselftest stress fuzz coverage,$(MAKECMDGOALS)),)
+ifneq ($(filter check check-matrix kselftest stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
@@ -225,6 +225,13 @@ coverage:
 demo:
 	@+$(check_env) tools/demo/run
 
+# Exit status 2 from make; "NOT COMPARED" or "FAILED" above it tells which.
+.PHONY: bench bench-baseline bench-compare
+bench bench-baseline bench-compare: lib tools
+	@$(if $(filter bench-compare,$@),$(if $(BASE),,echo "bench-compare: give BASE=revision" >&2; exit 2))
+	@$(check_env) BENCH='$(BENCH)' tools/bench/run \
+		$(if $(filter bench,$@),check,$(@:bench-%=%) $(if $(filter bench-compare,$@),'$(BASE)'))
+
 # checkpatch over the kernel side; make C=1 W=1 modules is the other half.
 .PHONY: checkpatch
 checkpatch:
@@ -280,6 +287,9 @@ help:
 	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
+	'make bench            gpumem-bench, compared with tools/bench/baseline.tsv; BENCH="NAME..."' \
+	'make bench-baseline   write tools/bench/baseline.tsv' \
+	'make bench-compare    BASE=REVISION: what gpumem-bench costs there and here' \
 	'make install          library, headers, programs, udev rule: DESTDIR= PREFIX= LIBDIR=' \
 	'make modules_install  gpumem.ko, as kbuild does: INSTALL_MOD_PATH= (or DESTDIR=)' \
 	'make clean            remove build/' \

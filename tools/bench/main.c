@@ -1,41 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem-bench: our operations against their peers, as ratios.
+ * gpumem-bench: our operations beside their peers.
  *
- *   gpumem-bench [NAME...]
+ *   gpumem-bench [--counted | --timed] [--tsv] [--settle SECONDS] [NAME...]
  *
- * Exit status: 1 if a ratio is above its bar.  Wall time in a virtual machine under emulation says
- * nothing; see Documentation/testing.rst for how the figures there were made.
+ * Runs the named benches, or all, or those that are for counted instructions or for wall time.
+ * --settle waits first, for the kernel to finish what booting began.  Exit status: 1 if a ratio is
+ * above its bar, 2 if a bench could not do its work.
+ *
+ * --tsv prints one line for each row: name, class, nanoseconds, peer or "-", bar or "-".  The class
+ * is "call", "alloc" or "ratio" for a row of ours, "peer", or "skip" for a peer that is not there,
+ * with "-" and the reason.  The last line is "end": an output without it is not whole.
  */
 #include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
 
-double bench_now(void)
-{
-	struct timespec t;
+#define MOST_ROWS	128
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1e9 + t.tv_nsec;
-}
+enum { PEER = -1, SKIP = -2 };
 
-int bench_row(const char *what, double ours, const char *peer, double theirs, double limit)
-{
-	double ratio = ours / theirs;
-	int missed = limit && ratio > limit;
+static const char *const class_names[] = {
+	[BENCH_CALL] = "call", [BENCH_ALLOC] = "alloc", [BENCH_RATIO] = "ratio",
+};
 
-	printf("%-44s %12.0f  %-28s %12.0f  %6.3f", what, ours, peer, theirs, ratio);
-	if (limit)
-		printf("  (bar %.2f)%s", limit, missed ? "  MISSED" : "");
-	printf("\n");
-	return missed;
-}
+/* What the running bench reported. */
+static struct row {
+	const char *name, *peer;
+	int class;
+	double ns, bar;
+} rows[MOST_ROWS];
+static int row_count;
+static bool tsv;
+
+static const struct bench {
+	const char *name;
+	void (*run)(void);
+	bool timed;
+} benches[] = {
+	{ "pin", bench_pin, false },
+	{ "bo", bench_bo, false },
+	{ "share", bench_share, false },
+	{ "mem", bench_mem, false },
+	{ "stream", bench_stream, false },
+	{ "queue", bench_queue, false },
+	{ "lookup", bench_lookup, false },
+	{ "malloc", bench_malloc, false },
+	{ "copy", bench_copy, true },
+	{ "ring", bench_ring, true },
+	{ "engine", bench_engine, true },
+};
+
+#define BENCHES	(sizeof(benches) / sizeof(benches[0]))
 
 void bench_die(const char *what)
 {
@@ -43,65 +66,183 @@ void bench_die(const char *what)
 	exit(2);
 }
 
-static int compare(const void *a, const void *b)
+const char *bench_name(const char *format, ...)
 {
-	double d = *(const double *)a - *(const double *)b;
+	va_list args;
+	char *name;
+	int n;
 
-	return d < 0 ? -1 : d > 0;
+	va_start(args, format);
+	n = vasprintf(&name, format, args);
+	va_end(args);
+	if (n < 0)
+		bench_die("vasprintf");
+	return name;
 }
 
-double bench_median(double *v, size_t n)
+static void add(const char *name, int class, double ns, const char *peer, double bar)
 {
-	qsort(v, n, sizeof(*v), compare);
-	return v[n / 2];
-}
-
-double bench_null_syscall(void)
-{
-	enum { ROUNDS = 9, CALLS = 1000 };
-	double v[ROUNDS];
-
-	for (int i = 0; i < ROUNDS; i++) {
-		double start = bench_now();
-
-		for (int k = 0; k < CALLS; k++)
-			syscall(SYS_getppid);
-		v[i] = (bench_now() - start) / CALLS;
+	if (row_count == MOST_ROWS) {
+		errno = ENOSPC;
+		bench_die(name);
 	}
-	return bench_median(v, ROUNDS);
+	rows[row_count++] = (struct row){ name, peer, class, ns, bar };
 }
 
-static const struct {
-	const char *name;
-	int (*run)(void);
-} benches[] = {
-	{ "pin", bench_pin },
-	{ "lookup", bench_lookup },
-};
+void bench_ours(const char *name, enum bench_class class, double ns)
+{
+	add(name, class, ns, NULL, 0);
+}
+
+void bench_beside(const char *name, enum bench_class class, double ns, const char *peer, double bar)
+{
+	add(name, class, ns, peer, bar);
+}
+
+void bench_peer(const char *name, double ns)
+{
+	add(name, PEER, ns, NULL, 0);
+}
+
+void bench_skip(const char *name, const char *why)
+{
+	add(name, SKIP, 0, why, 0);
+}
+
+static const struct row *peer_of(const struct row *r)
+{
+	for (int i = 0; r->peer && i < row_count; i++)
+		if (rows[i].class == PEER && !strcmp(rows[i].name, r->peer))
+			return &rows[i];
+	return NULL;
+}
+
+/* Prints @r; returns whether it missed its bar. */
+static bool show(const struct row *r)
+{
+	const struct row *peer = peer_of(r);
+	const char *class = r->class == PEER ? "peer" :
+			    r->class == SKIP ? "skip" : class_names[r->class];
+	bool missed = peer && r->bar && r->ns > r->bar * peer->ns;
+	char bar[16] = "-";
+
+	if (r->bar)
+		snprintf(bar, sizeof(bar), "%.2f", r->bar);
+	if (tsv && r->class == SKIP) {
+		printf("%s\tskip\t-\t%s\t-\n", r->name, r->peer);
+	} else if (tsv) {
+		printf("%s\t%s\t%.2f\t%s\t%s\n", r->name, class, r->ns, r->peer ? r->peer : "-",
+		       bar);
+	} else if (r->class == SKIP) {
+		printf("%-34s %14s  %s\n", r->name, "skipped", r->peer);
+	} else {
+		printf("%-34s %14.1f", r->name, r->ns);
+		if (peer)
+			printf("  %-30s %14.1f  %6.3f", peer->name, peer->ns, r->ns / peer->ns);
+		if (peer && r->bar)
+			printf("  (bar %s)%s", bar, missed ? "  MISSED" : "");
+		printf("\n");
+	}
+	return missed;
+}
+
+/* Runs @b in a process of its own; returns its status. */
+static int run(const struct bench *b)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid) {
+		bool missed = false;
+
+		b->run();
+		for (int i = 0; i < row_count; i++)
+			missed |= show(&rows[i]);
+		fflush(stdout);
+		_exit(missed);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			bench_die("waitpid");
+	if (WIFEXITED(status) && WEXITSTATUS(status) < 2)
+		return WEXITSTATUS(status);
+	if (!WIFEXITED(status))
+		fprintf(stderr, "gpumem-bench: %s: %s\n", b->name, strsignal(WTERMSIG(status)));
+	return 2;
+}
+
+static const struct bench *find(const char *name)
+{
+	for (size_t i = 0; i < BENCHES; i++)
+		if (!strcmp(benches[i].name, name))
+			return &benches[i];
+	return NULL;
+}
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: gpumem-bench [--counted | --timed] [--tsv] [--settle SECONDS] "
+			"[NAME...]\nbenches:");
+	for (size_t i = 0; i < BENCHES; i++)
+		fprintf(stderr, " %s", benches[i].name);
+	fprintf(stderr, "\n");
+	exit(2);
+}
 
 int main(int argc, char **argv)
 {
-	int missed = 0, found;
+	static const struct option options[] = {
+		{ "counted", no_argument, NULL, 'c' },
+		{ "timed", no_argument, NULL, 't' },
+		{ "tsv", no_argument, NULL, 'v' },
+		{ "settle", required_argument, NULL, 's' },
+		{ 0 },
+	};
+	bool counted = true, timed = true;
+	unsigned int settle = 0;
+	int c, rc = 0;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("%-44s %12s  %-28s %12s  %6s\n", "what", "ns", "peer", "ns", "ratio");
-	if (argc == 1) {
-		for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
-			missed += benches[i].run();
-		return missed != 0;
-	}
-	for (int k = 1; k < argc; k++) {
-		found = 0;
-		for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
-			if (strcmp(benches[i].name, argv[k]))
-				continue;
-			missed += benches[i].run();
-			found = 1;
-		}
-		if (!found) {
-			fprintf(stderr, "gpumem-bench: no bench %s: pin, lookup\n", argv[k]);
-			return 2;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			timed = false;
+			break;
+		case 't':
+			counted = false;
+			break;
+		case 'v':
+			tsv = true;
+			break;
+		case 's':
+			settle = strtoul(optarg, NULL, 10);
+			break;
+		default:
+			usage();
 		}
 	}
-	return missed != 0;
+	for (int i = optind; i < argc; i++)
+		if (!find(argv[i]))
+			usage();
+	while (settle)
+		settle = sleep(settle);
+	if (!tsv)
+		printf("%-34s %14s  %-30s %14s  %6s\n", "ours", "ns", "peer", "ns", "ratio");
+	for (size_t i = 0; i < BENCHES && rc < 2; i++) {
+		bool wanted = optind == argc;
+
+		for (int k = optind; k < argc; k++)
+			wanted |= !strcmp(benches[i].name, argv[k]);
+		if (wanted && (benches[i].timed ? timed : counted)) {
+			int status = run(&benches[i]);
+
+			rc = status > rc ? status : rc;
+		}
+	}
+	if (tsv && rc < 2)
+		printf("end\n");
+	return rc;
 }

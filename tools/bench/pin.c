@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registration of host memory against io_uring's registered buffers: both pin the same pages for
- * long, both keep what they need to reach them.
+ * Registration of host memory against io_uring's registered buffers, which pin the same pages for
+ * long and keep what they need to reach them, and against mlock(), which keeps pages in memory
+ * without a way to reach them.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/gpumem.h>
 #include <linux/io_uring.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -18,92 +17,89 @@
 
 #include "bench.h"
 
-#define BYTES	(64UL << 20)
-#define HUGE	(2UL << 20)
+#define BYTES	(64 * MIB)
 #define ROUNDS	5
 
-static void *memory(int advice)
-{
-	char *p = mmap(NULL, BYTES + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
+struct pin {
+	int fd, ring;
+	void *p;
+};
 
-	if (p == MAP_FAILED)
-		bench_die("mmap");
-	p = (char *)(((uintptr_t)p + HUGE - 1) & ~(HUGE - 1));
-	if (madvise(p, BYTES, advice))
-		bench_die("madvise");
-	memset(p, 1, BYTES);
-	return p;
+static void ours(void *arg, double *ns)
+{
+	struct pin *b = arg;
+	struct gpumem_bo_pin pin = { .size = sizeof(pin), .addr = (uintptr_t)b->p,
+				     .length = BYTES };
+	double t = bench_now();
+
+	bench_ioctl(b->fd, GPUMEM_BO_PIN, &pin, "GPUMEM_BO_PIN");
+	ns[0] += bench_lap(&t);
+	bench_destroy(b->fd, pin.id);
+	ns[1] += bench_lap(&t);
 }
 
-static void theirs(int ring, void *p, double *reg, double *unreg)
+static void ring(void *arg, double *ns)
 {
-	struct iovec iov = { p, BYTES };
-	double a = bench_now(), b;
+	struct pin *b = arg;
+	struct iovec iov = { b->p, BYTES };
+	double t = bench_now();
 
-	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1))
+	if (syscall(SYS_io_uring_register, b->ring, IORING_REGISTER_BUFFERS, &iov, 1))
 		bench_die("IORING_REGISTER_BUFFERS");
-	b = bench_now();
-	if (syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0))
+	ns[0] += bench_lap(&t);
+	if (syscall(SYS_io_uring_register, b->ring, IORING_UNREGISTER_BUFFERS, NULL, 0))
 		bench_die("IORING_UNREGISTER_BUFFERS");
-	*reg = b - a;
-	*unreg = bench_now() - b;
+	ns[1] += bench_lap(&t);
 }
 
-static void ours(int fd, void *p, double *reg, double *unreg)
+static void lock(void *arg, double *ns)
 {
-	struct gpumem_bo_pin pin = { .size = sizeof(pin), .addr = (uintptr_t)p, .length = BYTES };
-	struct gpumem_destroy destroy = { .size = sizeof(destroy) };
-	double a = bench_now(), b;
+	struct pin *b = arg;
+	double t = bench_now();
 
-	if (ioctl(fd, GPUMEM_BO_PIN, &pin))
-		bench_die("GPUMEM_BO_PIN");
-	b = bench_now();
-	destroy.id = pin.id;
-	if (ioctl(fd, GPUMEM_DESTROY, &destroy))
-		bench_die("GPUMEM_DESTROY");
-	*reg = b - a;
-	*unreg = bench_now() - b;
+	if (mlock(b->p, BYTES))
+		bench_die("mlock");
+	ns[0] += bench_lap(&t);
+	if (munlock(b->p, BYTES))
+		bench_die("munlock");
+	ns[1] += bench_lap(&t);
 }
 
-static int compare(int fd, int ring, int advice, const char *pages, double limit)
+static void pages(struct pin *b, bool huge, double bar)
 {
-	double reg[2][ROUNDS], unreg[2][ROUNDS];
-	void *p = memory(advice);
-	char what[64];
-	int missed;
+	const char *kind = huge ? "huge_64M" : "4k_64M";
+	const char *reg = bench_name("uring_register_%s", kind);
+	const char *unreg = bench_name("uring_unregister_%s", kind);
+	double ns[BENCH_PHASES];
 
-	for (int i = 0; i < ROUNDS; i++) {
-		theirs(ring, p, &reg[1][i], &unreg[1][i]);
-		ours(fd, p, &reg[0][i], &unreg[0][i]);
-	}
-	munmap(p, BYTES);
-	snprintf(what, sizeof(what), "register 64 MiB, %s", pages);
-	missed = bench_row(what, bench_median(reg[0], ROUNDS), "io_uring register",
-			   bench_median(reg[1], ROUNDS), limit);
-	snprintf(what, sizeof(what), "unregister 64 MiB, %s", pages);
-	return missed + bench_row(what, bench_median(unreg[0], ROUNDS), "io_uring unregister",
-				  bench_median(unreg[1], ROUNDS), 1.0);
+	b->p = bench_memory(BYTES, huge);
+	bench_phases(ns, ROUNDS, 1, ring, b);
+	bench_peer(reg, ns[0]);
+	bench_peer(unreg, ns[1]);
+	bench_phases(ns, ROUNDS, 1, ours, b);
+	bench_beside(bench_name("register_%s", kind), BENCH_CALL, ns[0], reg, bar);
+	bench_beside(bench_name("unregister_%s", kind), BENCH_CALL, ns[1], unreg, 1.0);
+	bench_phases(ns, 3, 1, lock, b);
+	bench_peer(bench_name("mlock_%s", kind), ns[0]);
+	bench_peer(bench_name("munlock_%s", kind), ns[1]);
+	munmap(b->p, BYTES);
 }
 
-int bench_pin(void)
+void bench_pin(void)
 {
 	struct gpumem_vm_create vm = { .size = sizeof(vm) };
 	struct io_uring_params params = { 0 };
-	int ring = syscall(SYS_io_uring_setup, 4, &params);
-	int fd = open("/dev/gpumem0", O_RDWR | O_CLOEXEC);
-	int missed;
+	struct pin b = {
+		.ring = syscall(SYS_io_uring_setup, 4, &params),
+		.fd = bench_open(),
+	};
 
-	if (ring < 0)
+	if (b.ring < 0)
 		bench_die("io_uring_setup");
-	if (fd < 0)
-		bench_die("/dev/gpumem0");
 	/* A client in use has other objects. */
-	if (ioctl(fd, GPUMEM_VM_CREATE, &vm))
-		bench_die("GPUMEM_VM_CREATE");
-	missed = compare(fd, ring, MADV_NOHUGEPAGE, "4 KiB pages", 0.95);
-	missed += compare(fd, ring, MADV_HUGEPAGE, "huge pages", 0.8);
-	close(ring);
-	close(fd);
-	return missed;
+	bench_ioctl(b.fd, GPUMEM_VM_CREATE, &vm, "GPUMEM_VM_CREATE");
+	pages(&b, false, 0.95);
+	pages(&b, true, 0.8);
+	close(b.ring);
+	close(b.fd);
 }

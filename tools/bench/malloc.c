@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Allocators in user space: peers of everything that hands out parts of what it has.  mimalloc is
+ * measured where its library is installed.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+#define BATCH	64
+
+struct allocator {
+	void *(*get)(size_t bytes);
+	void (*put)(void *p);
+	size_t bytes;
+};
+
+static void pair(void *arg)
+{
+	struct allocator *a = arg;
+	void *volatile p = a->get(a->bytes);
+
+	a->put(p);
+}
+
+/* So many live at a time that what an allocator keeps at hand is not enough. */
+static void batch(void *arg)
+{
+	struct allocator *a = arg;
+	void *volatile p[BATCH];
+
+	for (int i = 0; i < BATCH; i++)
+		p[i] = a->get(a->bytes);
+	for (int i = 0; i < BATCH; i++)
+		a->put(p[i]);
+}
+
+static void measure(const char *name, struct allocator *a)
+{
+	static const size_t sizes[] = { 64, 4 * KIB, 64 * KIB };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *size = bench_size(sizes[i]);
+
+		a->bytes = sizes[i];
+		bench_peer(bench_name("%s_pair_%s", name, size), bench_calls(9, 1000, pair, a));
+		bench_peer(bench_name("%s_of_%d_%s", name, BATCH, size),
+			   bench_calls(9, 50, batch, a) / BATCH);
+	}
+}
+
+void bench_malloc(void)
+{
+	struct allocator glibc = { malloc, free, 0 }, mimalloc = { 0 };
+	void *lib = dlopen("libmimalloc.so.3", RTLD_NOW);
+
+	measure("malloc", &glibc);
+	if (!lib)
+		lib = dlopen("libmimalloc.so.2", RTLD_NOW);
+	if (lib) {
+		*(void **)&mimalloc.get = dlsym(lib, "mi_malloc");
+		*(void **)&mimalloc.put = dlsym(lib, "mi_free");
+	}
+	if (mimalloc.get && mimalloc.put)
+		measure("mimalloc", &mimalloc);
+	else
+		bench_skip("mimalloc", "its library is not installed");
+}
