@@ -645,7 +645,8 @@ TEST_F(netlink, refusals)
 	gnl_close(&listener);
 }
 
-TEST_F(netlink, refused_object)
+/* Makes all objects that a client may have. */
+TEST_F_TIMEOUT(netlink, refused_object, 300)
 {
 	struct gnl listener;
 	__u32 id;

@@ -61,8 +61,10 @@ FIXTURE_SETUP(ext4)
 	strcpy(self->dir, "/tmp/t_pin_file.XXXXXX");
 	ASSERT_NE(NULL, mkdtemp(self->dir));
 	ASSERT_EQ(0, mount("none", self->dir, "tmpfs", 0, "size=32M"));
+	/* Nobody may have the device open for writing: it goes with the mount. */
 	ASSERT_EQ(0, shell("mkdir $1/fs && truncate -s 16M $1/image && mkfs.ext4 -q -F $1/image && "
-			   "mount -t ext4 -o loop $1/image $1/fs", self->dir));
+			   "loop=$(losetup -f --show $1/image) && mount -t ext4 $loop $1/fs && "
+			   "losetup -d $loop", self->dir));
 	snprintf(path, sizeof(path), "%s/fs/file", self->dir);
 	self->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ASSERT_LE(0, self->file);
