@@ -307,23 +307,35 @@ struct gpumem_rate {
 };
 
 /**
+ * struct gpumem_worker - a thread of a client
+ */
+struct gpumem_worker {
+	/** @runner: whose; constant */
+	struct gpumem_runner *runner;
+	/** @task: the thread; constant */
+	struct task_struct *task;
+	/** @idle: in runner->idle while it sleeps; runner->lock */
+	struct list_head idle;
+};
+
+/**
  * struct gpumem_runner - the threads that execute a client's streams
  */
 struct gpumem_runner {
-	/** @grow: protects growth of @threads */
+	/** @grow: protects growth of @workers */
 	struct mutex grow;
-	/** @lock: protects @ready, and gpumem_stream.run and .ready */
+	/** @lock: protects @ready, @idle, gpumem_stream.run and .ready */
 	spinlock_t lock;
 	/** @ready: streams of high, and of no, priority */
 	struct list_head ready[2];
-	/** @idle: threads without work */
-	wait_queue_head_t idle;
+	/** @idle: struct gpumem_worker without work, the last one first */
+	struct list_head idle;
 	/** @done: those who wait for a stream to stop running */
 	wait_queue_head_t done;
-	/** @threads: written under @grow */
-	struct task_struct *threads[GPUMEM_MAX_WORKERS];
-	/** @nthreads: number of @threads; written under @grow */
-	unsigned int nthreads;
+	/** @workers: written under @grow */
+	struct gpumem_worker workers[GPUMEM_MAX_WORKERS];
+	/** @nworkers: number of @workers; written under @grow */
+	unsigned int nworkers;
 	/** @user: who is charged for them; referenced; written under @grow */
 	struct gpumem_user *user;
 };

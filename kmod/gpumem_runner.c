@@ -36,33 +36,8 @@ void gpumem_runner_init(struct gpumem_runner *runner)
 	gpumem_lockdep_class(&runner->lock, GPUMEM_LOCK_RUNNER);
 	INIT_LIST_HEAD(&runner->ready[0]);
 	INIT_LIST_HEAD(&runner->ready[1]);
-	init_waitqueue_head(&runner->idle);
+	INIT_LIST_HEAD(&runner->idle);
 	init_waitqueue_head(&runner->done);
-}
-
-static bool gpumem_runner_empty(struct gpumem_runner *runner)
-{
-	return list_empty_careful(&runner->ready[0]) &&
-	       list_empty_careful(&runner->ready[1]);
-}
-
-static struct gpumem_stream *gpumem_runner_take(struct gpumem_runner *runner)
-{
-	struct gpumem_stream *stream;
-	unsigned long flags;
-
-	spin_lock_irqsave(&runner->lock, flags);
-	stream = list_first_entry_or_null(&runner->ready[0],
-					  struct gpumem_stream, ready);
-	if (!stream)
-		stream = list_first_entry_or_null(&runner->ready[1],
-						  struct gpumem_stream, ready);
-	if (stream) {
-		list_del_init(&stream->ready);
-		stream->run = GPUMEM_RUN_RUNNING;
-	}
-	spin_unlock_irqrestore(&runner->lock, flags);
-	return stream;
 }
 
 static void gpumem_runner_queue_locked(struct gpumem_runner *runner,
@@ -73,41 +48,67 @@ static void gpumem_runner_queue_locked(struct gpumem_runner *runner,
 	list_add_tail(&stream->ready, &runner->ready[!stream->high]);
 }
 
-/* After this the stream may be gone. */
-static void gpumem_runner_give_back(struct gpumem_runner *runner,
-				    struct gpumem_stream *stream, bool more)
+/* After this @stream may be gone. */
+static void gpumem_runner_give_back_locked(struct gpumem_runner *runner,
+					   struct gpumem_stream *stream,
+					   bool more)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&runner->lock, flags);
+	lockdep_assert_held(&runner->lock);
 	if (more || stream->run == GPUMEM_RUN_AGAIN)
 		gpumem_runner_queue_locked(runner, stream);
 	else
 		stream->run = GPUMEM_RUN_IDLE;
-	/* Who waits looks under the lock. */
-	wake_up_all(&runner->done);
-	spin_unlock_irqrestore(&runner->lock, flags);
+	/* Who waits looks under the lock, after it is in the queue. */
+	if (waitqueue_active(&runner->done))
+		wake_up_all(&runner->done);
+}
+
+static struct gpumem_stream *
+gpumem_runner_take_locked(struct gpumem_runner *runner)
+{
+	struct gpumem_stream *stream;
+
+	lockdep_assert_held(&runner->lock);
+	stream = list_first_entry_or_null(&runner->ready[0],
+					  struct gpumem_stream, ready);
+	if (!stream)
+		stream = list_first_entry_or_null(&runner->ready[1],
+						  struct gpumem_stream, ready);
+	if (stream) {
+		list_del_init(&stream->ready);
+		stream->run = GPUMEM_RUN_RUNNING;
+	}
+	return stream;
 }
 
 static int gpumem_runner_thread(void *data)
 {
-	struct gpumem_runner *runner = data;
-	struct gpumem_stream *stream;
-	DEFINE_WAIT(wait);
+	struct gpumem_worker *worker = data;
+	struct gpumem_runner *runner = worker->runner;
+	struct gpumem_stream *stream = NULL;
+	bool more = false;
 
-	while (!kthread_should_stop()) {
-		stream = gpumem_runner_take(runner);
+	for (;;) {
+		spin_lock_irq(&runner->lock);
+		list_del_init(&worker->idle);
+		if (stream)
+			gpumem_runner_give_back_locked(runner, stream, more);
+		stream = gpumem_runner_take_locked(runner);
+		if (!stream) {
+			list_add(&worker->idle, &runner->idle);
+			set_current_state(TASK_IDLE);
+		}
+		spin_unlock_irq(&runner->lock);
 		if (stream) {
-			gpumem_runner_give_back(runner, stream,
-						gpumem_stream_run(stream));
+			more = gpumem_stream_run(stream);
 			cond_resched();
 			continue;
 		}
-		prepare_to_wait_exclusive(&runner->idle, &wait, TASK_IDLE);
-		if (gpumem_runner_empty(runner) && !kthread_should_stop())
-			schedule();
-		finish_wait(&runner->idle, &wait);
+		if (kthread_should_stop())
+			break;
+		schedule();
 	}
+	__set_current_state(TASK_RUNNING);
 	return 0;
 }
 
@@ -120,14 +121,19 @@ static int gpumem_runner_thread(void *data)
 void gpumem_runner_kick(struct gpumem_stream *stream)
 {
 	struct gpumem_runner *runner = &stream->obj.client->runner;
+	struct gpumem_worker *worker;
 	unsigned long flags;
 
 	spin_lock_irqsave(&runner->lock, flags);
 	if (stream->run == GPUMEM_RUN_IDLE) {
 		gpumem_runner_queue_locked(runner, stream);
+		worker = list_first_entry_or_null(&runner->idle,
+						  struct gpumem_worker, idle);
 		/* Behind the lock there may be no stream and no client. */
-		if (wq_has_sleeper(&runner->idle))
-			wake_up(&runner->idle);
+		if (worker) {
+			list_del_init(&worker->idle);
+			wake_up_process(worker->task);
+		}
 	} else if (stream->run == GPUMEM_RUN_RUNNING) {
 		stream->run = GPUMEM_RUN_AGAIN;
 	}
@@ -168,6 +174,7 @@ void gpumem_runner_cancel(struct gpumem_stream *stream)
 static int gpumem_runner_add(struct gpumem_client *client)
 {
 	struct gpumem_runner *runner = &client->runner;
+	struct gpumem_worker *worker = &runner->workers[runner->nworkers];
 	struct task_struct *task;
 	int ret;
 
@@ -185,7 +192,7 @@ static int gpumem_runner_add(struct gpumem_client *client)
 		});
 		return -EMFILE;
 	}
-	task = kthread_create(gpumem_runner_thread, runner, "gpumem/%d",
+	task = kthread_create(gpumem_runner_thread, worker, "gpumem/%d",
 			      pid_nr(client->pid));
 	if (IS_ERR(task)) {
 		ret = PTR_ERR(task);
@@ -194,7 +201,10 @@ static int gpumem_runner_add(struct gpumem_client *client)
 	ret = cgroup_attach_task_all(current, task);
 	if (ret)
 		goto err_stop;
-	runner->threads[runner->nthreads++] = task;
+	worker->runner = runner;
+	worker->task = task;
+	INIT_LIST_HEAD(&worker->idle);
+	runner->nworkers++;
 	wake_up_process(task);
 	return 0;
 
@@ -223,12 +233,12 @@ int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 
 	workers = min3(streams, (u64)workers, (u64)GPUMEM_MAX_WORKERS);
 	/* Never falls before the client dies. */
-	if (READ_ONCE(runner->nthreads) >= workers)
+	if (READ_ONCE(runner->nworkers) >= workers)
 		return 0;
 	guard(mutex)(&runner->grow);
-	while (runner->nthreads < workers && !ret)
+	while (runner->nworkers < workers && !ret)
 		ret = gpumem_runner_add(client);
-	return runner->nthreads ? 0 : ret;
+	return runner->nworkers ? 0 : ret;
 }
 
 /**
@@ -244,9 +254,9 @@ void gpumem_runner_stop(struct gpumem_client *client)
 
 	if (!runner->user)
 		return;
-	for (i = 0; i < runner->nthreads; i++)
-		kthread_stop(runner->threads[i]);
-	gpumem_user_del_threads(runner->user, runner->nthreads);
+	for (i = 0; i < runner->nworkers; i++)
+		kthread_stop(runner->workers[i].task);
+	gpumem_user_del_threads(runner->user, runner->nworkers);
 	gpumem_user_put(runner->user);
 	runner->user = NULL;
 }
