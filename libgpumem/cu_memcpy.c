@@ -17,6 +17,7 @@
  * Common errors: INVALID_CONTEXT for the default streams without a context, INVALID_HANDLE for a
  * destroyed stream, INVALID_VALUE, and the error of earlier work.
  */
+#include "copy.h"
 #include "internal.h"
 
 #define DEV	END_DEVICE
@@ -77,9 +78,37 @@ SYNC(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void *src_host, size_t byte
 ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
       copy_linear(dst, ANY, src, ANY, bytes, stream, flags))
 
+/* What is not easy is called last, with all arguments in place. */
+static __attribute__((noinline)) CUresult dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+						     CUstream stream, unsigned int flags)
+{
+	CALL_INSIDE_AS("cuMemcpyDtoDAsync_v2", copy_dtod_async(dst, src, bytes, stream, flags));
+}
+
+/* The same with the stream's lock held, which is given back. */
+static __attribute__((noinline)) CUresult dtod_async_locked(CUdeviceptr dst, CUdeviceptr src,
+							    size_t bytes, CUstream stream,
+							    unsigned int flags)
+{
+	lock_drop(&stream->lock);
+	return dtod_async(dst, src, bytes, stream, flags);
+}
+
+#define DTOD_ASYNC(name, flags)							\
+	CUresult name(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
+	{									\
+		if (not_initialized() || !copy_begin(dst, src, bytes, stream))	\
+			return dtod_async(dst, src, bytes, stream, flags);	\
+		if (unlikely(!stream_easy(stream)))				\
+			return dtod_async_locked(dst, src, bytes, stream, flags); \
+		return copy_finish(dst, src, bytes, stream);			\
+	}
+
 /** cuMemcpyDtoDAsync_v2 - device to device */
-ASYNC(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-      copy_dtod_async(dst, src, bytes, stream, flags))
+DTOD_ASYNC(cuMemcpyDtoDAsync_v2, 0)
+
+/** cuMemcpyDtoDAsync_v2_ptsz - the same; stream 0 is the calling thread's own */
+DTOD_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, CALL_OWN)
 
 /** cuMemcpyDtoHAsync_v2 - device to host */
 ASYNC(cuMemcpyDtoHAsync_v2, (void *dst_host, CUdeviceptr src, size_t bytes, CUstream stream),

@@ -89,12 +89,17 @@ struct lock {
 void lock_slow(struct lock *lock);
 void lock_wake(struct lock *lock);
 
-static inline void lock_take(struct lock *lock)
+static inline bool lock_try(struct lock *lock)
 {
 	uint32_t free = 0;
 
-	if (unlikely(!__atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE,
-						  __ATOMIC_RELAXED)))
+	return __atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static inline void lock_take(struct lock *lock)
+{
+	if (unlikely(!lock_try(lock)))
 		lock_slow(lock);
 }
 
@@ -265,8 +270,13 @@ enum alloc_flags {
  * changes, and rises with every change.
  */
 struct alloc {
-	uint32_t seq;
-	uint32_t flags;			/* enum alloc_flags; atomic */
+	union {
+		struct {
+			uint32_t seq;
+			uint32_t flags;	/* enum alloc_flags; atomic */
+		};
+		uint64_t head;		/* both at once, to read */
+	};
 	uint64_t base, size;		/* as the program asked */
 	uint64_t id;			/* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	CUcontext ctx;

@@ -33,8 +33,8 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "copy.h"
 #include "ring.h"
-#include "vm.h"
 
 #define STAGE_SIZE	(1ull << 20)
 #define STAGE_BLOCK	(2ull << 20)
@@ -628,52 +628,34 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 	return result ? result : copy_run(stream, &copy, flags);
 }
 
-/* A copy of plain memory that is not inline: one entry. False: nothing was done. */
-static __attribute__((noinline)) bool put_plain(uint64_t dst, uint64_t src, uint64_t bytes,
-						CUstream stream, CUresult *result)
+/* A copy of plain memory, with the stream's lock, that it drops: one entry, if it is none inline. */
+static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream,
+				  unsigned int flags)
 {
 	struct queue *queue;
+	CUresult result;
 
-	if (!bytes || dst - src < bytes || src - dst < bytes)
-		return false;
-	lock_take(&stream->lock);
-	/* Idle after all, by a longer look: whoever asks next does it inline. */
-	if (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream)) {
+	/* Overlapping, or idle after all, by a longer look. */
+	if (dst - src < bytes || src - dst < bytes ||
+	    (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream))) {
 		lock_drop(&stream->lock);
-		return false;
+		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, stream, flags);
 	}
-	*result = stream_prepare(stream, &queue);
-	if (!*result)
-		*result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1));
+	result = stream_prepare(stream, &queue);
+	if (!result)
+		result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1));
 	lock_drop(&stream->lock);
-	return true;
+	return result;
 }
 
-/*
- * Plain memory and a stream that the program made: inline or one entry, without finding out what
- * else they might have been.
- */
+/* What was not easy (copy.h): one entry at best. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
 			 unsigned int flags)
 {
-	CUresult result;
-
-	if (unlikely((dst | src) >> ADDRESS_BITS) || !stream_plain(handle) ||
-	    !vm_plain(dst, bytes) || !vm_plain(src, bytes))
-		goto longer;
-	if (likely(bytes - 1 < INLINE_MAX) && likely(client.inlining_device)) {
-		lock_take(&handle->lock);
-		if (likely(stream_easy(handle))) {
-			memmove(at(dst), at(src), bytes);
-			lock_drop(&handle->lock);
-			return CUDA_SUCCESS;
-		}
-		lock_drop(&handle->lock);
-	}
-	if (put_plain(dst, src, bytes, handle, &result))
-		return result;
-longer:
-	return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
+	if (!bytes || !copy_plain(dst, src, bytes, handle))
+		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
+	lock_take(&handle->lock);
+	return copy_plain_locked(dst, src, bytes, handle, flags);
 }
 
 /* One operand of CUDA_MEMCPY2D, with height 0, or CUDA_MEMCPY3D. */

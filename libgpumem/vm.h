@@ -18,6 +18,13 @@
 #define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
 #define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
 
+/* Bits of alloc->head: the lowest of seq, all of flags. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ALLOC_HEAD_NOT_PLAIN	0xffffffff00000001ull
+#else
+#define ALLOC_HEAD_NOT_PLAIN	0x00000001ffffffffull
+#endif
+
 extern struct block **index_leaf[LEAVES];
 
 static inline unsigned int leaf_slot(uint64_t addr)
@@ -33,8 +40,7 @@ static inline bool vm_plain(uint64_t addr, uint64_t length)
 {
 	struct block **leaf, *block;
 	struct alloc *alloc;
-	uint64_t base, size;
-	uint32_t seq, flags;
+	uint64_t head, base, size;
 
 	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
 	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
@@ -45,13 +51,12 @@ static inline bool vm_plain(uint64_t addr, uint64_t length)
 		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
 	if (unlikely(!alloc))
 		return false;
-	seq = load_acquire(&alloc->seq);
+	head = load_acquire(&alloc->head);
 	base = load_relaxed(&alloc->base);
 	size = load_relaxed(&alloc->size);
-	flags = load_relaxed(&alloc->flags);
 	fence_acquire();
-	/* Odd, or changed: whatever was read means nothing. */
-	if (unlikely((seq & 1) | (load_relaxed(&alloc->seq) ^ seq) | flags))
+	/* Changed, or odd: whatever was read means nothing. */
+	if (unlikely(load_relaxed(&alloc->head) != head) || unlikely(head & ALLOC_HEAD_NOT_PLAIN))
 		return false;
 	return length <= size && addr - base <= size - length;
 }
