@@ -27,7 +27,8 @@
  * @addr: in memory of the library or registered memory, a multiple of 4
  * @flags: one of CU_STREAM_WAIT_VALUE_GEQ, EQ, AND, NOR
  *
- * A change is seen at once when a stream of this process makes it, else within a millisecond.
+ * A change is seen at once when the engine makes it for this process, else within a millisecond:
+ * also one that the library makes in the caller, because its stream is idle.
  * Return: INVALID_VALUE; NOT_SUPPORTED with CU_STREAM_WAIT_VALUE_FLUSH.
  */
 BOTH(cuStreamWaitValue32_v2,
@@ -96,7 +97,8 @@ BOTH(cuStreamBatchMemOp,
 /**
  * cuLaunchHostFunc - call a function of the program after the work before it
  * @function: runs in a thread of the library and must not call the API, but for streams and events
- *	that it names: other calls return NOT_PERMITTED
+ *	that it names: other calls return NOT_PERMITTED. What it submits needs room: if 256 entries
+	stand behind it in the stream that it submits to, it waits for itself
  *
  * Left out when work of the stream has failed. Return: INVALID_VALUE without a function,
  * OUT_OF_MEMORY.
