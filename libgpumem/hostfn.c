@@ -121,10 +121,12 @@ static void *host_main(void *arg)
 /* host_lock is held. */
 static CUresult thread_start(void)
 {
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
 	struct gpumem_timeline_create create = { .size = sizeof(create) };
 	pthread_attr_t attr;
 	sigset_t all, old;
 	pthread_t thread;
+	unsigned int i;
 	int error;
 
 	if (started)
@@ -133,9 +135,16 @@ static CUresult thread_start(void)
 	if (error)
 		return result_of_errno(error);
 	ready = create.id;
-	/* The program's signal handlers run in the program's threads. */
+	/*
+	 * The program's signal handlers run in the program's threads, but for what a function
+	 * brings upon itself: a fault that is blocked ends the process past every handler.
+	 */
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_sigmask(SIG_SETMASK, NULL, &old);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (!sigismember(&old, faults[i]))
+			sigdelset(&all, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	error = pthread_create(&thread, &attr, host_main, NULL);

@@ -157,6 +157,18 @@ static int in_thread(void)
 	       pthread_join(thread, NULL);
 }
 
+static void CUDA_CB touch_function(void *arg)
+{
+	touch(arg);
+}
+
+/* A thread of the library's own calls it. */
+static int in_function(void)
+{
+	return begin(10000, 78) || cuLaunchHostFunc(NULL, touch_function, NULL) ||
+	       cuCtxSynchronize();
+}
+
 static int not_strict(void)
 {
 	setenv("GPUMEM_STRICT", "0", 1);
@@ -184,6 +196,9 @@ TEST(line)
 	EXPECT_TRUE(died());
 	EXPECT_TRUE(told("allocation"));
 	ASSERT_TRUE(run(in_thread));
+	EXPECT_TRUE(died());
+	EXPECT_TRUE(told("allocation"));
+	ASSERT_TRUE(run(in_function));
 	EXPECT_TRUE(died());
 	EXPECT_TRUE(told("allocation"));
 	ASSERT_TRUE(run(empty_is_strict));
@@ -499,6 +514,23 @@ static int repaired(void)
 	return o->calls != 2 || o->code != SI_USER || page[0] != 5;
 }
 
+static void CUDA_CB touch_page(void *arg)
+{
+	*(volatile char *)arg = 5;
+}
+
+/* In a thread of the library's, too, and with any handler: the library has none here. */
+static int repaired_in_function(void)
+{
+	const struct sigaction action = { .sa_sigaction = repair, .sa_flags = SA_SIGINFO };
+
+	setenv("GPUMEM_STRICT", "0", 1);
+	page = mmap(NULL, 4096, PROT_NONE, ANON, -1, 0);
+	return begin(10000, 1) || sigaction(SIGSEGV, &action, NULL) ||
+	       cuLaunchHostFunc(NULL, touch_page, page) || cuCtxSynchronize() ||
+	       o->calls != 1 || page[0] != 5;
+}
+
 TEST(other_actions)
 {
 	ASSERT_TRUE(run(late_and_chained));
@@ -510,6 +542,9 @@ TEST(other_actions)
 	EXPECT_EQ(77, o->calls);
 	EXPECT_TRUE(told("allocation"));
 	ASSERT_TRUE(run(repaired));
+	EXPECT_TRUE(exited());
+	EXPECT_STREQ("", o->err);
+	ASSERT_TRUE(run(repaired_in_function));
 	EXPECT_TRUE(exited());
 	EXPECT_STREQ("", o->err);
 }
