@@ -370,8 +370,9 @@ static inline enum found find(uint64_t addr, struct span *span)
 	struct block **leaf, *block;
 	struct alloc *alloc;
 
+	/* With page tables of five levels a program can have memory above the index's end. */
 	if (unlikely(addr >> ADDRESS_BITS))
-		return NOTHING;
+		return OUTSIDE;
 	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
 	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
 	if (unlikely(!block))

@@ -347,6 +347,32 @@ TEST_F(host, register_basic)
 	EXPECT_EQ(0, pins());
 }
 
+/* With page tables of five levels a program that asks for it has memory above 2^47. */
+TEST_F(host, register_high)
+{
+	void *hint = (void *)(1ULL << 50);
+	unsigned char *p = mmap(hint, MIB, RW, ANON, -1, 0);
+	unsigned int type = 0;
+	CUdeviceptr d = 0;
+
+	ASSERT_NE(MAP_FAILED, p);
+	if (p != hint)
+		SKIP(return, "no page tables of five levels");
+	pattern(p, MIB, 3);
+	ASSERT_CU(cuMemHostRegister(p, MIB, 0));
+	EXPECT_EQ(1, pins());
+	EXPECT_CU(cuMemHostGetDevicePointer(&d, p + 5, 0));
+	EXPECT_EQ(ptr(p) + 5, d);
+	EXPECT_CU(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr(p) + MIB - 1));
+	EXPECT_EQ(CU_MEMORYTYPE_HOST, type);
+	EXPECT_CU(cuMemcpyHtoD(self->dev, p, MIB));
+	EXPECT_EQ(0, memcmp(view(self->dev, MIB), p, MIB));
+	EXPECT_CU(cuMemHostUnregister(p));
+	EXPECT_EQ(0, pins());
+	EXPECT_EQ(NOT_REGISTERED, cuMemHostUnregister(p));
+	EXPECT_EQ(0, munmap(p, MIB));
+}
+
 TEST_F(host, register_errors)
 {
 	unsigned char *p = self->mem, *q;
