@@ -77,6 +77,7 @@ static void call_run(struct queue *queue, struct hostcall *call)
 	else if (!status)
 		call->fn(call->arg);
 	free(call);
+	told_kernel();
 	client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal);
 }
 

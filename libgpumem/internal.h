@@ -62,6 +62,20 @@
 #endif
 #define fence_full()		__sync_synchronize()
 
+/*
+ * Nor does it see the kernel: that what the host thread did before it signalled a timeline comes
+ * before what follows when an entry behind that is done.
+ */
+#if defined(__SANITIZE_THREAD__)
+void __tsan_acquire(const void *addr);
+void __tsan_release(const void *addr);
+#define told_kernel()		__tsan_release(&client)
+#define heard_of_kernel()	__tsan_acquire(&client)
+#else
+#define told_kernel()		((void)0)
+#define heard_of_kernel()	((void)0)
+#endif
+
 #define PAGE		4096ull
 #define SLOT_SHIFT	21
 #define SLOT		(1ull << SLOT_SHIFT)	/* granularity of addresses and of backing */

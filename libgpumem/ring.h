@@ -20,7 +20,10 @@
 /* Whether the entries up to @value are done. What they wrote is visible to the caller then. */
 static inline bool queue_reached(const struct queue *queue, uint64_t value)
 {
-	return load_acquire(&queue->page->value) >= value;
+	if (load_acquire(&queue->page->value) < value)
+		return false;
+	heard_of_kernel();
+	return true;
 }
 
 /* Whether everything submitted so far is done. */

@@ -192,8 +192,9 @@ static inline CUresult move(void *to, const void *from, CUdeviceptr p, size_t n)
 		cuCtxPopCurrent(NULL);
 		cuDevicePrimaryCtxRelease(0);
 	}
-	looking.jobs += (n + STAGE - 1) / STAGE;
-	looking.copied += n;
+	/* Threads look, too. */
+	__atomic_fetch_add(&looking.jobs, (n + STAGE - 1) / STAGE, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&looking.copied, n, __ATOMIC_RELAXED);
 	return result;
 }
 
@@ -206,11 +207,11 @@ static inline bool dark(CUdeviceptr p)
 	       type == CU_MEMORYTYPE_DEVICE;
 }
 
-/* @n bytes of any memory, to look at before the fourth call after this one. */
+/* @n bytes of any memory, to look at before the thread's fourth call after this one. */
 static inline const unsigned char *view(CUdeviceptr p, size_t n)
 {
-	static unsigned char *copies[4];
-	static unsigned int last;
+	static __thread unsigned char *copies[4];
+	static __thread unsigned int last;
 	unsigned char **copy = &copies[last++ % ARRAY_SIZE(copies)];
 
 	if (!dark(p))

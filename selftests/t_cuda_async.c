@@ -430,7 +430,7 @@ static int child_status(pid_t pid)
 static int exporter(void *arg)
 {
 	volatile __u32 *word;
-	struct shared m;
+	struct shared m = { .result = 0 };
 	CUevent event;
 	CUcontext ctx;
 	CUdeviceptr d;
@@ -456,7 +456,7 @@ TEST_F(events, life)
 {
 	unsigned char host[4096];
 	volatile __u32 *word;
-	struct shared m;
+	struct shared m = { .result = 0 };
 	CUevent event;
 	CUcontext ctx;
 	CUdeviceptr d;

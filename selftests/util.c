@@ -328,7 +328,8 @@ void stream_put(struct stream *s, const struct gpumem_sqe *sqe)
 void stream_publish(struct stream *s)
 {
 	__atomic_store_n(&s->ring->tail, s->tail, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* A full barrier, in the form that gcc's thread sanitizer takes. */
+	__sync_synchronize();
 	if (__atomic_load_n(&s->page->flags, __ATOMIC_RELAXED) & GPUMEM_TIMELINE_NEED_WAKEUP) {
 		gp_doorbell(s->fd, s->id);
 		s->doorbells++;

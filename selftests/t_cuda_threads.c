@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The library with several threads at a time: what is written by one and looked up by others
+ * without a lock, structures that are used again, and what threads have of their own.
+ *
+ * Threads look at addresses that others allocate, register and free; an answer must be one that was
+ * right at some moment.  Everything else is as for one thread.  The rounds are few: what counts is
+ * that host/lib_guest.sh runs them under the thread sanitizer, which sees what went well by chance.
+ */
+#include <pthread.h>
+
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+
+#include <gpumem.h>
+
+#define PLACES	16
+#define PLACE	(64 * KIB)		/* of the program's memory */
+
+FIXTURE(threads)
+{
+	CUcontext ctx;
+};
+
+FIXTURE_SETUP(threads)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+}
+
+FIXTURE_TEARDOWN_PARENT(threads)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+struct worker {
+	pthread_t thread;
+	void *(*work)(void *worker);
+	CUcontext ctx;
+	unsigned int number;
+	int failed;			/* line */
+};
+
+static unsigned char *memory;		/* the program's */
+static CUdeviceptr places[PLACES];	/* where something may be allocated; atomic */
+static bool stop;			/* atomic */
+
+#define CHECK(cond) do { \
+		if (!(cond)) { \
+			w->failed = __LINE__; \
+			return NULL; \
+		} \
+	} while (0)
+
+/* Runs the workers; the line in which one failed, or 0. */
+static int run_workers(CUcontext ctx, void *(*const *work)(void *), unsigned int n)
+{
+	struct worker w[16];
+	int failed = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		w[i] = (struct worker) { .work = work[i], .ctx = ctx, .number = i };
+		if (pthread_create(&w[i].thread, NULL, w[i].work, &w[i]))
+			return __LINE__;
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		pthread_join(w[i].thread, NULL);
+		failed = failed ? failed : w[i].failed;
+	}
+	return failed;
+}
+
+static unsigned int rounds(unsigned int usual)
+{
+	const char *text = getenv("GPUMEM_STEPS");
+	unsigned long steps = text ? strtoul(text, NULL, 0) : 0;
+
+	return steps > usual ? steps : usual;
+}
+
+/* --- lookups */
+
+static unsigned int left;		/* workers that have not done; atomic */
+
+static void done(void)
+{
+	if (!__atomic_sub_fetch(&left, 1, __ATOMIC_ACQ_REL))
+		__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+}
+
+static void *allocate(void *arg)
+{
+	struct worker *w = arg;
+	unsigned int seed = w->number;
+
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	for (unsigned int i = 0; i < rounds(60); i++) {
+		CUdeviceptr *place = &places[rand_r(&seed) % (PLACES / 2) * 2 + (w->number & 1)];
+		CUdeviceptr p = 0;
+		size_t n = rand_r(&seed) % 8 ? 1u + rand_r(&seed) % 9000 : 5 * MIB / 2;
+
+		/* A place belongs to all of a kind; who takes an address out of it frees it. */
+		CHECK(!(i & 1 ? cuMemAlloc(&p, n) : cuMemHostAlloc((void **)&p, n, 0)));
+		p = __atomic_exchange_n(place, p | (i & 1), __ATOMIC_ACQ_REL);
+		if (p & 1) {
+			CHECK(!cuMemFree(p & ~1ULL));
+		} else {
+			CHECK(!cuMemFreeHost(cpu(p)));
+		}
+	}
+	done();
+	return NULL;
+}
+
+static void *register_all(void *arg)
+{
+	struct worker *w = arg;
+
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	for (unsigned int i = 0; i < rounds(60); i++) {
+		unsigned char *p = memory + (i * 5 + w->number) % 8 * 2 * PLACE +
+			(w->number & 1) * PLACE;
+
+		CHECK(!cuMemHostRegister(p + i % 3, 5000 + i, 0));
+		CHECK(!cuMemHostUnregister(p + i % 3));
+	}
+	done();
+	return NULL;
+}
+
+static void *look(void *arg)
+{
+	struct worker *w = arg;
+	CUpointer_attribute which[] = {
+		CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+		CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+	};
+	unsigned int seed = w->number;
+	char text[200];
+
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		unsigned long long start = 0, size = 0, id = 0;
+		CUcontext ctx = NULL;
+		void *data[] = { &start, &size, &ctx, &id };
+		CUdeviceptr p = __atomic_load_n(&places[rand_r(&seed) % PLACES],
+						__ATOMIC_ACQUIRE) & ~1ULL;
+
+		p = rand_r(&seed) % 4 ? p + rand_r(&seed) % 4096 :
+			(uintptr_t)memory + rand_r(&seed) % (16 * PLACE);
+		CHECK(!cuPointerGetAttributes(4, which, data, p));
+		if (id) {
+			CHECK(ctx == w->ctx);
+			CHECK(p - start < size);
+		}
+		gpumem_describe(cpu(p), text, sizeof(text));
+		sched_yield();
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(threads, lookups, 120)
+{
+	void *(*const work[])(void *) = {
+		allocate, allocate, register_all, register_all, look, look,
+	};
+
+	memory = mmap(NULL, 16 * PLACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, memory);
+	memset(memory, 1, 16 * PLACE);
+	left = 4;
+	EXPECT_EQ(0, run_workers(self->ctx, work, ARRAY_SIZE(work)));
+	for (unsigned int i = 0; i < PLACES; i++) {
+		EXPECT_CU(places[i] & 1 ? cuMemFree(places[i] & ~1ULL) :
+			  cuMemFreeHost(cpu(places[i])));
+	}
+	EXPECT_EQ(0, used(0));
+}
+
+/* --- streams, events and functions */
+
+static unsigned int calls;		/* atomic */
+
+static void CUDA_CB count(void *arg)
+{
+	__atomic_fetch_add((unsigned int *)arg, 1, __ATOMIC_RELAXED);
+}
+
+static CUevent events[4];		/* of everybody */
+static CUstream all;
+
+static void *submit(void *arg)
+{
+	struct worker *w = arg;
+	unsigned int seen = 0, want = 0;
+	CUipcEventHandle handle;
+	CUdeviceptr p;
+	CUevent own;
+
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	CHECK(!cuMemAlloc(&p, 4096));
+	for (unsigned int i = 0; i < rounds(40); i++) {
+		CUevent e = events[(i + w->number) % ARRAY_SIZE(events)];
+		CUstream s;
+
+		CHECK(!cuStreamCreate(&s, i & 1));
+		CHECK(!cuEventCreate(&own, 0));
+		CHECK(!cuMemsetD8Async(p, i, 4096, s));
+		CHECK(!cuLaunchHostFunc(s, count, &seen));
+		CHECK(!cuLaunchHostFunc(all, count, &calls));
+		want++;
+		CHECK(!cuEventRecord(own, s));
+		/* Others record it at the same time: one of them is waited for. */
+		CHECK(!cuEventRecord(e, s));
+		CHECK(!cuIpcGetEventHandle(&handle, e));
+		CHECK(!cuStreamWaitEvent(all, e, 0));
+		CHECK(!cuStreamWriteValue32(all, p + 64, i, 0));
+		CHECK(!cuEventQuery(e) || true);
+		CHECK(!cuStreamWaitEvent(CU_STREAM_PER_THREAD, own, 0));
+		CHECK(!cuStreamDestroy(s));
+		CHECK(!cuStreamSynchronize(CU_STREAM_PER_THREAD));
+		CHECK(!cuEventDestroy(own));
+		CHECK(seen == want);
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(threads, streams, 120)
+{
+	void *(*const work[])(void *) = { submit, submit, submit, submit };
+
+	ASSERT_CU(cuStreamCreate(&all, CU_STREAM_NON_BLOCKING));
+	for (unsigned int i = 0; i < ARRAY_SIZE(events); i++)
+		ASSERT_CU(cuEventCreate(&events[i],
+					CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	EXPECT_EQ(0, run_workers(self->ctx, work, ARRAY_SIZE(work)));
+	EXPECT_CU(cuCtxSynchronize());
+	EXPECT_EQ(4 * rounds(40), calls);
+	for (unsigned int i = 0; i < ARRAY_SIZE(events); i++)
+		EXPECT_CU(cuEventDestroy(events[i]));
+}
+
+/* --- contexts */
+
+static void *live(void *arg)
+{
+	struct worker *w = arg;
+	CUcontext ctx, primary;
+	unsigned char *out;
+	CUdeviceptr p;
+
+	/* Pinned, so that no copy needs staging memory, which stays. */
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	CHECK(!cuMemHostAlloc((void **)&out, 4096, 0));
+	for (unsigned int i = 0; i < rounds(25); i++) {
+		CHECK(!cuCtxCreate(&ctx, NULL, 0, 0));
+		CHECK(!cuMemAlloc(&p, 4096));
+		CHECK(!cuMemsetD8Async(p, i, 4096, CU_STREAM_PER_THREAD));
+		CHECK(!cuMemcpyDtoHAsync(out, p, 4096, CU_STREAM_PER_THREAD));
+		CHECK(!cuStreamSynchronize(CU_STREAM_PER_THREAD));
+		CHECK(!cuMemsetD8(p, ~i, 4096));
+		CHECK(all_are(out, i, 4096));
+		CHECK(!cuDevicePrimaryCtxRetain(&primary, 0));
+		CHECK(primary == w->ctx);
+		CHECK(!cuCtxPushCurrent(primary));
+		CHECK(!cuMemAlloc(&p, 100));
+		CHECK(!cuMemsetD8Async(p, 1, 100, CU_STREAM_PER_THREAD));
+		CHECK(!cuMemFree(p));
+		CHECK(!cuCtxPopCurrent(NULL));
+		CHECK(!cuDevicePrimaryCtxRelease(0));
+		CHECK(!cuCtxDestroy(ctx));
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(threads, contexts, 120)
+{
+	void *(*const work[])(void *) = { live, live, live, live };
+
+	EXPECT_EQ(0, run_workers(self->ctx, work, ARRAY_SIZE(work)));
+	EXPECT_EQ(0, used(0));
+}
+
+TEST_HARNESS_MAIN
