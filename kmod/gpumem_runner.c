@@ -43,9 +43,12 @@ void gpumem_runner_init(struct gpumem_runner *runner)
 static void gpumem_runner_queue_locked(struct gpumem_runner *runner,
 				       struct gpumem_stream *stream)
 {
+	/* Who only looks at a word, again and again, goes before nobody. */
+	bool high = stream->high && !READ_ONCE(stream->poll_ns);
+
 	lockdep_assert_held(&runner->lock);
 	stream->run = GPUMEM_RUN_READY;
-	list_add_tail(&stream->ready, &runner->ready[!stream->high]);
+	list_add_tail(&stream->ready, &runner->ready[!high]);
 }
 
 /* After this @stream may be gone. */
