@@ -32,7 +32,9 @@
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-resv.h>
+#include <linux/memcontrol.h>
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 
@@ -41,6 +43,12 @@
 
 /* Slices of a published entry before those of others. */
 #define GPUMEM_SHARE_BURST	2
+
+/* Roots that an entry may touch; a root found in several places counts anew. */
+#define GPUMEM_SHARE_ROOTS	16384
+
+/* Mappings that are looked at before the address space is unlocked for others. */
+#define GPUMEM_SHARE_LOOKS	256
 
 /* Time until the next attempt after one without memory. */
 #define GPUMEM_SHARE_AGAIN	max(HZ / 1000, 1)
@@ -183,33 +191,49 @@ void gpumem_share_count(struct gpumem_bo *root, int by)
 }
 
 /*
- * Look for roots with DMA-bufs behind a range; put at most @room of them into
- * @list, with references.  Return how many there are.
+ * Look for roots with DMA-bufs behind a range until @max are found; put them into
+ * @list, if there is one, with references.  Mappings are the client's to make,
+ * as many as it likes: nobody waits until all are looked at.  Return how many
+ * roots were found.
  */
-static unsigned int gpumem_share_find(struct gpumem_vm *vm, u64 addr, u64 last,
-				      bool write,
+static unsigned int gpumem_share_find(struct gpumem_stream *stream, u64 addr,
+				      u64 last, bool write,
 				      struct gpumem_shared_root *list,
-				      unsigned int room)
+				      unsigned int max)
 {
-	MA_STATE(mas, &vm->mappings, addr, addr);
+	MA_STATE(mas, &stream->vm->mappings, addr, addr);
+	struct gpumem_bo *root, *before = NULL;
+	unsigned int n = 0, looks = 0;
 	struct gpumem_mapping *m;
-	unsigned int n = 0;
 
-	lockdep_assert_held(&vm->lock);
+	if (!max)
+		return 0;
+	down_read(&stream->vm->lock);
 	mas_for_each(&mas, m, last) {
-		struct gpumem_bo *root = gpumem_bo_root(m->bo);
-
-		if (!atomic_read(&root->dmabufs))
-			continue;
-		/* Pairs with gpumem_share_count(). */
-		smp_rmb();
-		if (n < room) {
-			kref_get(&root->obj.ref);
-			list[n].root = root;
-			list[n].write = write;
+		root = gpumem_bo_root(m->bo);
+		if (root != before && atomic_read(&root->dmabufs)) {
+			/* Pairs with gpumem_share_count(). */
+			smp_rmb();
+			before = root;
+			if (list) {
+				kref_get(&root->obj.ref);
+				list[n].root = root;
+				list[n].write = write;
+			}
+			if (++n == max)
+				break;
 		}
-		n++;
+		if (++looks % GPUMEM_SHARE_LOOKS)
+			continue;
+		mas_pause(&mas);
+		up_read(&stream->vm->lock);
+		cond_resched();
+		before = NULL;
+		down_read(&stream->vm->lock);
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+			break;
 	}
+	up_read(&stream->vm->lock);
 	return n;
 }
 
@@ -222,11 +246,11 @@ static u64 gpumem_share_last(u64 addr, u64 bytes, u64 height, u64 pitch)
 /* As gpumem_share_find(), for an entry. */
 static unsigned int gpumem_share_look(struct gpumem_stream *stream,
 				      struct gpumem_shared_root *list,
-				      unsigned int room)
+				      unsigned int max)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
 	u64 bytes = sizeof(u64);
-	unsigned int n, more;
+	unsigned int n;
 
 	if (sqe->op == GPUMEM_OP_COPY)
 		bytes = sqe->width;
@@ -236,19 +260,16 @@ static unsigned int gpumem_share_look(struct gpumem_stream *stream,
 		return 0;
 	if (!bytes)
 		return 0;
-	guard(rwsem_read)(&stream->vm->lock);
-	n = gpumem_share_find(stream->vm, sqe->dst,
+	n = gpumem_share_find(stream, sqe->dst,
 			      gpumem_share_last(sqe->dst, bytes, sqe->height,
 						sqe->dst_pitch),
-			      true, list, room);
-	if (sqe->op == GPUMEM_OP_COPY) {
-		more = min(n, room);
-		n += gpumem_share_find(stream->vm, sqe->src,
+			      true, list, max);
+	if (sqe->op == GPUMEM_OP_COPY)
+		n += gpumem_share_find(stream, sqe->src,
 				       gpumem_share_last(sqe->src, bytes,
 							 sqe->height,
 							 sqe->src_pitch),
-				       false, list + more, room - more);
-	}
+				       false, list ? list + n : NULL, max - n);
 	return n;
 }
 
@@ -261,7 +282,7 @@ static unsigned int gpumem_share_look(struct gpumem_stream *stream,
 bool gpumem_share_begin(struct gpumem_stream *stream)
 {
 	if (!atomic_read(&gpumem_share_dmabufs) ||
-	    !gpumem_share_look(stream, NULL, 0))
+	    !gpumem_share_look(stream, NULL, 1))
 		return false;
 	WRITE_ONCE(stream->share.state, GPUMEM_SHARE_ASKED);
 	queue_delayed_work(gpumem_share_wq, &stream->share.prepare, 0);
@@ -301,19 +322,39 @@ static int gpumem_share_compare(const void *a, const void *b)
 	return (int)y->write - (int)x->write;
 }
 
-/* Fill in what the entry touches, each root once.  Return 0 or -ENOMEM. */
+/* Room for @n roots, charged to the client as if it had asked itself. */
+static struct gpumem_shared_root *
+gpumem_share_alloc(struct gpumem_client *client, unsigned int n)
+{
+	/* The file's reference on the mm outlives the client's streams' work. */
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(client->mm);
+	struct mem_cgroup *old = set_active_memcg(memcg);
+	struct gpumem_shared_root *roots;
+
+	roots = kvcalloc(n, sizeof(*roots), GFP_KERNEL_ACCOUNT);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return roots;
+}
+
+/*
+ * Fill in what the entry touches, each root once.  Return 0, -ENOMEM, or -E2BIG
+ * for too many.
+ */
 static int gpumem_share_collect(struct gpumem_stream *stream)
 {
 	struct gpumem_share *share = &stream->share;
 	unsigned int i, n, kept = 0;
 
-	n = gpumem_share_look(stream, NULL, 0);
+	n = gpumem_share_look(stream, NULL, GPUMEM_SHARE_ROOTS + 1);
 	if (!n)
 		return 0;
-	share->roots = kvcalloc(n, sizeof(*share->roots), GFP_KERNEL);
+	if (n > GPUMEM_SHARE_ROOTS)
+		return -E2BIG;
+	share->roots = gpumem_share_alloc(stream->obj.client, n);
 	if (!share->roots)
 		return -ENOMEM;
-	n = min(n, gpumem_share_look(stream, share->roots, n));
+	n = gpumem_share_look(stream, share->roots, n);
 	sort(share->roots, n, sizeof(*share->roots), gpumem_share_compare,
 	     NULL);
 	for (i = 0; i < n; i++) {
@@ -392,6 +433,8 @@ static int gpumem_share_depend(struct gpumem_shared_root *r)
 			dma_fence_put(r->deps[i]);
 	}
 	r->ndeps = kept;
+	if (!kept)
+		gpumem_share_put_deps(r);
 	return 0;
 }
 
@@ -407,8 +450,10 @@ static int gpumem_share_publish(struct gpumem_share *share)
 		return -ENOMEM;
 	ww_acquire_init(&ctx, &reservation_ww_class);
 	gpumem_share_lock(share, &ctx);
-	for (i = 0; i < share->nroots && !ret; i++)
+	for (i = 0; i < share->nroots && !ret; i++) {
 		ret = gpumem_share_depend(&share->roots[i]);
+		cond_resched();
+	}
 	for (i = 0; i < share->nroots && !ret; i++)
 		dma_resv_add_fence(share->roots[i].root->resv, fence,
 				   share->roots[i].write ?
@@ -425,6 +470,14 @@ static int gpumem_share_publish(struct gpumem_share *share)
 	return 0;
 }
 
+/* The client's threads have the stream again. */
+static void gpumem_share_done(struct gpumem_stream *stream)
+{
+	/* Pairs with gpumem_share_elsewhere(). */
+	smp_store_release(&stream->share.state, GPUMEM_SHARE_DONE);
+	gpumem_runner_kick(stream);
+}
+
 static void gpumem_share_prepare(struct work_struct *work)
 {
 	struct gpumem_share *share = container_of(to_delayed_work(work),
@@ -433,10 +486,17 @@ static void gpumem_share_prepare(struct work_struct *work)
 	struct gpumem_stream *stream = container_of(share,
 						    struct gpumem_stream,
 						    share);
+	int ret;
 
 	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 		return;
-	if (gpumem_share_collect(stream) || gpumem_share_publish(share)) {
+	ret = gpumem_share_collect(stream) ?: gpumem_share_publish(share);
+	if (ret == -E2BIG) {
+		share->result = ret;
+		gpumem_share_done(stream);
+		return;
+	}
+	if (ret) {
 		gpumem_share_clear(share);
 		queue_delayed_work(gpumem_share_wq, &share->prepare,
 				   GPUMEM_SHARE_AGAIN);
@@ -527,9 +587,7 @@ static void gpumem_share_work(struct work_struct *work)
 		return;
 	dma_fence_put(share->fence);
 	share->fence = NULL;
-	/* The client's threads have the stream again. */
-	smp_store_release(&share->state, GPUMEM_SHARE_DONE);
-	gpumem_runner_kick(stream);
+	gpumem_share_done(stream);
 }
 
 /**
@@ -578,12 +636,12 @@ void gpumem_share_init(struct gpumem_share *share)
  */
 void gpumem_share_cancel(struct gpumem_share *share)
 {
-	cancel_delayed_work_sync(&share->prepare);
-	cancel_work_sync(&share->work);
+	disable_delayed_work_sync(&share->prepare);
+	/* A fence may call any time: the worker must not start once more. */
+	disable_work_sync(&share->work);
 	if (share->waiting) {
 		dma_fence_remove_callback(share->roots[share->root].deps[share->dep],
 					  &share->cb);
-		cancel_work_sync(&share->work);
 		share->waiting = false;
 	}
 	if (share->fence) {

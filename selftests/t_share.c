@@ -5,7 +5,9 @@
  * stays unsignalled until the test says so.
  */
 #include <linux/dma-buf.h>
+#include <linux/sync_file.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -273,6 +275,8 @@ static int dies_waiting(void *arg)
 
 TEST_F(share, killed_meanwhile)
 {
+	struct dma_buf_export_sync_file sync = { .flags = DMA_BUF_SYNC_READ };
+	struct sync_file_info info = { .num_fences = 0 };
 	int pipes[2], pid;
 	struct victim v;
 
@@ -285,8 +289,13 @@ TEST_F(share, killed_meanwhile)
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
 	/* Its fence waits for vgem's; a writer's, so that reading has to wait, too. */
 	EXPECT_EQ(0, ready(self->a_fd));
+	ASSERT_EQ(0, ioctl(self->a_fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync));
 	EXPECT_EQ(-SIGKILL, kill_child(pid));
 	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	/* Who took the fence is told, and keeps it longer than the client lived. */
+	EXPECT_EQ(0, ioctl(sync.fd, SYNC_IOC_FILE_INFO, &info));
+	EXPECT_EQ(-ECANCELED, info.status);
+	close(sync.fd);
 	/* vgem still reads. */
 	EXPECT_EQ(POLLIN, ready(self->a_fd));
 	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
@@ -294,6 +303,89 @@ TEST_F(share, killed_meanwhile)
 	EXPECT_EQ(10, self->p[0][0]);
 	close(pipes[0]);
 	close(pipes[1]);
+}
+
+enum { READERS = 12 };
+
+struct signaller {
+	int card;
+	__u32 fence[READERS];
+	pthread_barrier_t start;
+};
+
+static void *signals_all(void *arg)
+{
+	struct signaller *s = arg;
+
+	pthread_barrier_wait(&s->start);
+	for (int i = 0; i < READERS; i++)
+		vgem_signal(s->card, s->fence[i]);
+	return NULL;
+}
+
+/* The client ends while what its entry waits for is done, one fence after the other. */
+TEST_F(share, closed_while_fences_are_signalled)
+{
+	const char *more = getenv("GPUMEM_SHARE_ROUNDS");
+	int rounds = more ? atoi(more) : 8;
+
+	for (int round = 0; round < rounds; round++) {
+		struct signaller signaller = { .card = self->card };
+		struct gpumem_bo_import import;
+		struct stream s;
+		pthread_t thread;
+		__u32 vm;
+		int fd = gp_open(0);
+
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, gp_bo_import(fd, self->a_fd, &import));
+		ASSERT_EQ(0, gp_vm_create(fd, &vm));
+		ASSERT_EQ(0, gp_vm_map(fd, vm, import.id, 0, ADDR, BYTES, 1, 1));
+		ASSERT_EQ(0, stream_open(&s, fd, vm, 0, 16));
+		for (int i = 0; i < READERS; i++)
+			ASSERT_EQ(0, vgem_attach(self->card, self->handle, false,
+						 &signaller.fence[i]));
+		PUSH(&s, sqe_fill(ADDR, 1, 12, BYTES));
+		ASSERT_TRUE(stands_still(&s, &self->other, 0));
+		EXPECT_EQ(0, ready(self->a_fd));
+		ASSERT_EQ(0, munmap(s.ring, s.ring_size));
+		ASSERT_EQ(0, munmap((void *)s.page, page_size));
+		ASSERT_EQ(0, pthread_barrier_init(&signaller.start, NULL, 2));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, signals_all, &signaller));
+		pthread_barrier_wait(&signaller.start);
+		for (volatile int spin = 0; spin < round * 100; spin++)
+			;
+		EXPECT_EQ(0, close(fd));
+		EXPECT_EQ(0, pthread_join(thread, NULL));
+		pthread_barrier_destroy(&signaller.start);
+		EXPECT_EQ(POLLIN | POLLOUT, ready(self->a_fd));
+	}
+}
+
+/* Anybody may map as often as he likes; one entry touches so many buffers and no more. */
+TEST_F(share, too_many_roots)
+{
+	enum { MOST = 16384 };
+	__u64 at = ADDR + 64 * MIB, p = page_size;
+
+	/* The same one again and again, then by turns: one of them is too many. */
+	for (__u64 i = 0; i < 1024; i++)
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[0], 0, at + i * p, p, 1, 1));
+	at += 1024 * p;
+	for (__u64 i = 0; i < MOST; i++)
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[1 - i % 2], 0, at + i * p, p,
+				       1, 1));
+	PUSH(&self->other, sqe_fill2d(at, 2 * p, 1, 21, 1, MOST / 2));
+	PUSH(&self->other, sqe_fill(at - p, 1, 22, MOST / 2 * p));
+	EXPECT_EQ(0, stream_sync(&self->other));
+	EXPECT_EQ(22, self->p[1][0]);
+	PUSH(&self->s, sqe_fill(at - 1024 * p, 1, 23, (MOST + 1024) * p));
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(E2BIG, self->s.page->error);
+	EXPECT_EQ(22, self->p[0][0]);
+	EXPECT_EQ(22, self->p[1][0]);
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->a_fd));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
 }
 
 /* Many DMA-bufs in one entry; each root's fence is left once. */
