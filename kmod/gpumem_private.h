@@ -617,12 +617,14 @@ struct gpumem_share {
  * @GPUMEM_RUN_READY: in a list
  * @GPUMEM_RUN_RUNNING: a thread has it
  * @GPUMEM_RUN_AGAIN: a thread has it, and it was kicked since
+ * @GPUMEM_RUN_LEAVING: a thread has it, and it is to be freed afterwards
  */
 enum gpumem_run {
 	GPUMEM_RUN_IDLE,
 	GPUMEM_RUN_READY,
 	GPUMEM_RUN_RUNNING,
 	GPUMEM_RUN_AGAIN,
+	GPUMEM_RUN_LEAVING,
 };
 
 /**
@@ -920,6 +922,7 @@ void gpumem_stream_poll_again(struct gpumem_stream *stream);
 void gpumem_stream_poll_end(struct gpumem_stream *stream);
 void gpumem_stream_kick_polls(struct gpumem_client *client);
 void gpumem_stream_cancel_all(struct gpumem_client *client);
+void gpumem_stream_reap_later(struct gpumem_stream *stream);
 int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
 void gpumem_stream_handle_gone(struct gpumem_object *obj);
 void gpumem_stream_release(struct gpumem_object *obj);
@@ -930,6 +933,7 @@ int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
 void gpumem_runner_init(struct gpumem_runner *runner);
 void gpumem_runner_kick(struct gpumem_stream *stream);
 void gpumem_runner_cancel(struct gpumem_stream *stream);
+bool gpumem_runner_leave(struct gpumem_stream *stream);
 int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 		       unsigned int workers);
 void gpumem_runner_stop(struct gpumem_client *client);

@@ -57,10 +57,14 @@ static void gpumem_runner_give_back_locked(struct gpumem_runner *runner,
 					   bool more)
 {
 	lockdep_assert_held(&runner->lock);
-	if (more || stream->run == GPUMEM_RUN_AGAIN)
-		gpumem_runner_queue_locked(runner, stream);
-	else
+	if (stream->run == GPUMEM_RUN_LEAVING) {
 		stream->run = GPUMEM_RUN_IDLE;
+		gpumem_stream_reap_later(stream);
+	} else if (more || stream->run == GPUMEM_RUN_AGAIN) {
+		gpumem_runner_queue_locked(runner, stream);
+	} else {
+		stream->run = GPUMEM_RUN_IDLE;
+	}
 	/* Who waits looks under the lock, after it is in the queue. */
 	if (waitqueue_active(&runner->done))
 		wake_up_all(&runner->done);
@@ -174,6 +178,31 @@ void gpumem_runner_cancel(struct gpumem_stream *stream)
 	wait_event(runner->done, gpumem_runner_withdraw(runner, stream));
 }
 
+/**
+ * gpumem_runner_leave - take a stream out of the lists for good
+ * @stream: stream that nobody kicks any more
+ *
+ * Return: true if the stream may be freed; false if a thread is about to give it
+ * back, which calls gpumem_stream_reap_later().
+ */
+bool gpumem_runner_leave(struct gpumem_stream *stream)
+{
+	struct gpumem_runner *runner = &stream->obj.client->runner;
+	unsigned long flags;
+	bool idle;
+
+	spin_lock_irqsave(&runner->lock, flags);
+	if (stream->run == GPUMEM_RUN_READY) {
+		list_del_init(&stream->ready);
+		stream->run = GPUMEM_RUN_IDLE;
+	}
+	idle = stream->run == GPUMEM_RUN_IDLE;
+	if (!idle)
+		stream->run = GPUMEM_RUN_LEAVING;
+	spin_unlock_irqrestore(&runner->lock, flags);
+	return idle;
+}
+
 static int gpumem_runner_add(struct gpumem_client *client)
 {
 	struct gpumem_runner *runner = &client->runner;
@@ -186,6 +215,9 @@ static int gpumem_runner_add(struct gpumem_client *client)
 	if (!runner->user)
 		return -ENOMEM;
 	if (!gpumem_user_add_thread(runner->user)) {
+		/* Those that there are do the work. */
+		if (runner->nworkers)
+			return -EMFILE;
 		gpumem_refused(client, &(struct gpumem_refusal) {
 			.limit = GPUMEM_LIMIT_STREAMS,
 			.dev = client->devices[0],
@@ -207,7 +239,7 @@ static int gpumem_runner_add(struct gpumem_client *client)
 	worker->runner = runner;
 	worker->task = task;
 	INIT_LIST_HEAD(&worker->idle);
-	runner->nworkers++;
+	WRITE_ONCE(runner->nworkers, runner->nworkers + 1);
 	wake_up_process(task);
 	return 0;
 

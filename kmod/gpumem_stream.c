@@ -445,9 +445,22 @@ static void gpumem_stream_reap(struct work_struct *work)
 	/* What kicks it comes before what is kicked. */
 	gpumem_share_cancel(&stream->share);
 	hrtimer_cancel(&stream->poll);
-	gpumem_runner_cancel(stream);
+	/* Other clients' streams are freed here: no waiting for a thread. */
+	if (!gpumem_runner_leave(stream))
+		return;
 	kfree(stream);
 	gpumem_client_put(client);
+}
+
+/**
+ * gpumem_stream_reap_later - free a stream's structure
+ * @stream: stream without references
+ *
+ * Context: any.
+ */
+void gpumem_stream_reap_later(struct gpumem_stream *stream)
+{
+	queue_work(gpumem_reap_wq, &stream->reap);
 }
 
 /**
@@ -456,7 +469,7 @@ static void gpumem_stream_reap(struct work_struct *work)
  *
  * May be called by who runs the stream, as the last action, and the stream may
  * be kicked again by whoever did so at the same time: the structure stays until
- * a worker has waited for that.
+ * a worker has seen that over.
  */
 void gpumem_stream_release(struct gpumem_object *obj)
 {
@@ -477,7 +490,7 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	if (stream->vm)
 		gpumem_object_put(&stream->vm->obj);
 	kref_get(&client->ref);
-	queue_work(gpumem_reap_wq, &stream->reap);
+	gpumem_stream_reap_later(stream);
 }
 
 /**

@@ -16,13 +16,16 @@
  * cannot go away under a copy.  Others may wait for such a worker with a
  * dma_fence, so nothing is allocated under vm->lock: whoever changes the tree
  * holds vm->change, gets what the change needs, and takes vm->lock for the store
- * alone.
+ * alone, or for the access of some mappings at a time.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "gpumem_private.h"
+
+/* Mappings whose access is changed before workers have their turn. */
+#define GPUMEM_VM_ACCESSES	256
 
 /**
  * gpumem_vm_find - the mapping at an address
@@ -325,6 +328,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 {
 	MA_STATE(mas, &vm->mappings, addr, last);
 	struct gpumem_mapping *m;
+	unsigned int n = 0;
 	u64 next = addr;
 
 	lockdep_assert_held(&vm->change);
@@ -341,9 +345,14 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	if (next != last + 1)
 		return -EINVAL;
 	mas_set(&mas, addr);
-	guard(rwsem_write)(&vm->lock);
+	down_write(&vm->lock);
 	mas_for_each(&mas, m, last) {
-		cond_resched();
+		/* The tree stays as it is while workers have their turn. */
+		if (!(++n % GPUMEM_VM_ACCESSES)) {
+			up_write(&vm->lock);
+			cond_resched();
+			down_write(&vm->lock);
+		}
 		m->readers &= ~devbit;
 		m->writers &= ~devbit;
 		if (access & GPUMEM_ACCESS_READ)
@@ -351,6 +360,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 		if (access & GPUMEM_ACCESS_WRITE)
 			m->writers |= devbit;
 	}
+	up_write(&vm->lock);
 	return 0;
 }
 

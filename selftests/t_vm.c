@@ -227,6 +227,29 @@ TEST_F(vm, access_errors)
 	EXPECT_EQ(0, ACCESS(ADDR, 4 * p, 0, 0));
 }
 
+/* So many mappings that workers have their turn in between: all of them change. */
+TEST_F(vm, access_of_many)
+{
+	enum { N = 1030 };
+	const __u64 p = self->p;
+	struct stream s;
+
+	for (int i = 0; i < N; i++)
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR + i * p, p, 0, 0));
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, ADDR, N * p, 0, READ | WRITE));
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 16));
+	for (int i = 0; i < 2; i++) {
+		struct gpumem_sqe fill = sqe_fill(ADDR, 1, 5, N * p);
+
+		ASSERT_EQ(0, stream_push(&s, &fill));
+		EXPECT_EQ(i ? -EIO : 0, stream_sync(&s));
+		EXPECT_EQ(i ? EACCES : 0, s.page->error);
+		EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, ADDR + (N - 1) * p, p, 0, READ));
+	}
+	EXPECT_EQ(-EINVAL, gp_vm_access(self->fd, self->vm, ADDR, (N + 1) * p, 0, READ));
+	EXPECT_EQ(0, stream_close(&s));
+}
+
 TEST_F(vm, a_mapping_keeps_the_memory)
 {
 	__u32 other;
