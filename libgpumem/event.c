@@ -96,7 +96,8 @@ static void point_write(CUevent event, const struct point *point)
 	store_relaxed(&event->point.value, point->value);
 	store_relaxed(&event->point.ns, point->ns);
 	store_relaxed(&event->point.slot, point->slot);
-	store_relaxed(&event->easy, point->recorded && !point->queue && !point->slot &&
+	/* Read alone: whoever sees it sees what was done before. */
+	store_release(&event->easy, point->recorded && !point->queue && !point->slot &&
 		      !(event->flags & CU_EVENT_INTERPROCESS) ? EVENT_EASY : 0);
 	store_release(&event->seq, event->seq + 1);
 }

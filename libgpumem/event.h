@@ -7,7 +7,7 @@
  * lock is taken. A thread that goes by what such a record says has been told of the call by its own
  * means, which order what came before.
  *
- * That an event is like this can be read off one word, which is written behind a release fence: who
+ * That an event is like this can be read off one word, which is written with release semantics: who
  * sees it sees what was done before. The time is one word, too, and counts only while there is no
  * slot: when another thread records the same event at the same time, either wins.
  *
