@@ -28,11 +28,14 @@
  *    than the structure's first version.
  *  - EOVERFLOW: offset + length or address + length wraps or leaves the object.
  *  - ENOENT: no object with this id and of this type, or no such token.
- *  - EEXIST: the address range is occupied.
- *  - EPERM: the caller's address space is not the one that opened the client.
- *  - EACCES: the client may not use this device, or this user this token.
+ *  - EEXIST: the address range is occupied, or the client has another channel.
+ *  - EPERM: the caller's address space is not the one that opened the client,
+ *    or the client does not hold the channel that the call needs.
+ *  - EACCES: the client may not use this device, or this user this token, or
+ *    an imported pool is asked for what only its maker may do.
  *  - ENOSPC: the device's memory budget refuses.
- *  - EDQUOT: the user's budget of pinned memory, or RLIMIT_MEMLOCK, refuses.
+ *  - EDQUOT: the user's budget of pinned memory, RLIMIT_MEMLOCK, or the pool's
+ *    limit refuses.
  *  - ENOMEM: the system or the caller's memory cgroup refuses.
  *  - EMFILE: the client has too many objects or streams.
  *  - EIO: the work waited for failed, or the owner of the timeline is gone.
@@ -94,6 +97,13 @@ enum {
 	GPUMEM_CMD_EVENT_OPEN,
 	GPUMEM_CMD_EVENT_RECORD,
 	GPUMEM_CMD_EVENT_GET,
+	GPUMEM_CMD_POOL_CREATE,
+	GPUMEM_CMD_POOL_SET,
+	GPUMEM_CMD_POOL_INFO,
+	GPUMEM_CMD_POOL_EXPORT,
+	GPUMEM_CMD_POOL_IMPORT,
+	GPUMEM_CMD_POOL_CHUNK_OPEN,
+	GPUMEM_CMD_CHANNEL_ATTACH,
 };
 
 /**
@@ -154,7 +164,9 @@ struct gpumem_device_attach {
  * @id: object of any type
  *
  * A buffer object's memory lives on while it is mapped, exported or in use by
- * work; its tokens are revoked.  A stream finishes what is in its ring.
+ * work; its tokens are revoked, and as a chunk it cannot be opened any more.  A
+ * stream finishes what is in its ring.  A pool's chunks are objects of their
+ * own and live on.
  */
 struct gpumem_destroy {
 	__u32 size;
@@ -180,10 +192,18 @@ enum gpumem_bo_alloc_flags {
  * @id: buffer object, out
  * @length: bytes, a multiple of the page size, at most 1 TiB
  * @name: shown in debug output, NUL terminated, may be empty
+ * @pool: pool that the memory becomes a chunk of, or 0
+ * @reserved: must be 0
+ * @chunk: number of the chunk in its pool, never used again there, out; 0
+ *	without @pool
  *
- * All of the memory is there and zero when the call returns.
- * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned, EINTR when
- * killed.
+ * All of the memory is there and zero when the call returns.  A chunk counts as
+ * reserved in its pool until its memory is given back: until its id, its views,
+ * its DMA-bufs, its mappings and others' pins are gone.
+ *
+ * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned and for a
+ * @device or flags that are not those of @pool, EACCES if @pool is imported,
+ * EINTR when killed.
  */
 struct gpumem_bo_alloc {
 	__u32 size;
@@ -192,6 +212,9 @@ struct gpumem_bo_alloc {
 	__u32 id;
 	__aligned_u64 length;
 	__u8 name[16];
+	__u32 pool;
+	__u32 reserved;
+	__aligned_u64 chunk;
 };
 
 #define GPUMEM_BO_ALLOC _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ALLOC)
@@ -892,6 +915,264 @@ struct gpumem_event_get {
 #define GPUMEM_EVENT_GET _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_GET)
 
 /**
+ * enum gpumem_pool_flags - properties of a pool
+ * @GPUMEM_POOL_HOST: its chunks are pinned system memory; they are allocated
+ *	with GPUMEM_BO_ALLOC_HOST
+ * @GPUMEM_POOL_IMPORTED: not the maker's id of the pool; told, never asked for
+ */
+enum gpumem_pool_flags {
+	GPUMEM_POOL_HOST = 1 << 0,
+	GPUMEM_POOL_IMPORTED = 1 << 1,
+};
+
+/**
+ * struct gpumem_pool_create - make a pool (GPUMEM_POOL_CREATE)
+ * @size: sizeof(struct gpumem_pool_create)
+ * @flags: enum gpumem_pool_flags: HOST or nothing
+ * @device: index of the device in this client whose memory the chunks are
+ * @id: pool, out
+ * @limit: bytes that chunks may have together, or 0 for no limit of its own
+ * @name: shown to who lists pools, NUL terminated, may be empty
+ *
+ * A pool holds no memory by itself: GPUMEM_BO_ALLOC makes its chunks, and
+ * whoever imports the pool may open any of them and nothing else.
+ *
+ * Errors: EACCES for a device that is not attached.
+ */
+struct gpumem_pool_create {
+	__u32 size;
+	__u32 flags;
+	__u32 device;
+	__u32 id;
+	__aligned_u64 limit;
+	__u8 name[16];
+};
+
+#define GPUMEM_POOL_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CREATE)
+
+/**
+ * struct gpumem_pool_set - say how much of a pool is in use (GPUMEM_POOL_SET)
+ * @size: sizeof(struct gpumem_pool_set)
+ * @id: pool of this client
+ * @flags: must be 0
+ * @reserved: must be 0
+ * @used: bytes in use in the chunks; more than is reserved counts as what is
+ *	reserved
+ * @used_high: most bytes that were in use, as the client knows it; counts as
+ *	@used at least and as reserved_high of struct gpumem_pool_info at most
+ *
+ * The kernel shows both figures to who lists pools, as the client's, and does
+ * nothing else with them.
+ *
+ * Errors: EACCES if the pool is imported.
+ */
+struct gpumem_pool_set {
+	__u32 size;
+	__u32 id;
+	__u32 flags;
+	__u32 reserved;
+	__aligned_u64 used;
+	__aligned_u64 used_high;
+};
+
+#define GPUMEM_POOL_SET _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_SET)
+
+/**
+ * enum gpumem_pool_info_flags - flags of GPUMEM_POOL_INFO
+ * @GPUMEM_POOL_INFO_RESET_RESERVED: afterwards reserved_high is what is
+ *	reserved
+ * @GPUMEM_POOL_INFO_RESET_USED: afterwards used_high is what is used
+ */
+enum gpumem_pool_info_flags {
+	GPUMEM_POOL_INFO_RESET_RESERVED = 1 << 0,
+	GPUMEM_POOL_INFO_RESET_USED = 1 << 1,
+};
+
+/**
+ * struct gpumem_pool_info - what a pool is and has (GPUMEM_POOL_INFO)
+ * @size: sizeof(struct gpumem_pool_info)
+ * @id: pool or import
+ * @flags: enum gpumem_pool_info_flags; the answer is from before a reset
+ * @pool_flags: enum gpumem_pool_flags, out
+ * @device: index of its device in this client, out
+ * @reserved: must be 0
+ * @limit: bytes that chunks may have together, or 0, out
+ * @reserved_bytes: bytes in chunks whose memory is not given back, out
+ * @reserved_high: most that @reserved_bytes was since the pool was made or
+ *	since it was reset, out
+ * @used: the maker's own figure, at most @reserved_bytes, out
+ * @used_high: the maker's own figure, at most @reserved_high, out
+ * @chunks: chunks whose memory is not given back, out
+ * @imports: live imports, of all clients, out
+ * @name: as the maker called it, NUL terminated, out
+ *
+ * Errors: EACCES for a reset if the pool is imported.
+ */
+struct gpumem_pool_info {
+	__u32 size;
+	__u32 id;
+	__u32 flags;
+	__u32 pool_flags;
+	__u32 device;
+	__u32 reserved;
+	__aligned_u64 limit;
+	__aligned_u64 reserved_bytes;
+	__aligned_u64 reserved_high;
+	__aligned_u64 used;
+	__aligned_u64 used_high;
+	__aligned_u64 chunks;
+	__aligned_u64 imports;
+	__u8 name[16];
+};
+
+#define GPUMEM_POOL_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_INFO)
+
+/**
+ * enum gpumem_pool_export_flags - flags of GPUMEM_POOL_EXPORT
+ * @GPUMEM_POOL_EXPORT_CLOEXEC: the descriptor is closed by execve()
+ * @GPUMEM_POOL_EXPORT_FABRIC: give a token instead of a descriptor
+ */
+enum gpumem_pool_export_flags {
+	GPUMEM_POOL_EXPORT_CLOEXEC = 1 << 0,
+	GPUMEM_POOL_EXPORT_FABRIC = 1 << 1,
+};
+
+/**
+ * struct gpumem_pool_export - let others import a pool (GPUMEM_POOL_EXPORT)
+ * @size: sizeof(struct gpumem_pool_export)
+ * @id: pool of this client
+ * @flags: enum gpumem_pool_export_flags
+ * @fd: new descriptor, out; -1 with FABRIC
+ * @token: random name of the pool, the same with each call, out; zero without
+ *	FABRIC
+ *
+ * Whoever has the descriptor may import the pool, for as long as it is open,
+ * also when the pool's id is gone.  The token is good for clients that hold the
+ * same channel (GPUMEM_CHANNEL_ATTACH) as the pool's maker, while the pool's id
+ * lives.
+ *
+ * Errors: EACCES if the pool is imported, EPERM with FABRIC if this client
+ * holds no channel, EINVAL for both flags together, EMFILE.
+ */
+struct gpumem_pool_export {
+	__u32 size;
+	__u32 id;
+	__u32 flags;
+	__s32 fd;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+};
+
+#define GPUMEM_POOL_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_EXPORT)
+
+/**
+ * enum gpumem_pool_import_flags - flags of GPUMEM_POOL_IMPORT
+ * @GPUMEM_POOL_IMPORT_FABRIC: by token, not by descriptor
+ */
+enum gpumem_pool_import_flags {
+	GPUMEM_POOL_IMPORT_FABRIC = 1 << 0,
+};
+
+/**
+ * enum gpumem_pool_import_result - @result of GPUMEM_POOL_IMPORT
+ * @GPUMEM_POOL_IMPORT_OWN: this client made the pool
+ */
+enum gpumem_pool_import_result {
+	GPUMEM_POOL_IMPORT_OWN = 1 << 0,
+};
+
+/**
+ * struct gpumem_pool_import - use a pool that another client (or this one)
+ *	exported (GPUMEM_POOL_IMPORT)
+ * @size: sizeof(struct gpumem_pool_import)
+ * @flags: enum gpumem_pool_import_flags
+ * @fd: descriptor that GPUMEM_POOL_EXPORT gave; 0 with FABRIC
+ * @id: import, a new one with each call, out
+ * @token: name of the pool; zero without FABRIC
+ * @device: index of its device in this client, out
+ * @pool_flags: enum gpumem_pool_flags, out
+ * @result: enum gpumem_pool_import_result, out
+ * @reserved: must be 0
+ *
+ * An import opens chunks (GPUMEM_POOL_CHUNK_OPEN) and allocates none.
+ *
+ * Errors: EBADF, EINVAL if @fd is not a pool's, ENOENT if no pool has this
+ * @token, EPERM if this client does not hold the channel of the pool's maker,
+ * EACCES if the device is not attached.
+ */
+struct gpumem_pool_import {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 id;
+	__u8 token[GPUMEM_TOKEN_SIZE];
+	__u32 device;
+	__u32 pool_flags;
+	__u32 result;
+	__u32 reserved;
+};
+
+#define GPUMEM_POOL_IMPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_IMPORT)
+
+/**
+ * struct gpumem_pool_chunk_open - reach a chunk of a pool
+ *	(GPUMEM_POOL_CHUNK_OPEN)
+ * @size: sizeof(struct gpumem_pool_chunk_open)
+ * @flags: must be 0
+ * @pool: pool or import
+ * @id: buffer object of kind GPUMEM_BO_VIEW, the whole chunk, out
+ * @chunk: number that GPUMEM_BO_ALLOC gave
+ * @length: bytes, out
+ * @device: index of its device in this client, out
+ * @reserved: must be 0
+ *
+ * The view keeps the chunk's memory, and its place in what the pool has
+ * reserved, when the maker destroys the chunk's id; new views are not given
+ * then.
+ *
+ * Errors: ENOENT if the pool has no chunk of this number, or not any more.
+ */
+struct gpumem_pool_chunk_open {
+	__u32 size;
+	__u32 flags;
+	__u32 pool;
+	__u32 id;
+	__aligned_u64 chunk;
+	__aligned_u64 length;
+	__u32 device;
+	__u32 reserved;
+};
+
+#define GPUMEM_POOL_CHUNK_OPEN \
+	_IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CHUNK_OPEN)
+
+/** GPUMEM_CHANNELS_NAME - of channel files' major number in /proc/devices */
+#define GPUMEM_CHANNELS_NAME	"gpumem-caps-imex-channels"
+
+/**
+ * struct gpumem_channel_attach - hold a channel (GPUMEM_CHANNEL_ATTACH)
+ * @size: sizeof(struct gpumem_channel_attach)
+ * @fd: open descriptor of a channel file: a character device of the major
+ *	number that /proc/devices lists as gpumem-caps-imex-channels, made by
+ *	the administrator with mknod
+ * @flags: must be 0
+ * @channel: number of the channel, the file's minor number, out
+ *
+ * Who may open the file decides who holds the channel.  A client keeps it for
+ * good, whatever becomes of @fd.
+ *
+ * Errors: EBADF, EINVAL if @fd is not a channel file, EEXIST if the client
+ * holds another channel.
+ */
+struct gpumem_channel_attach {
+	__u32 size;
+	__s32 fd;
+	__u32 flags;
+	__u32 channel;
+};
+
+#define GPUMEM_CHANNEL_ATTACH _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_CHANNEL_ATTACH)
+
+/**
  * struct gpumem_stats - counters of this client (GPUMEM_STATS)
  * @size: sizeof(struct gpumem_stats)
  * @flags: must be 0
@@ -913,6 +1194,11 @@ struct gpumem_event_get {
  * @pin_bytes: bytes in them
  * @host: live buffer objects of kind GPUMEM_BO_HOST
  * @host_bytes: bytes in them
+ * @pools: live pools that this client made; a pool lives on after its id while
+ *	it has chunks, imports or open descriptors
+ * @pool_reserved: bytes in their chunks, also part of @bo_bytes and @host_bytes
+ *	until only mappings or pins keep them
+ * @pool_imports: live imports of pools by this client
  *
  * The same numbers as in /proc/PID/fdinfo.
  */
@@ -937,6 +1223,9 @@ struct gpumem_stats {
 	__aligned_u64 pin_bytes;
 	__aligned_u64 host;
 	__aligned_u64 host_bytes;
+	__aligned_u64 pools;
+	__aligned_u64 pool_reserved;
+	__aligned_u64 pool_imports;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
