@@ -11,6 +11,7 @@
  */
 #include <linux/device.h>
 #include <linux/seq_file.h>
+#include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 
 #include "gpumem_private.h"
@@ -38,6 +39,9 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->pin_bytes = atomic64_read(&c->pin_bytes);
 	stats->host = atomic64_read(&c->host);
 	stats->host_bytes = atomic64_read(&c->host_bytes);
+	stats->pools = atomic64_read(&c->pools);
+	stats->pool_reserved = atomic64_read(&c->pool_reserved);
+	stats->pool_imports = atomic64_read(&c->pool_imports);
 }
 
 /**
@@ -84,6 +88,30 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
+/* One line for each pool; what the kernel only has been told is the client's. */
+static void gpumem_show_pools(struct seq_file *m, struct gpumem_client *client)
+{
+	struct gpumem_object_brief brief;
+	u64 pos = 0;
+
+	if (!atomic64_read(&client->count.pools))
+		return;
+	for (; gpumem_object_next(client, &pos, &brief); pos++) {
+		cond_resched();
+		if (brief.type != GPUMEM_OBJ_POOL)
+			continue;
+		seq_printf(m, "gpumem-pool:\tid=%u device=%u limit=%llu reserved=%llu reserved-high=%llu client-used=%llu client-used-high=%llu chunks=%llu imports=%llu%s name=",
+			   brief.id, brief.dev->ordinal, brief.pool.limit,
+			   brief.pool.reserved, brief.pool.reserved_high,
+			   brief.pool.used, brief.pool.used_high,
+			   brief.pool.chunks, brief.pool.imports,
+			   brief.flags & GPUMEM_OBJECT_FLAG_GONE ? " gone" : "");
+		/* The client may have put anything there. */
+		seq_escape_str(m, brief.name, ESCAPE_ANY_NP, NULL);
+		seq_putc(m, '\n');
+	}
+}
+
 /**
  * gpumem_show_fdinfo - /proc/PID/fdinfo of a client
  * @m: where to write
@@ -114,6 +142,10 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-pin-bytes:\t%llu\n", s.pin_bytes);
 	seq_printf(m, "gpumem-host:\t%llu\n", s.host);
 	seq_printf(m, "gpumem-host-bytes:\t%llu\n", s.host_bytes);
+	seq_printf(m, "gpumem-pools:\t%llu\n", s.pools);
+	seq_printf(m, "gpumem-pool-reserved:\t%llu\n", s.pool_reserved);
+	seq_printf(m, "gpumem-pool-imports:\t%llu\n", s.pool_imports);
+	gpumem_show_pools(m, client);
 }
 
 static struct gpumem_device *to_gpumem(struct device *dev)
@@ -177,6 +209,13 @@ static ssize_t views_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(views);
 
+static ssize_t pools_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->pools));
+}
+static DEVICE_ATTR_RO(pools);
+
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
@@ -207,6 +246,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_bos.attr,
 	&dev_attr_exports.attr,
 	&dev_attr_views.attr,
+	&dev_attr_pools.attr,
 	NULL,
 };
 

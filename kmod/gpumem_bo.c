@@ -18,6 +18,8 @@
  * out again: not while any window overlaps a page of it, nor while anybody else
  * holds its pages.
  *
+ * A root may be a chunk of a pool (gpumem_pool.c), whose limit then counts too.
+ *
  * The memory of a root lives until the last of: its id, its mappings in address
  * spaces, its windows, its VMAs and foreign pins of its pages.  All but the last
  * two hold references on the buffer object; those two hold the file.
@@ -27,7 +29,7 @@
 #include <linux/slab.h>
 
 #include "gpumem_compat.h"
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
 			   struct gpumem_device *dev, u32 kind, u64 base,
@@ -245,6 +247,7 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 		gpumem_pin_unlist(obj->client, bo->pin);
 	else if (!bo->root)
 		gpumem_token_revoke_all(bo);
+	gpumem_pool_remove_chunk(bo);
 }
 
 static void gpumem_bo_release_root(struct gpumem_bo *bo)
@@ -286,6 +289,8 @@ void gpumem_bo_release(struct gpumem_object *obj)
 		gpumem_bo_release_root(bo);
 	}
 	gpumem_share_free_resv(bo);
+	if (bo->pool)
+		gpumem_object_put(&bo->pool->obj);
 	mutex_destroy(&bo->lock);
 	/* A registration begins with its buffer object. */
 	kfree(bo);
@@ -333,6 +338,9 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 	brief->kind = bo->kind;
 	brief->dev = bo->dev;
 	brief->length = bo->length;
+	/* An id that is gone may be another object's. */
+	if (bo->pool && !READ_ONCE(bo->pool->gone))
+		brief->pool_id = bo->pool->obj.id;
 	if (READ_ONCE(bo->windows.rb_root.rb_node))
 		brief->flags |= GPUMEM_OBJECT_FLAG_EXPORTED;
 	/* A view's file is not named by a client. */
@@ -367,35 +375,54 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 	gpumem_refused(bo->obj.client, &refusal);
 }
 
+/* Charge what the memory of @bo counts against; NULL if that is nothing. */
+static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
+{
+	struct gpumem_client *client = bo->obj.client;
+	bool host = bo->kind == GPUMEM_BO_HOST;
+	struct gpumem_charge *charge;
+	int ret = 0;
+
+	if (!host && !bo->pool)
+		return NULL;
+	charge = kzalloc(sizeof(*charge), GFP_KERNEL_ACCOUNT);
+	if (!charge)
+		return ERR_PTR(-ENOMEM);
+	if (host)
+		ret = gpumem_charge_init(charge, client,
+					 bo->length >> PAGE_SHIFT);
+	if (!ret && bo->pool)
+		ret = gpumem_pool_claim(bo->pool, client, bo->length);
+	if (ret) {
+		gpumem_charge_free(charge);
+		return ERR_PTR(ret);
+	}
+	return charge;
+}
+
 static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 {
 	bool host = bo->kind == GPUMEM_BO_HOST;
 	struct gpumem_mem *mem = host ? &gpumem_host_mem : &bo->dev->mem;
 	struct gpumem_counters *count = &bo->obj.client->count;
-	struct gpumem_charge *charge = NULL;
+	struct gpumem_charge *charge = gpumem_bo_charge(bo);
 	struct file *file;
 	char name[32];
-	int ret;
 
-	if (host) {
-		charge = kzalloc(sizeof(*charge), GFP_KERNEL_ACCOUNT);
-		if (!charge)
-			return -ENOMEM;
-		ret = gpumem_charge_init(charge, bo->obj.client,
-					 bo->length >> PAGE_SHIFT);
-		if (ret) {
-			kfree(charge);
-			return ret;
-		}
-	}
+	if (IS_ERR(charge))
+		return PTR_ERR(charge);
 	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
 	if (IS_ERR(file)) {
 		gpumem_bo_refused(bo, PTR_ERR(file));
+		if (bo->pool)
+			gpumem_pool_unclaim(bo->pool, bo->length);
 		gpumem_charge_free(charge);
 		return PTR_ERR(file);
 	}
 	bo->file = file;
+	if (bo->pool)
+		gpumem_pool_charge(bo->pool, bo->length, charge);
 	if (host) {
 		atomic64_inc(&count->host);
 		atomic64_add(bo->length, &count->host_bytes);
@@ -405,6 +432,40 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		atomic_inc(&bo->dev->bos);
 	}
 	return 0;
+}
+
+/* Make @bo, which has nothing yet, what the caller asked for. */
+static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
+{
+	struct gpumem_bo_alloc *cmd = ucmd->cmd;
+	struct gpumem_pool *pool;
+	u32 kind;
+	int ret;
+
+	if (cmd->pool) {
+		pool = gpumem_pool_get_own(ucmd->client, cmd->pool);
+		if (IS_ERR(pool))
+			return PTR_ERR(pool);
+		bo->pool = pool;
+		kind = pool->flags & GPUMEM_POOL_HOST ? GPUMEM_BO_HOST :
+							GPUMEM_BO_DEVICE;
+		if (pool->dev != bo->dev || kind != bo->kind)
+			return -EINVAL;
+	}
+	/* Room between the mmap offsets of two ids. */
+	if (bo->length > BIT_ULL(GPUMEM_MMAP_SHIFT)) {
+		gpumem_bo_refused(bo, -ENOSPC);
+		return -ENOSPC;
+	}
+	ret = gpumem_bo_populate(bo, cmd->name);
+	if (!ret && bo->pool)
+		ret = gpumem_pool_add_chunk(bo->pool, bo);
+	if (ret)
+		return ret;
+	ret = gpumem_object_reserve(ucmd, &bo->obj);
+	if (ret)
+		gpumem_pool_remove_chunk(bo);
+	return ret;
 }
 
 /**
@@ -423,7 +484,7 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST)
+	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved)
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
@@ -434,20 +495,13 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_new(client, dev, kind, 0, cmd->length);
 	if (!bo)
 		return -ENOMEM;
-	/* Room between the mmap offsets of two ids. */
-	if (cmd->length > BIT_ULL(GPUMEM_MMAP_SHIFT)) {
-		ret = -ENOSPC;
-		gpumem_bo_refused(bo, ret);
-	} else {
-		ret = gpumem_bo_populate(bo, cmd->name);
-	}
-	if (!ret)
-		ret = gpumem_object_reserve(ucmd, &bo->obj);
+	ret = gpumem_bo_fill(ucmd, bo);
 	if (ret) {
 		gpumem_object_put(&bo->obj);
 		return ret;
 	}
 	cmd->id = bo->obj.id;
+	cmd->chunk = bo->chunk;
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 

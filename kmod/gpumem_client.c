@@ -31,7 +31,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 static DEFINE_XARRAY_ALLOC1(gpumem_clients);
 static u32 gpumem_client_last;
@@ -65,6 +65,13 @@ static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
 	[GPUMEM_OBJ_EVENT] = {
 		.handle_gone = gpumem_event_handle_gone,
 		.release = gpumem_event_release,
+	},
+	[GPUMEM_OBJ_POOL] = {
+		.handle_gone = gpumem_pool_handle_gone,
+		.release = gpumem_pool_release,
+	},
+	[GPUMEM_OBJ_POOL_REF] = {
+		.release = gpumem_pool_ref_release,
 	},
 };
 
@@ -266,6 +273,14 @@ static void gpumem_object_brief(struct gpumem_object *obj,
 		break;
 	case GPUMEM_OBJ_STREAM:
 		brief->dev = container_of(obj, struct gpumem_stream, obj)->dev;
+		break;
+	case GPUMEM_OBJ_POOL:
+		gpumem_pool_brief(container_of(obj, struct gpumem_pool, obj),
+				  brief);
+		break;
+	case GPUMEM_OBJ_POOL_REF:
+		gpumem_pool_ref_brief(container_of(obj, struct gpumem_pool_ref,
+						   obj), brief);
 		break;
 	default:
 		break;
@@ -558,6 +573,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;
 	client->ndevices = 1;
+	client->channel = -1;
 	client->mm = current->mm;
 	client->notifier.ops = &gpumem_client_mn_ops;
 	client->pid = get_task_pid(current, PIDTYPE_TGID);

@@ -14,8 +14,8 @@
  * and from mmap(); they can close it.
  *
  * A node exists from module init to module exit.  What keeps the module from
- * being unloaded: open files and DMA-bufs (their file operations name the
- * module) and memory files (see gpumem_shmem.c).
+ * being unloaded: open files, DMA-bufs and pools' descriptors (their file
+ * operations name the module) and memory files (see gpumem_shmem.c).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -34,7 +34,7 @@
 #include <linux/uaccess.h>
 
 #include "gpumem_compat.h"
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
@@ -83,6 +83,13 @@ union gpumem_ucmd_buffer {
 	struct gpumem_event_open event_open;
 	struct gpumem_event_record event_record;
 	struct gpumem_event_get event_get;
+	struct gpumem_pool_create pool_create;
+	struct gpumem_pool_set pool_set;
+	struct gpumem_pool_info pool_info;
+	struct gpumem_pool_export pool_export;
+	struct gpumem_pool_import pool_import;
+	struct gpumem_pool_chunk_open pool_chunk_open;
+	struct gpumem_channel_attach channel_attach;
 };
 
 /**
@@ -160,6 +167,20 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_event_record, value),
 	GPUMEM_IOCTL(GPUMEM_EVENT_GET, gpumem_ioctl_event_get,
 		     struct gpumem_event_get, value),
+	GPUMEM_IOCTL(GPUMEM_POOL_CREATE, gpumem_ioctl_pool_create,
+		     struct gpumem_pool_create, name),
+	GPUMEM_IOCTL(GPUMEM_POOL_SET, gpumem_ioctl_pool_set,
+		     struct gpumem_pool_set, used_high),
+	GPUMEM_IOCTL(GPUMEM_POOL_INFO, gpumem_ioctl_pool_info,
+		     struct gpumem_pool_info, name),
+	GPUMEM_IOCTL(GPUMEM_POOL_EXPORT, gpumem_ioctl_pool_export,
+		     struct gpumem_pool_export, token),
+	GPUMEM_IOCTL(GPUMEM_POOL_IMPORT, gpumem_ioctl_pool_import,
+		     struct gpumem_pool_import, reserved),
+	GPUMEM_IOCTL(GPUMEM_POOL_CHUNK_OPEN, gpumem_ioctl_pool_chunk_open,
+		     struct gpumem_pool_chunk_open, reserved),
+	GPUMEM_IOCTL(GPUMEM_CHANNEL_ATTACH, gpumem_ioctl_channel_attach,
+		     struct gpumem_channel_attach, channel),
 };
 
 /**
@@ -497,9 +518,15 @@ static int __init gpumem_start(void)
 	ret = gpumem_event_init();
 	if (ret)
 		goto err_ipc;
-	ret = class_register(&gpumem_class);
+	ret = gpumem_pool_init();
 	if (ret)
 		goto err_event;
+	ret = gpumem_channel_init();
+	if (ret)
+		goto err_pool;
+	ret = class_register(&gpumem_class);
+	if (ret)
+		goto err_channel;
 	ret = alloc_chrdev_region(&gpumem_devt, 0, GPUMEM_MAX_DEVICES,
 				  "gpumem");
 	if (ret)
@@ -530,6 +557,10 @@ err_devices:
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 err_class:
 	class_unregister(&gpumem_class);
+err_channel:
+	gpumem_channel_exit();
+err_pool:
+	gpumem_pool_exit();
 err_event:
 	gpumem_event_exit();
 err_ipc:
@@ -568,6 +599,8 @@ static void __exit gpumem_exit(void)
 		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
+	gpumem_channel_exit();
+	gpumem_pool_exit();
 	gpumem_event_exit();
 	gpumem_ipc_exit();
 	gpumem_share_stop();

@@ -26,6 +26,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_BO] = "gpumem bo",
 	[GPUMEM_LOCK_DMABUF] = "gpumem dmabuf",
 	[GPUMEM_LOCK_STREAM] = "gpumem streams",
+	[GPUMEM_LOCK_POOL] = "gpumem pool",
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
 	[GPUMEM_LOCK_RUNNER] = "gpumem runner",
 };
@@ -50,6 +51,8 @@ struct gpumem_stand_ins {
 	struct mutex dmabuf;
 	/** @stream: as client->stream_lock */
 	spinlock_t stream;
+	/** @pool: as pool->lock */
+	spinlock_t pool;
 	/** @timeline: as timeline->lock */
 	spinlock_t timeline;
 	/** @runner: as runner->lock */
@@ -75,10 +78,12 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	cookie = dma_fence_begin_signalling();
 	down_write(&s->vm);
 	spin_lock(&s->stream);
+	spin_lock(&s->pool);
 	spin_lock_irqsave(&s->timeline, flags);
 	spin_lock(&s->runner);
 	spin_unlock(&s->runner);
 	spin_unlock_irqrestore(&s->timeline, flags);
+	spin_unlock(&s->pool);
 	spin_unlock(&s->stream);
 	up_write(&s->vm);
 	dma_fence_end_signalling(cookie);
@@ -117,6 +122,8 @@ int gpumem_lockdep_prime(void)
 	gpumem_lockdep_class(&s->dmabuf, GPUMEM_LOCK_DMABUF);
 	spin_lock_init(&s->stream);
 	gpumem_lockdep_class(&s->stream, GPUMEM_LOCK_STREAM);
+	spin_lock_init(&s->pool);
+	gpumem_lockdep_class(&s->pool, GPUMEM_LOCK_POOL);
 	spin_lock_init(&s->timeline);
 	gpumem_lockdep_class(&s->timeline, GPUMEM_LOCK_TIMELINE);
 	spin_lock_init(&s->runner);

@@ -174,6 +174,8 @@ static const u32 gpumem_nl_types[GPUMEM_OBJ_TYPES] = {
 	[GPUMEM_OBJ_TIMELINE] = GPUMEM_OBJECT_TYPE_TIMELINE,
 	[GPUMEM_OBJ_TIMELINE_REF] = GPUMEM_OBJECT_TYPE_TIMELINE_REF,
 	[GPUMEM_OBJ_EVENT] = GPUMEM_OBJECT_TYPE_EVENT,
+	[GPUMEM_OBJ_POOL] = GPUMEM_OBJECT_TYPE_POOL,
+	[GPUMEM_OBJ_POOL_REF] = GPUMEM_OBJECT_TYPE_POOL_REF,
 };
 
 #define GPUMEM_NL_COUNTER(_attr, _field)	\
@@ -201,6 +203,9 @@ static const struct {
 	GPUMEM_NL_COUNTER(PIN_BYTES, pin_bytes),
 	GPUMEM_NL_COUNTER(HOST, host),
 	GPUMEM_NL_COUNTER(HOST_BYTES, host_bytes),
+	GPUMEM_NL_COUNTER(POOLS, pools),
+	GPUMEM_NL_COUNTER(POOL_RESERVED, pool_reserved),
+	GPUMEM_NL_COUNTER(POOL_IMPORTS, pool_imports),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -232,7 +237,8 @@ static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_BOS, atomic_read(&dev->bos)) ||
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_EXPORTS,
 			atomic_read(&dev->exports)) ||
-	    nla_put_u32(skb, GPUMEM_A_DEVICE_VIEWS, atomic_read(&dev->views)))
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_VIEWS, atomic_read(&dev->views)) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_POOLS, atomic_read(&dev->pools)))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -463,6 +469,27 @@ static int gpumem_nl_client_get_dumpit(struct sk_buff *skb,
 	return ret;
 }
 
+static int gpumem_nl_put_pool(struct sk_buff *skb,
+			      const struct gpumem_pool_figures *f)
+{
+	const int pad = GPUMEM_A_OBJECT_PAD;
+
+	if ((f->limit &&
+	     nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_LIMIT, f->limit, pad)) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_RESERVED, f->reserved,
+			      pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_RESERVED_HIGH,
+			      f->reserved_high, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CLIENT_USED, f->used,
+			      pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CLIENT_USED_HIGH,
+			      f->used_high, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CHUNKS, f->chunks, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_IMPORTS, f->imports, pad))
+		return -EMSGSIZE;
+	return 0;
+}
+
 static int gpumem_nl_put_object(struct sk_buff *skb, struct netlink_callback *cb,
 				struct gpumem_client *client,
 				const struct gpumem_object_brief *brief)
@@ -487,6 +514,10 @@ static int gpumem_nl_put_object(struct sk_buff *skb, struct netlink_callback *cb
 					brief->length, GPUMEM_A_OBJECT_PAD);
 	if (!ret && brief->name[0])
 		ret = nla_put_string(skb, GPUMEM_A_OBJECT_NAME, brief->name);
+	if (!ret && brief->pool_id)
+		ret = nla_put_u32(skb, GPUMEM_A_OBJECT_POOL, brief->pool_id);
+	if (!ret && brief->type == GPUMEM_OBJ_POOL)
+		ret = gpumem_nl_put_pool(skb, &brief->pool);
 	return gpumem_nl_end(skb, hdr, ret);
 }
 
@@ -582,7 +613,9 @@ static int gpumem_nl_put_refusal(struct sk_buff *skb,
 				pad) ||
 	      nla_put_u64_64bit(skb, GPUMEM_A_REFUSAL_BOUND, refusal->max,
 				pad))) ||
-	    nla_put_u32(skb, GPUMEM_A_REFUSAL_MISSED, missed))
+	    nla_put_u32(skb, GPUMEM_A_REFUSAL_MISSED, missed) ||
+	    (refusal->pool &&
+	     nla_put_u32(skb, GPUMEM_A_REFUSAL_POOL, refusal->pool)))
 		return -EMSGSIZE;
 	genlmsg_end(skb, hdr);
 	return 0;

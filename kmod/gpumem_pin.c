@@ -35,7 +35,7 @@
 #include <linux/swap.h>
 
 #include "gpumem_compat.h"
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 #define GPUMEM_PIN_CHUNK	512U
 
@@ -305,13 +305,15 @@ void gpumem_charge_fini(struct gpumem_charge *charge)
 }
 
 /**
- * gpumem_charge_free - the pages are not pinned any more
+ * gpumem_charge_free - the memory is given back
  * @charge: freed; may be NULL
  */
 void gpumem_charge_free(struct gpumem_charge *charge)
 {
-	if (charge)
+	if (charge) {
 		gpumem_charge_fini(charge);
+		gpumem_pool_uncharge(charge);
+	}
 	kfree(charge);
 }
 

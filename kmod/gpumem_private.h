@@ -17,6 +17,7 @@
  *	      folio lock
  *		client->stream_lock	spin: list of streams
  *		client->gone_lock	spin: objects without an id
+ *		pool->lock		spin: figures of a pool
  *		timeline->lock		spin, irqsafe: value, error, waiters
  *		  runner->lock		spin, irqsafe: streams that are ready
  *
@@ -79,6 +80,7 @@ struct gpumem_client;
 struct gpumem_engine;
 struct gpumem_pin;
 struct gpumem_shared_root;
+struct gpumem_pool;
 struct gpumem_user;
 
 /**
@@ -90,6 +92,7 @@ struct gpumem_user;
  * @GPUMEM_LOCK_BO: bo->lock
  * @GPUMEM_LOCK_DMABUF: dmabuf->lock
  * @GPUMEM_LOCK_STREAM: client->stream_lock
+ * @GPUMEM_LOCK_POOL: pool->lock
  * @GPUMEM_LOCK_TIMELINE: timeline->lock
  * @GPUMEM_LOCK_RUNNER: runner->lock
  * @GPUMEM_LOCKS: number of kinds
@@ -102,6 +105,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_BO,
 	GPUMEM_LOCK_DMABUF,
 	GPUMEM_LOCK_STREAM,
+	GPUMEM_LOCK_POOL,
 	GPUMEM_LOCK_TIMELINE,
 	GPUMEM_LOCK_RUNNER,
 	GPUMEM_LOCKS,
@@ -132,6 +136,8 @@ static inline int gpumem_lockdep_prime(void)
  * @GPUMEM_OBJ_TIMELINE: struct gpumem_timeline
  * @GPUMEM_OBJ_TIMELINE_REF: struct gpumem_timeline_ref
  * @GPUMEM_OBJ_EVENT: struct gpumem_event
+ * @GPUMEM_OBJ_POOL: struct gpumem_pool
+ * @GPUMEM_OBJ_POOL_REF: struct gpumem_pool_ref
  * @GPUMEM_OBJ_TYPES: number of types
  */
 enum gpumem_objtype {
@@ -142,6 +148,8 @@ enum gpumem_objtype {
 	GPUMEM_OBJ_TIMELINE,
 	GPUMEM_OBJ_TIMELINE_REF,
 	GPUMEM_OBJ_EVENT,
+	GPUMEM_OBJ_POOL,
+	GPUMEM_OBJ_POOL_REF,
 	GPUMEM_OBJ_TYPES,
 };
 
@@ -164,6 +172,26 @@ struct gpumem_object {
 };
 
 /**
+ * struct gpumem_pool_figures - what there is to tell of a pool
+ */
+struct gpumem_pool_figures {
+	/** @limit: bytes that chunks may have, or 0 */
+	u64 limit;
+	/** @reserved: bytes in chunks */
+	u64 reserved;
+	/** @reserved_high: most since the last reset */
+	u64 reserved_high;
+	/** @used: as the maker says, at most @reserved */
+	u64 used;
+	/** @used_high: as the maker says */
+	u64 used_high;
+	/** @chunks: whose memory is not given back */
+	u64 chunks;
+	/** @imports: of all clients */
+	u64 imports;
+};
+
+/**
  * struct gpumem_object_brief - what others are told of an object
  */
 struct gpumem_object_brief {
@@ -181,6 +209,10 @@ struct gpumem_object_brief {
 	u64 length;
 	/** @name: may be empty */
 	char name[16];
+	/** @pool_id: of a chunk's pool, if that still has one; or 0 */
+	u32 pool_id;
+	/** @pool: of a pool */
+	struct gpumem_pool_figures pool;
 };
 
 /**
@@ -194,15 +226,19 @@ struct gpumem_object_ops {
 };
 
 /**
- * struct gpumem_charge - pages that count as pinned; constant
+ * struct gpumem_charge - whose limits memory counts against; constant
  */
 struct gpumem_charge {
-	/** @mm: whose pinned_vm counts; grabbed; NULL if nothing is charged */
+	/** @mm: whose pinned_vm counts; grabbed; NULL if nothing is pinned */
 	struct mm_struct *mm;
 	/** @user: whose budget counts; referenced */
 	struct gpumem_user *user;
 	/** @pages: how many */
 	u64 pages;
+	/** @pool: whose chunk they are, referenced, or NULL */
+	struct gpumem_pool *pool;
+	/** @pool_bytes: what counts as reserved in @pool */
+	u64 pool_bytes;
 };
 
 /**
@@ -250,6 +286,8 @@ struct gpumem_device {
 	atomic_t exports;
 	/** @views: buffer objects that are windows of others */
 	atomic_t views;
+	/** @pools: pools of chunks of this device, until nobody reaches them */
+	atomic_t pools;
 	/** @pinned: bytes of registrations of clients that opened this device */
 	atomic64_t pinned;
 };
@@ -294,6 +332,12 @@ struct gpumem_counters {
 	atomic64_t host;
 	/** @host_bytes: bytes in them */
 	atomic64_t host_bytes;
+	/** @pools: pools, those that outlive their ids included */
+	atomic64_t pools;
+	/** @pool_reserved: bytes in their chunks */
+	atomic64_t pool_reserved;
+	/** @pool_imports: imports of pools */
+	atomic64_t pool_imports;
 };
 
 /**
@@ -388,6 +432,8 @@ struct gpumem_client {
 	struct gpumem_rate refusals;
 	/** @refusals_missed: not reported; in gpumem_netlink.c */
 	u32 refusals_missed;
+	/** @channel: that it holds, or -1; written once */
+	int channel;
 	/** @dead: bit 0: shut down; nothing may be made any more */
 	unsigned long dead;
 	/** @count: counters */
@@ -418,6 +464,10 @@ struct gpumem_bo {
 	u64 length;
 	/** @huge: bytes in folios of PMD size; constant */
 	u64 huge;
+	/** @pool: whose chunk this is, referenced, or NULL; constant */
+	struct gpumem_pool *pool;
+	/** @chunk: number in @pool, or 0; constant once it has one */
+	u64 chunk;
 	/** @lock: protects @windows; held where @resv is made */
 	struct mutex lock;
 	/** @windows: roots only: struct gpumem_window by page index in @file */
@@ -774,6 +824,8 @@ struct gpumem_refusal {
 	enum gpumem_limit limit;
 	/** @dev: for which device, or NULL */
 	struct gpumem_device *dev;
+	/** @pool: id of the pool whose limit it is, or 0 */
+	u32 pool;
 	/** @asked: bytes or things */
 	u64 asked;
 	/** @used: counted against the limit */

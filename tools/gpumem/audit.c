@@ -62,6 +62,45 @@ static __u64 sum(struct audit *a, __u32 client, __u32 kind, int device, bool byt
 	return total;
 }
 
+/* Of a client's (0: all clients') pools on a device (-1: on any). */
+static __u64 pools(struct audit *a, __u32 client, int device, bool bytes)
+{
+	__u64 total = 0;
+
+	for (size_t i = 0; i < a->nobjects; i++) {
+		struct gnl_object *o = &a->objects[i];
+
+		if (o->type == GPUMEM_OBJECT_TYPE_POOL && (!client || o->client == client) &&
+		    (device < 0 || o->device == device))
+			total += bytes ? o->reserved : 1;
+	}
+	return total;
+}
+
+/* What is reserved, and in use, must be there; mappings may keep more than has a buffer object. */
+static void audit_pool(struct audit *a, struct gnl_object *p)
+{
+	__u64 bytes = 0, chunks = 0;
+
+	for (size_t i = 0; i < a->nobjects; i++) {
+		struct gnl_object *o = &a->objects[i];
+
+		if (o->type == GPUMEM_OBJECT_TYPE_BO && o->client == p->client && o->pool == p->id &&
+		    !(p->flags & GPUMEM_OBJECT_FLAG_GONE)) {
+			bytes += o->length;
+			chunks++;
+		}
+	}
+	if (bytes > p->reserved || chunks > p->chunks)
+		say(a, "pool %u of client %u: %llu bytes in %llu chunks are reserved, but %llu bytes in %llu chunks are listed",
+		    p->id, p->client, (unsigned long long)p->reserved,
+		    (unsigned long long)p->chunks, (unsigned long long)bytes,
+		    (unsigned long long)chunks);
+	if (p->used > p->reserved || p->reserved > p->reserved_high ||
+	    (p->limit && p->reserved > p->limit))
+		say(a, "pool %u of client %u: its figures contradict each other", p->id, p->client);
+}
+
 static void compare_sysfs(struct audit *a, const char *path, __u32 which, const char *name, __u64 x)
 {
 	unsigned long long value;
@@ -86,6 +125,7 @@ static void audit_device(struct audit *a, struct gnl_device *d)
 	} attributes[] = {
 		{ "size", d->total }, { "used", d->used }, { "clients", d->clients },
 		{ "bos", d->bos }, { "exports", d->exports }, { "views", d->views },
+		{ "pools", d->pools },
 	};
 	__u64 clients = 0;
 
@@ -95,6 +135,8 @@ static void audit_device(struct audit *a, struct gnl_device *d)
 	     sum(a, 0, GPUMEM_BO_DEVICE, d->index, false));
 	same(a, "device", d->index, "pinned", d->pinned, "the sum of registrations listed",
 	     sum(a, 0, GPUMEM_BO_PINNED, d->index, true));
+	same(a, "device", d->index, "pools", d->pools, "the number of them listed",
+	     pools(a, 0, d->index, false));
 	for (size_t i = 0; i < a->nclients; i++)
 		clients += a->clients[i].device == d->index && !a->clients[i].dead;
 	same(a, "device", d->index, "clients", d->clients, "the number of them listed", clients);
@@ -118,17 +160,26 @@ static void audit_client(struct audit *a, struct gnl_client *c)
 		{ GPUMEM_BO_PINNED, "pins", GNL_COUNT(c, PINS), GNL_COUNT(c, PIN_BYTES) },
 		{ GPUMEM_BO_HOST, "host", GNL_COUNT(c, HOST), GNL_COUNT(c, HOST_BYTES) },
 	};
-	__u64 ids = 0;
+	__u64 ids = 0, imports = 0;
 
+	same(a, "client", c->id, "pools", GNL_COUNT(c, POOLS), "the number of them listed",
+	     pools(a, c->id, -1, false));
+	same(a, "client", c->id, "pool-reserved", GNL_COUNT(c, POOL_RESERVED),
+	     "the sum over its pools", pools(a, c->id, -1, true));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		same(a, "client", c->id, kinds[i].name, kinds[i].count,
 		     "the number of them listed", sum(a, c->id, kinds[i].kind, -1, false));
 		same(a, "client", c->id, kinds[i].name, kinds[i].bytes,
 		     "the sum of their lengths", sum(a, c->id, kinds[i].kind, -1, true));
 	}
-	for (size_t i = 0; i < a->nobjects; i++)
-		ids += a->objects[i].client == c->id &&
-		       !(a->objects[i].flags & GPUMEM_OBJECT_FLAG_GONE);
+	for (size_t i = 0; i < a->nobjects; i++) {
+		if (a->objects[i].client != c->id)
+			continue;
+		ids += !(a->objects[i].flags & GPUMEM_OBJECT_FLAG_GONE);
+		imports += a->objects[i].type == GPUMEM_OBJECT_TYPE_POOL_REF;
+	}
+	same(a, "client", c->id, "pool-imports", GNL_COUNT(c, POOL_IMPORTS),
+	     "the number of them listed", imports);
 	same(a, "client", c->id, "objects", GNL_COUNT(c, OBJECTS), "the number of ids listed", ids);
 }
 
@@ -144,18 +195,20 @@ static void show_all(struct audit *a)
 		struct gnl_object *o = &a->objects[i];
 
 		say(a, "client %u has %s %u%s%s, %llu bytes%s%s", o->client, gnl_type_name(o), o->id,
-		    o->name[0] ? " " : "", o->name, (unsigned long long)o->length,
+		    o->name[0] ? " " : "", o->name,
+		    (unsigned long long)(o->type == GPUMEM_OBJECT_TYPE_POOL ? o->reserved : o->length),
 		    o->flags & GPUMEM_OBJECT_FLAG_GONE ? ", id destroyed" : "",
 		    o->flags & GPUMEM_OBJECT_FLAG_EXPORTED ? ", exported" : "");
 	}
 	for (size_t i = 0; i < a->ndevices; i++) {
 		struct gnl_device *d = &a->devices[i];
 
-		if (d->used || d->clients || d->bos || d->exports || d->views || d->pinned)
-			say(a, "device %u: %llu bytes in use (%llu mapped only, %llu held by the kernel only), %llu pinned, %u clients, %u bos, %u exports, %u views",
+		if (d->used || d->clients || d->bos || d->exports || d->views || d->pinned ||
+		    d->pools)
+			say(a, "device %u: %llu bytes in use (%llu mapped only, %llu held by the kernel only), %llu pinned, %u clients, %u bos, %u exports, %u views, %u pools",
 			    d->index, (unsigned long long)d->used, (unsigned long long)d->orphaned,
 			    (unsigned long long)d->lingering, (unsigned long long)d->pinned,
-			    d->clients, d->bos, d->exports, d->views);
+			    d->clients, d->bos, d->exports, d->views, d->pools);
 	}
 	if (a->host.used)
 		say(a, "host memory: %llu bytes in use (%llu mapped only, %llu held by the kernel only)",
@@ -191,6 +244,9 @@ int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *lin
 		audit_client(&a, &a.clients[i]);
 		exports[1] += GNL_COUNT(&a.clients[i], EXPORTS);
 	}
+	for (size_t i = 0; i < a.nobjects; i++)
+		if (a.objects[i].type == GPUMEM_OBJECT_TYPE_POOL)
+			audit_pool(&a, &a.objects[i]);
 	same(&a, "device", 0, "exports of all devices", exports[0], "the sum over clients",
 	     exports[1]);
 	same(&a, "host memory", 0, "memory in use", a.host.used, "what accounts for it",

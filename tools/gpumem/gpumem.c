@@ -115,7 +115,7 @@ int list(void)
 	} columns[] = {
 		{ "SIZE", "size", 12 }, { "USED", "used", 12 }, { "NODE", "node", 5 },
 		{ "ENGINE", "engine", 8 }, { "CLIENTS", "clients", 8 }, { "BOS", "bos", 6 },
-		{ "EXPORTS", "exports", 8 }, { "VIEWS", "views", 6 },
+		{ "EXPORTS", "exports", 8 }, { "VIEWS", "views", 6 }, { "POOLS", "pools", 6 },
 	};
 	const unsigned int count = sizeof(columns) / sizeof(*columns);
 	unsigned int numbers[MAX_DEVICES], n;
@@ -170,7 +170,7 @@ static bool show_client(const char *proc, const char *fd, const char *target)
 		*value++ = 0;
 		value += strspn(value, " \t");
 		value[strcspn(value, "\n")] = 0;
-		if (strstr(key, "bytes") && isdigit((unsigned char)*value)) {
+		if ((strstr(key, "bytes") || strstr(key, "reserved")) && isdigit((unsigned char)*value)) {
 			format_size(strtoull(value, NULL, 10), text, sizeof(text));
 			value = text;
 		}

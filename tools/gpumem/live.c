@@ -73,6 +73,21 @@ void list_clients(void)
 	note_partial();
 }
 
+/* What a pool has besides its size, as notes behind its name. */
+static void pool_notes(const struct gnl_object *o)
+{
+	char text[64];
+
+	format_size(o->used, text, sizeof(text));
+	printf(" (says it uses %s", text);
+	if (o->limit) {
+		format_size(o->limit, text, sizeof(text));
+		printf(", limit %s", text);
+	}
+	printf(", chunks: %llu, imports: %llu)", (unsigned long long)o->chunks,
+	       (unsigned long long)o->imports);
+}
+
 void list_objects(const char *which)
 {
 	struct gnl_object *objects;
@@ -100,10 +115,15 @@ void list_objects(const char *which)
 		if (o->device >= 0)
 			snprintf(device, sizeof(device), "%d", o->device);
 		printf("%-8u %8u %-14s %4s", o->client, o->id, gnl_type_name(o), device);
-		size_column(o->length, 12);
-		printf(" %s%s%s\n", o->name[0] ? o->name : "-",
+		size_column(o->type == GPUMEM_OBJECT_TYPE_POOL ? o->reserved : o->length, 12);
+		printf(" %s%s%s", o->name[0] ? o->name : "-",
 		       o->flags & GPUMEM_OBJECT_FLAG_GONE ? " (id destroyed)" : "",
 		       o->flags & GPUMEM_OBJECT_FLAG_EXPORTED ? " (exported)" : "");
+		if (o->pool)
+			printf(" (of pool %u)", o->pool);
+		if (o->type == GPUMEM_OBJECT_TYPE_POOL)
+			pool_notes(o);
+		putchar('\n');
 	}
 	if (torn)
 		puts("(objects came and went meanwhile: some may be missing or shown twice)");
@@ -150,6 +170,8 @@ static bool print_refusal(const struct gnl_refusal *r, void *arg)
 	printf("%s[%u] uid %u client %u", r->comm, r->pid, r->uid, r->client);
 	if (r->device >= 0)
 		printf(" device %d", r->device);
+	if (r->pool)
+		printf(" pool %u", r->pool);
 	printf(": %s refused by %s", asked, gnl_limit_name(r->limit));
 	if (r->bounded)
 		printf(": %s of %s in use", used, bound);

@@ -52,6 +52,7 @@ static void parse_device(struct nlattr **a, void *element)
 	d->bos = get32(a, GPUMEM_A_DEVICE_BOS);
 	d->exports = get32(a, GPUMEM_A_DEVICE_EXPORTS);
 	d->views = get32(a, GPUMEM_A_DEVICE_VIEWS);
+	d->pools = get32(a, GPUMEM_A_DEVICE_POOLS);
 	d->total = get64(a, GPUMEM_A_DEVICE_TOTAL);
 	d->used = get64(a, GPUMEM_A_DEVICE_USED);
 	d->orphaned = get64(a, GPUMEM_A_DEVICE_ORPHANED);
@@ -95,6 +96,14 @@ static void parse_object(struct nlattr **a, void *element)
 	o->device = get_device(a, GPUMEM_A_OBJECT_DEVICE);
 	o->length = get64(a, GPUMEM_A_OBJECT_LENGTH);
 	get_text(a, GPUMEM_A_OBJECT_NAME, o->name, sizeof(o->name));
+	o->pool = get32(a, GPUMEM_A_OBJECT_POOL);
+	o->limit = get64(a, GPUMEM_A_OBJECT_LIMIT);
+	o->reserved = get64(a, GPUMEM_A_OBJECT_RESERVED);
+	o->reserved_high = get64(a, GPUMEM_A_OBJECT_RESERVED_HIGH);
+	o->used = get64(a, GPUMEM_A_OBJECT_CLIENT_USED);
+	o->used_high = get64(a, GPUMEM_A_OBJECT_CLIENT_USED_HIGH);
+	o->chunks = get64(a, GPUMEM_A_OBJECT_CHUNKS);
+	o->imports = get64(a, GPUMEM_A_OBJECT_IMPORTS);
 }
 
 static void parse_refusal(struct nlattr **a, void *element)
@@ -112,6 +121,7 @@ static void parse_refusal(struct nlattr **a, void *element)
 	r->used = get64(a, GPUMEM_A_REFUSAL_USED);
 	r->bound = get64(a, GPUMEM_A_REFUSAL_BOUND);
 	r->missed = get32(a, GPUMEM_A_REFUSAL_MISSED);
+	r->pool = get32(a, GPUMEM_A_REFUSAL_POOL);
 }
 
 static int add(struct nl_msg *msg, void *arg)
@@ -329,6 +339,7 @@ const char *gnl_limit_name(__u32 limit)
 		[GPUMEM_LIMIT_SYSTEM] = "the system",
 		[GPUMEM_LIMIT_OBJECTS] = "objects of a client",
 		[GPUMEM_LIMIT_STREAMS] = "streams of a client",
+		[GPUMEM_LIMIT_POOL] = "the pool's limit",
 	};
 
 	return limit < sizeof(names) / sizeof(*names) && names[limit] ? names[limit] : "?";
@@ -361,6 +372,10 @@ const char *gnl_type_name(const struct gnl_object *object)
 		return "timeline ref";
 	case GPUMEM_OBJECT_TYPE_EVENT:
 		return "event";
+	case GPUMEM_OBJECT_TYPE_POOL:
+		return "pool";
+	case GPUMEM_OBJECT_TYPE_POOL_REF:
+		return "pool import";
 	}
 	return "?";
 }

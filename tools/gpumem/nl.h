@@ -23,7 +23,7 @@ struct gnl {
 };
 
 struct gnl_device {
-	__u32 index, clients, bos, exports, views;
+	__u32 index, clients, bos, exports, views, pools;
 	__u64 total, used, orphaned, lingering, pinned;
 };
 
@@ -32,7 +32,7 @@ struct gnl_host {
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_HOST_BYTES - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_POOL_IMPORTS - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {
@@ -47,10 +47,13 @@ struct gnl_object {
 	int device;		/* or -1 */
 	__u64 length;
 	char name[16];
+	__u32 pool;		/* of a chunk */
+	/* Of a pool: @limit 0 is none, and @used and @used_high are its maker's word. */
+	__u64 limit, reserved, reserved_high, used, used_high, chunks, imports;
 };
 
 struct gnl_refusal {
-	__u32 limit, client, pid, uid, missed;
+	__u32 limit, client, pid, uid, missed, pool;
 	int device;		/* or -1 */
 	bool bounded;		/* @used and @bound are known */
 	char comm[16];

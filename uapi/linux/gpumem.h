@@ -959,7 +959,7 @@ struct gpumem_pool_create {
  * @used: bytes in use in the chunks; more than is reserved counts as what is
  *	reserved
  * @used_high: most bytes that were in use, as the client knows it; counts as
- *	@used at least and as reserved_high of struct gpumem_pool_info at most
+ *	@used at least and as the most that was ever reserved at most
  *
  * The kernel shows both figures to who lists pools, as the client's, and does
  * nothing else with them.
@@ -1001,7 +1001,7 @@ enum gpumem_pool_info_flags {
  * @reserved_high: most that @reserved_bytes was since the pool was made or
  *	since it was reset, out
  * @used: the maker's own figure, at most @reserved_bytes, out
- * @used_high: the maker's own figure, at most @reserved_high, out
+ * @used_high: the maker's own figure, out
  * @chunks: chunks whose memory is not given back, out
  * @imports: live imports, of all clients, out
  * @name: as the maker called it, NUL terminated, out
@@ -1142,8 +1142,7 @@ struct gpumem_pool_chunk_open {
 	__u32 reserved;
 };
 
-#define GPUMEM_POOL_CHUNK_OPEN \
-	_IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CHUNK_OPEN)
+#define GPUMEM_POOL_CHUNK_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CHUNK_OPEN)
 
 /** GPUMEM_CHANNELS_NAME - of channel files' major number in /proc/devices */
 #define GPUMEM_CHANNELS_NAME	"gpumem-caps-imex-channels"

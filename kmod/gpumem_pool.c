@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_pool: pools of memory that their makers divide up themselves.
+ *
+ * The kernel knows a pool by its *chunks*: roots (gpumem_bo.c) that were
+ * allocated for it.  What is allocated from the chunks, and to whom it goes
+ * next, is the maker's business; the kernel counts the chunks, keeps to the
+ * pool's limit, and lets other clients reach the chunks and nothing else.
+ *
+ * *Reserved* is what the chunks' memory takes.  The charge sits with the memory
+ * itself: a chunk counts from before its memory is populated until its file is
+ * released, so neither a view nor a mapping that outlives the chunk's id makes
+ * room under the limit.  *Used* is a figure that the maker states, and all that
+ * the kernel knows of it is that it cannot be more than what is reserved.
+ *
+ * A chunk has a *number*, which is never used again in its pool.  Under that
+ * number it can be opened while its id lives.  As with tokens, opening makes the
+ * view first and then looks whether the chunk is still there: who destroys the
+ * id and counts windows afterwards sees every open that succeeded.
+ *
+ * The maker's id is the pool object itself.  Others have an *import*, which opens
+ * chunks and allocates none.  They get it from a descriptor, which carries its
+ * own authority and works as long as it is open; or from a *name*, a random
+ * 128-bit number that works while the maker's id lives, for clients that hold the
+ * channel (gpumem_channel.c) which the maker held when it asked for the name.
+ *
+ * A pool lives while it has its id, imports, descriptors or charged memory.  It
+ * is in the maker's counters all that time, and listed with it.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/random.h>
+#include <linux/rhashtable.h>
+#include <linux/slab.h>
+
+#include "gpumem_pool.h"
+
+/* Protects the table, gpumem_pool.named and what is set with it. */
+static DEFINE_MUTEX(gpumem_pool_names_lock);
+static struct rhashtable gpumem_pool_names;
+
+static const struct rhashtable_params gpumem_pool_name_params = {
+	.key_len = GPUMEM_TOKEN_SIZE,
+	.key_offset = offsetof(struct gpumem_pool, key),
+	.head_offset = offsetof(struct gpumem_pool, node),
+	.automatic_shrinking = true,
+};
+
+/**
+ * gpumem_pool_init - prepare the table of names
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_pool_init(void)
+{
+	return rhashtable_init(&gpumem_pool_names, &gpumem_pool_name_params);
+}
+
+/**
+ * gpumem_pool_exit - free the table of names
+ */
+void gpumem_pool_exit(void)
+{
+	rhashtable_destroy(&gpumem_pool_names);
+}
+
+/* The pool that an id of any kind stands for, referenced; @own: the maker's. */
+static struct gpumem_pool *gpumem_pool_get(struct gpumem_client *client, u32 id,
+					   bool *own)
+{
+	struct gpumem_object *obj = gpumem_object_get_any(client, id);
+	struct gpumem_pool *pool = NULL;
+
+	if (!obj)
+		return NULL;
+	*own = obj->type == GPUMEM_OBJ_POOL;
+	if (*own)
+		return container_of(obj, struct gpumem_pool, obj);
+	if (obj->type == GPUMEM_OBJ_POOL_REF) {
+		pool = container_of(obj, struct gpumem_pool_ref, obj)->pool;
+		kref_get(&pool->obj.ref);
+	}
+	gpumem_object_put(obj);
+	return pool;
+}
+
+/**
+ * gpumem_pool_get_own - look up a pool that a client made
+ * @client: client
+ * @id: of the pool
+ *
+ * Return: the pool with a reference, or an ERR_PTR: -ENOENT, or -EACCES if the
+ * pool is imported.
+ */
+struct gpumem_pool *gpumem_pool_get_own(struct gpumem_client *client, u32 id)
+{
+	bool own;
+	struct gpumem_pool *pool = gpumem_pool_get(client, id, &own);
+
+	if (!pool)
+		return ERR_PTR(-ENOENT);
+	if (!own) {
+		gpumem_object_put(&pool->obj);
+		return ERR_PTR(-EACCES);
+	}
+	return pool;
+}
+
+static bool gpumem_pool_try_claim(struct gpumem_pool *pool, u64 length,
+				  u64 *have)
+{
+	u64 limit = pool->figures.limit;
+	bool fits;
+
+	spin_lock(&pool->lock);
+	*have = pool->figures.reserved + pool->pending;
+	/* All that was claimed before was within the limit. */
+	fits = !limit || length <= limit - *have;
+	if (fits)
+		pool->pending += length;
+	spin_unlock(&pool->lock);
+	return fits;
+}
+
+/**
+ * gpumem_pool_claim - make sure that a chunk keeps to the limit
+ * @pool: pool
+ * @client: its maker
+ * @length: bytes of the chunk, to be given to gpumem_pool_charge() or
+ *	gpumem_pool_unclaim()
+ *
+ * Context: without locks.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
+		      u64 length)
+{
+	u64 have;
+
+	if (gpumem_pool_try_claim(pool, length, &have))
+		return 0;
+	/* Workers and exiting tasks leave the last fput for later. */
+	flush_delayed_fput();
+	if (gpumem_pool_try_claim(pool, length, &have))
+		return 0;
+	gpumem_refused(client, &(struct gpumem_refusal) {
+		.limit = GPUMEM_LIMIT_POOL,
+		.dev = pool->dev,
+		.pool = pool->obj.id,
+		.asked = length,
+		.used = have,
+		.max = pool->figures.limit,
+	});
+	return -EDQUOT;
+}
+
+/**
+ * gpumem_pool_unclaim - undo gpumem_pool_claim(): the chunk was not made
+ * @pool: pool
+ * @length: bytes
+ */
+void gpumem_pool_unclaim(struct gpumem_pool *pool, u64 length)
+{
+	spin_lock(&pool->lock);
+	pool->pending -= length;
+	spin_unlock(&pool->lock);
+}
+
+/**
+ * gpumem_pool_charge - a chunk's memory is there
+ * @pool: pool
+ * @length: bytes, claimed before
+ * @charge: of the chunk's memory; gets a reference on the pool
+ */
+void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
+			struct gpumem_charge *charge)
+{
+	struct gpumem_pool_figures *f = &pool->figures;
+
+	kref_get(&pool->obj.ref);
+	charge->pool = pool;
+	charge->pool_bytes = length;
+	atomic64_add(length, &pool->obj.client->count.pool_reserved);
+	spin_lock(&pool->lock);
+	pool->pending -= length;
+	f->reserved += length;
+	f->reserved_high = max(f->reserved_high, f->reserved);
+	f->chunks++;
+	pool->peak = max(pool->peak, f->reserved);
+	spin_unlock(&pool->lock);
+}
+
+/**
+ * gpumem_pool_uncharge - a chunk's memory was given back
+ * @charge: of the memory; may be of no pool
+ *
+ * Context: may sleep.
+ */
+void gpumem_pool_uncharge(struct gpumem_charge *charge)
+{
+	struct gpumem_pool *pool = charge->pool;
+	struct gpumem_pool_figures *f;
+
+	if (!pool)
+		return;
+	f = &pool->figures;
+	spin_lock(&pool->lock);
+	f->reserved -= charge->pool_bytes;
+	f->used = min(f->used, f->reserved);
+	f->chunks--;
+	spin_unlock(&pool->lock);
+	atomic64_sub(charge->pool_bytes,
+		     &pool->obj.client->count.pool_reserved);
+	charge->pool = NULL;
+	gpumem_object_put(&pool->obj);
+}
+
+/**
+ * gpumem_pool_add_chunk - let a chunk be opened
+ * @pool: pool
+ * @bo: new root, charged to @pool; gets its number
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_pool_add_chunk(struct gpumem_pool *pool, struct gpumem_bo *bo)
+{
+	u64 number = atomic64_inc_return(&pool->last_chunk);
+	int ret = xa_insert(&pool->chunks, number, bo, GFP_KERNEL_ACCOUNT);
+
+	if (!ret)
+		bo->chunk = number;
+	return ret;
+}
+
+/**
+ * gpumem_pool_remove_chunk - a chunk's id is gone: it cannot be opened any more
+ * @bo: root; nothing happens if it is no chunk
+ */
+void gpumem_pool_remove_chunk(struct gpumem_bo *bo)
+{
+	if (bo->pool && bo->chunk)
+		xa_erase(&bo->pool->chunks, bo->chunk);
+}
+
+/* The chunk of a number with a reference, or NULL. */
+static struct gpumem_bo *gpumem_pool_chunk_get(struct gpumem_pool *pool,
+					       u64 number)
+{
+	struct gpumem_bo *bo;
+
+	xa_lock(&pool->chunks);
+	bo = xa_load(&pool->chunks, number);
+	/* Its id has a reference. */
+	if (bo)
+		kref_get(&bo->obj.ref);
+	xa_unlock(&pool->chunks);
+	return bo;
+}
+
+/**
+ * gpumem_pool_brief - what others are told of a pool
+ * @pool: pool, not about to be freed
+ * @brief: device, name and figures are set
+ *
+ * Context: atomic.
+ */
+void gpumem_pool_brief(struct gpumem_pool *pool,
+		       struct gpumem_object_brief *brief)
+{
+	brief->dev = pool->dev;
+	memcpy(brief->name, pool->name, sizeof(brief->name));
+	spin_lock(&pool->lock);
+	brief->pool = pool->figures;
+	spin_unlock(&pool->lock);
+}
+
+/**
+ * gpumem_pool_ref_brief - what others are told of an import
+ * @ref: import, not about to be freed
+ * @brief: device and name are set
+ *
+ * Context: atomic.
+ */
+void gpumem_pool_ref_brief(struct gpumem_pool_ref *ref,
+			   struct gpumem_object_brief *brief)
+{
+	brief->dev = ref->pool->dev;
+	memcpy(brief->name, ref->pool->name, sizeof(brief->name));
+}
+
+/**
+ * gpumem_pool_handle_gone - the id of a pool was destroyed
+ * @obj: head of the pool
+ */
+void gpumem_pool_handle_gone(struct gpumem_object *obj)
+{
+	struct gpumem_pool *pool = container_of(obj, struct gpumem_pool, obj);
+
+	guard(mutex)(&gpumem_pool_names_lock);
+	if (pool->named)
+		rhashtable_remove_fast(&gpumem_pool_names, &pool->node,
+				       gpumem_pool_name_params);
+	pool->named = false;
+	WRITE_ONCE(pool->gone, true);
+}
+
+/**
+ * gpumem_pool_release - free a pool
+ * @obj: head of the pool, without references
+ */
+void gpumem_pool_release(struct gpumem_object *obj)
+{
+	struct gpumem_pool *pool = container_of(obj, struct gpumem_pool, obj);
+
+	atomic64_dec(&obj->client->count.pools);
+	atomic_dec(&pool->dev->pools);
+	xa_destroy(&pool->chunks);
+	/* The table's resizing may still look at the node. */
+	kfree_rcu(pool, rcu);
+}
+
+/**
+ * gpumem_pool_ref_release - free an import
+ * @obj: head of the import, without references
+ */
+void gpumem_pool_ref_release(struct gpumem_object *obj)
+{
+	struct gpumem_pool_ref *ref =
+		container_of(obj, struct gpumem_pool_ref, obj);
+	struct gpumem_pool *pool = ref->pool;
+
+	atomic64_dec(&obj->client->count.pool_imports);
+	spin_lock(&pool->lock);
+	pool->figures.imports--;
+	spin_unlock(&pool->lock);
+	gpumem_object_put(&pool->obj);
+	kfree(ref);
+}
+
+/**
+ * gpumem_ioctl_pool_create - GPUMEM_POOL_CREATE
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_create(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_pool_create *cmd = ucmd->cmd;
+	struct gpumem_device *dev;
+	struct gpumem_pool *pool;
+	int ret;
+
+	if (cmd->flags & ~GPUMEM_POOL_HOST)
+		return -EOPNOTSUPP;
+	if (strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
+		return -EINVAL;
+	dev = gpumem_client_device(ucmd->client, cmd->device);
+	if (!dev)
+		return -EACCES;
+	pool = kzalloc(sizeof(*pool), GFP_KERNEL_ACCOUNT);
+	if (!pool)
+		return -ENOMEM;
+	gpumem_object_init(&pool->obj, ucmd->client, GPUMEM_OBJ_POOL);
+	pool->dev = dev;
+	pool->flags = cmd->flags;
+	strscpy_pad(pool->name, cmd->name, sizeof(pool->name));
+	xa_init_flags(&pool->chunks, XA_FLAGS_ACCOUNT);
+	spin_lock_init(&pool->lock);
+	gpumem_lockdep_class(&pool->lock, GPUMEM_LOCK_POOL);
+	pool->figures.limit = cmd->limit;
+	atomic64_inc(&ucmd->client->count.pools);
+	atomic_inc(&dev->pools);
+	ret = gpumem_object_reserve(ucmd, &pool->obj);
+	if (ret) {
+		gpumem_object_put(&pool->obj);
+		return ret;
+	}
+	cmd->id = pool->obj.id;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_ioctl_pool_set - GPUMEM_POOL_SET
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_set(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_pool_set *cmd = ucmd->cmd;
+	struct gpumem_pool_figures *f;
+	struct gpumem_pool *pool;
+
+	if (cmd->flags || cmd->reserved)
+		return -EOPNOTSUPP;
+	pool = gpumem_pool_get_own(ucmd->client, cmd->id);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	f = &pool->figures;
+	spin_lock(&pool->lock);
+	f->used = min(cmd->used, f->reserved);
+	f->used_high = clamp(cmd->used_high, f->used, pool->peak);
+	spin_unlock(&pool->lock);
+	gpumem_object_put(&pool->obj);
+	return 0;
+}
+
+/**
+ * gpumem_ioctl_pool_info - GPUMEM_POOL_INFO
+ * @ucmd: ioctl under way
+ *
+ * The answer is written before the highs are reset, so that none is lost.
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
+{
+	const u32 resets = GPUMEM_POOL_INFO_RESET_RESERVED |
+			   GPUMEM_POOL_INFO_RESET_USED;
+	struct gpumem_pool_info *cmd = ucmd->cmd;
+	struct gpumem_pool_figures *f;
+	struct gpumem_pool *pool;
+	bool own;
+	int ret;
+
+	if (cmd->flags & ~resets || cmd->reserved)
+		return -EOPNOTSUPP;
+	pool = gpumem_pool_get(ucmd->client, cmd->id, &own);
+	if (!pool)
+		return -ENOENT;
+	if (cmd->flags && !own) {
+		ret = -EACCES;
+		goto out_put;
+	}
+	f = &pool->figures;
+	cmd->pool_flags = pool->flags | (own ? 0 : GPUMEM_POOL_IMPORTED);
+	cmd->device = gpumem_client_device_index(ucmd->client, pool->dev);
+	memcpy(cmd->name, pool->name, sizeof(cmd->name));
+	spin_lock(&pool->lock);
+	cmd->limit = f->limit;
+	cmd->reserved_bytes = f->reserved;
+	cmd->reserved_high = f->reserved_high;
+	cmd->used = f->used;
+	cmd->used_high = f->used_high;
+	cmd->chunks = f->chunks;
+	cmd->imports = f->imports;
+	spin_unlock(&pool->lock);
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	if (ret)
+		goto out_put;
+	spin_lock(&pool->lock);
+	if (cmd->flags & GPUMEM_POOL_INFO_RESET_RESERVED)
+		f->reserved_high = f->reserved;
+	if (cmd->flags & GPUMEM_POOL_INFO_RESET_USED)
+		f->used_high = f->used;
+	spin_unlock(&pool->lock);
+out_put:
+	gpumem_object_put(&pool->obj);
+	return ret;
+}
+
+static int gpumem_pool_file_release(struct inode *inode, struct file *file)
+{
+	struct gpumem_pool *pool = file->private_data;
+
+	gpumem_object_put(&pool->obj);
+	return 0;
+}
+
+static const struct file_operations gpumem_pool_fops = {
+	.owner = THIS_MODULE,
+	.release = gpumem_pool_file_release,
+	.llseek = noop_llseek,
+};
+
+static int gpumem_pool_export_fd(struct gpumem_ucmd *ucmd,
+				 struct gpumem_pool *pool)
+{
+	struct gpumem_pool_export *cmd = ucmd->cmd;
+	struct file *file;
+	int ret;
+
+	file = anon_inode_getfile("[gpumem-pool]", &gpumem_pool_fops, pool,
+				  O_RDWR);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	/* From here on its release drops this. */
+	kref_get(&pool->obj.ref);
+	ret = get_unused_fd_flags(cmd->flags & GPUMEM_POOL_EXPORT_CLOEXEC ?
+				  O_CLOEXEC : 0);
+	if (ret < 0)
+		goto err_file;
+	cmd->fd = ret;
+	memset(cmd->token, 0, sizeof(cmd->token));
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	if (ret)
+		goto err_fd;
+	fd_install(cmd->fd, file);
+	return 0;
+
+err_fd:
+	put_unused_fd(cmd->fd);
+err_file:
+	fput(file);
+	return ret;
+}
+
+/* Give a pool its name, if it has none yet, and tell it. */
+static int gpumem_pool_name(struct gpumem_pool *pool, int channel, u8 *token)
+{
+	int ret;
+
+	guard(mutex)(&gpumem_pool_names_lock);
+	/* Another thread destroyed the id after we looked it up. */
+	if (pool->gone)
+		return -ENOENT;
+	if (!pool->named) {
+		get_random_bytes(pool->key, sizeof(pool->key));
+		pool->channel = channel;
+		ret = rhashtable_lookup_insert_fast(&gpumem_pool_names,
+						    &pool->node,
+						    gpumem_pool_name_params);
+		if (ret)
+			return ret;
+		pool->named = true;
+	}
+	memcpy(token, pool->key, sizeof(pool->key));
+	return 0;
+}
+
+/**
+ * gpumem_ioctl_pool_export - GPUMEM_POOL_EXPORT
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_export(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_pool_export *cmd = ucmd->cmd;
+	int channel = READ_ONCE(ucmd->client->channel);
+	struct gpumem_pool *pool;
+	int ret;
+
+	if (cmd->flags & ~(GPUMEM_POOL_EXPORT_CLOEXEC |
+			   GPUMEM_POOL_EXPORT_FABRIC))
+		return -EOPNOTSUPP;
+	if (cmd->flags & GPUMEM_POOL_EXPORT_FABRIC &&
+	    cmd->flags & GPUMEM_POOL_EXPORT_CLOEXEC)
+		return -EINVAL;
+	pool = gpumem_pool_get_own(ucmd->client, cmd->id);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	if (!(cmd->flags & GPUMEM_POOL_EXPORT_FABRIC)) {
+		ret = gpumem_pool_export_fd(ucmd, pool);
+	} else if (channel < 0) {
+		ret = -EPERM;
+	} else {
+		cmd->fd = -1;
+		ret = gpumem_pool_name(pool, channel, cmd->token) ?:
+		      gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	}
+	gpumem_object_put(&pool->obj);
+	return ret;
+}
+
+/* The pool of a descriptor, referenced, or an ERR_PTR. */
+static struct gpumem_pool *gpumem_pool_of_fd(int fd)
+{
+	struct file *file = fget(fd);
+	struct gpumem_pool *pool;
+
+	if (!file)
+		return ERR_PTR(-EBADF);
+	if (file->f_op == &gpumem_pool_fops) {
+		pool = file->private_data;
+		kref_get(&pool->obj.ref);
+	} else {
+		pool = ERR_PTR(-EINVAL);
+	}
+	fput(file);
+	return pool;
+}
+
+/* The pool of a name, referenced, if the client may, or an ERR_PTR. */
+static struct gpumem_pool *gpumem_pool_of_name(struct gpumem_client *client,
+					       const u8 *token)
+{
+	int channel = READ_ONCE(client->channel);
+	struct gpumem_pool *pool;
+
+	if (channel < 0)
+		return ERR_PTR(-EPERM);
+	guard(mutex)(&gpumem_pool_names_lock);
+	pool = rhashtable_lookup_fast(&gpumem_pool_names, token,
+				      gpumem_pool_name_params);
+	if (!pool)
+		return ERR_PTR(-ENOENT);
+	if (pool->channel != channel)
+		return ERR_PTR(-EPERM);
+	/* A pool with a name has an id and so a reference. */
+	kref_get(&pool->obj.ref);
+	return pool;
+}
+
+static struct gpumem_pool_ref *
+gpumem_pool_ref_alloc(struct gpumem_client *client, struct gpumem_pool *pool)
+{
+	struct gpumem_pool_ref *ref = kzalloc(sizeof(*ref), GFP_KERNEL_ACCOUNT);
+
+	if (!ref)
+		return NULL;
+	gpumem_object_init(&ref->obj, client, GPUMEM_OBJ_POOL_REF);
+	kref_get(&pool->obj.ref);
+	ref->pool = pool;
+	atomic64_inc(&client->count.pool_imports);
+	spin_lock(&pool->lock);
+	pool->figures.imports++;
+	spin_unlock(&pool->lock);
+	return ref;
+}
+
+/**
+ * gpumem_ioctl_pool_import - GPUMEM_POOL_IMPORT
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_import(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_pool_import *cmd = ucmd->cmd;
+	bool fabric = cmd->flags & GPUMEM_POOL_IMPORT_FABRIC;
+	struct gpumem_pool_ref *ref;
+	struct gpumem_pool *pool;
+	int ret;
+
+	if (cmd->flags & ~GPUMEM_POOL_IMPORT_FABRIC || cmd->reserved)
+		return -EOPNOTSUPP;
+	if (fabric ? cmd->fd != 0 :
+		     !!memchr_inv(cmd->token, 0, sizeof(cmd->token)))
+		return -EINVAL;
+	pool = fabric ? gpumem_pool_of_name(ucmd->client, cmd->token) :
+			gpumem_pool_of_fd(cmd->fd);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	ret = gpumem_client_device_index(ucmd->client, pool->dev);
+	if (ret < 0)
+		goto out_put;
+	cmd->device = ret;
+	cmd->pool_flags = pool->flags | GPUMEM_POOL_IMPORTED;
+	cmd->result = pool->obj.client == ucmd->client ?
+		      GPUMEM_POOL_IMPORT_OWN : 0;
+	ref = gpumem_pool_ref_alloc(ucmd->client, pool);
+	if (!ref) {
+		ret = -ENOMEM;
+		goto out_put;
+	}
+	ret = gpumem_object_reserve(ucmd, &ref->obj);
+	if (ret) {
+		gpumem_object_put(&ref->obj);
+		goto out_put;
+	}
+	cmd->id = ref->obj.id;
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+out_put:
+	gpumem_object_put(&pool->obj);
+	return ret;
+}
+
+static int gpumem_pool_chunk_open(struct gpumem_ucmd *ucmd,
+				  struct gpumem_pool *pool)
+{
+	struct gpumem_pool_chunk_open *cmd = ucmd->cmd;
+	struct gpumem_bo *root = gpumem_pool_chunk_get(pool, cmd->chunk);
+	struct gpumem_bo *view;
+	bool lives;
+	int ret;
+
+	if (!root)
+		return -ENOENT;
+	ret = gpumem_client_device_index(ucmd->client, root->dev);
+	if (ret < 0)
+		goto out_root;
+	cmd->device = ret;
+	view = gpumem_bo_view(ucmd->client, root, 0, root->length);
+	if (IS_ERR(view)) {
+		ret = PTR_ERR(view);
+		goto out_root;
+	}
+	/* From here on an owner who destroys the id counts the view. */
+	lives = xa_load(&pool->chunks, cmd->chunk);
+	ret = lives ? gpumem_object_reserve(ucmd, &view->obj) : -ENOENT;
+	if (ret) {
+		gpumem_object_put(&view->obj);
+		goto out_root;
+	}
+	cmd->id = view->obj.id;
+	cmd->length = view->length;
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+out_root:
+	gpumem_object_put(&root->obj);
+	return ret;
+}
+
+/**
+ * gpumem_ioctl_pool_chunk_open - GPUMEM_POOL_CHUNK_OPEN
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_pool_chunk_open(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_pool_chunk_open *cmd = ucmd->cmd;
+	struct gpumem_pool *pool;
+	bool own;
+	int ret;
+
+	if (cmd->flags || cmd->reserved)
+		return -EOPNOTSUPP;
+	pool = gpumem_pool_get(ucmd->client, cmd->pool, &own);
+	if (!pool)
+		return -ENOENT;
+	ret = gpumem_pool_chunk_open(ucmd, pool);
+	gpumem_object_put(&pool->obj);
+	return ret;
+}
