@@ -163,12 +163,12 @@ static inline bool fail_disarm(void)
 
 struct fail_state {
 	struct gpumem_stats stats;	/* of the client, counters of work left out */
-	long long dev[5];
+	long long dev[6];
 	long fds, maps;
 	__u32 id;			/* that the client's next object gets, or 0 */
 };
 
-static const char * const fail_attrs[] = { "clients", "bos", "exports", "views", "used" };
+static const char * const fail_attrs[] = { "clients", "bos", "exports", "views", "pools", "used" };
 
 static inline long fail_count_fds(void)
 {
@@ -218,7 +218,7 @@ static inline int fail_look(struct fail_state *s, int fd, bool own)
 	s->stats.copy_bytes = 0;
 	s->stats.fill_bytes = 0;
 	s->stats.doorbells = 0;
-	for (unsigned int i = 0; i < 5; i++)
+	for (unsigned int i = 0; i < 6; i++)
 		s->dev[i] = dev_attr(0, fail_attrs[i]);
 	s->fds = fail_count_fds();
 	s->maps = fail_count_maps();
@@ -240,7 +240,7 @@ static inline void fail_differences(const struct fail_state *was, const struct f
 {
 	for (unsigned int i = 0; i < stat_count; i++)
 		fail_say(stat_names[i].name, stat_get(&was->stats, i), stat_get(&is->stats, i));
-	for (unsigned int i = 0; i < 5; i++)
+	for (unsigned int i = 0; i < 6; i++)
 		fail_say(fail_attrs[i], was->dev[i], is->dev[i]);
 	fail_say("descriptors", was->fds, is->fds);
 	fail_say("pages mapped", was->maps, is->maps);

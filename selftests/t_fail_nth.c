@@ -15,6 +15,7 @@
 
 #include "kselftest_harness.h"
 #include "fail_nth.h"
+#include "pool_util.h"
 #include "vgem.h"
 
 #define ADDR	0x100000000ULL
@@ -23,11 +24,11 @@
 #define FREE	(ADDR + 20 * STRIDE + 512 * KIB)
 
 struct env {
-	int fd, client, other, dmabuf, card;
-	__u32 vm, bo, stream_timeline, id, id2, handle;
+	int fd, client, other, dmabuf, card, exported;
+	__u32 vm, bo, stream_timeline, id, id2, handle, pool;
 	struct stream stream;
 	__u8 name[GPUMEM_TOKEN_SIZE];
-	__u64 value;
+	__u64 value, chunk;
 	char *mem;
 	size_t bytes;
 };
@@ -184,6 +185,177 @@ static int token_undo(struct env *e)
 	int ret = destroy(e);
 
 	return ret ? ret : gp_destroy(e->fd, e->id2);
+}
+
+/* --- pools */
+
+static int pool_create(struct env *e)
+{
+	return gp_pool_create(e->fd, 0, 0, MIB, "nth", &e->id);
+}
+
+static int pool_setup(struct env *e)
+{
+	return gp_pool_create(e->fd, 0, 0, MIB, "nth", &e->pool);
+}
+
+static int pool_undo(struct env *e)
+{
+	return gp_destroy(e->fd, e->pool);
+}
+
+static int alloc_chunk(struct env *e)
+{
+	return gp_pool_chunk(e->fd, e->pool, 16 * KIB, &e->id, &e->chunk);
+}
+
+static int host_pool_setup(struct env *e)
+{
+	return gp_pool_create(e->fd, 0, GPUMEM_POOL_HOST, 0, "", &e->pool);
+}
+
+static int alloc_host_chunk(struct env *e)
+{
+	return gp_pool_chunk_on(e->fd, 0, e->pool, GPUMEM_BO_ALLOC_HOST, 16 * KIB, &e->id,
+				&e->chunk);
+}
+
+static int chunk_setup(struct env *e)
+{
+	int ret = pool_setup(e);
+
+	return ret ? ret : alloc_chunk(e);
+}
+
+static int chunk_undo(struct env *e)
+{
+	int ret = destroy(e);
+
+	return ret ? ret : pool_undo(e);
+}
+
+static int chunk_left(struct env *e)
+{
+	struct gpumem_pool_info i;
+	int ret = gp_pool_info(e->fd, e->pool, 0, &i);
+
+	return ret ? ret : i.reserved_bytes || i.chunks ? -EEXIST : 0;
+}
+
+static int open_setup(struct env *e)
+{
+	int ret = chunk_setup(e);
+
+	e->id2 = e->id;
+	return ret;
+}
+
+static int open_chunk(struct env *e)
+{
+	struct gpumem_pool_chunk_open o;
+	int ret = gp_chunk_open(e->fd, e->pool, e->chunk, &o);
+
+	e->id = o.id;
+	return ret;
+}
+
+static int open_undo(struct env *e)
+{
+	int ret = chunk_undo(e);
+
+	return ret ? ret : gp_destroy(e->fd, e->id2);
+}
+
+static int pool_set(struct env *e)
+{
+	return gp_pool_set(e->fd, e->pool, 1, 1);
+}
+
+static int pool_info(struct env *e)
+{
+	struct gpumem_pool_info i;
+
+	return gp_pool_info(e->fd, e->pool, GPUMEM_POOL_INFO_RESET_USED, &i);
+}
+
+static int pool_export(struct env *e)
+{
+	e->exported = gp_pool_export(e->fd, e->pool, GPUMEM_POOL_EXPORT_CLOEXEC);
+	return e->exported < 0 ? e->exported : 0;
+}
+
+static int pool_export_undo(struct env *e)
+{
+	return close(e->exported) ? -errno : pool_undo(e);
+}
+
+static int pool_exported(struct env *e)
+{
+	int ret = pool_setup(e);
+
+	return ret ? ret : pool_export(e);
+}
+
+static int pool_import(struct env *e)
+{
+	struct gpumem_pool_import i;
+	int ret = gp_pool_import(e->fd, e->exported, &i);
+
+	e->id = i.id;
+	return ret;
+}
+
+static int pool_import_undo(struct env *e)
+{
+	int ret = destroy(e);
+
+	return ret ? ret : pool_export_undo(e);
+}
+
+static int channel_setup(struct env *e)
+{
+	e->other = gp_channel_open(0);
+	return e->other < 0 ? e->other : client_open(e);
+}
+
+static int channel(struct env *e)
+{
+	return gp_channel_attach(e->client, e->other, NULL);
+}
+
+/* A pool of a client with a channel. */
+static int fabric_setup(struct env *e)
+{
+	int ret = channel_setup(e);
+
+	ret = ret ? ret : channel(e);
+	return ret ? ret : gp_pool_create(e->client, 0, 0, 0, "", &e->pool);
+}
+
+static int fabric(struct env *e)
+{
+	return gp_pool_export_fabric(e->client, e->pool, e->name);
+}
+
+/* It holds no channel that it was not told of: another one can be had. */
+static int channel_left(struct env *e)
+{
+	struct gpumem_pool_export x = {
+		.size = sizeof(x), .flags = GPUMEM_POOL_EXPORT_FABRIC,
+	};
+	__u32 id;
+	int ret = gp_pool_create(e->client, 0, 0, 0, "", &id);
+
+	x.id = id;
+	ret = ret ? ret : gp_ioctl(e->client, GPUMEM_POOL_EXPORT, &x);
+	gp_destroy(e->client, id);
+	return ret == -EPERM ? 0 : -EEXIST;
+}
+
+static int channel_undo(struct env *e)
+{
+	close(e->other);
+	return client_close(e);
 }
 
 static int vm_create(struct env *e)
@@ -686,6 +858,18 @@ OP(bo_export, NULL, export, close_dmabuf);
 OP(bo_import, export, import, import_undo);
 OP(token_create, NULL, token, destroy);
 OP(token_open, token_setup, token_open, token_undo);
+OP(pool_create, NULL, pool_create, destroy);
+OP(pool_chunk, pool_setup, alloc_chunk, chunk_undo, .unchanged = chunk_left);
+OP(pool_chunk_host, host_pool_setup, alloc_host_chunk, chunk_undo, .unchanged = chunk_left);
+OP(destroy_chunk, chunk_setup, destroy, pool_undo);
+OP(destroy_pool, pool_create, destroy, NULL);
+OP(pool_set, pool_setup, pool_set, pool_undo);
+OP(pool_info, pool_setup, pool_info, pool_undo);
+OP(pool_export, pool_setup, pool_export, pool_export_undo);
+OP(pool_import, pool_exported, pool_import, pool_import_undo);
+OP(chunk_open, open_setup, open_chunk, open_undo);
+OP(pool_export_fabric, fabric_setup, fabric, channel_undo);
+OP(channel_attach, channel_setup, channel, channel_undo, .unchanged = channel_left);
 OP(vm_create, NULL, vm_create, destroy);
 OP(vm_map, NULL, vm_map, vm_unmap);
 OP(vm_unmap, vm_map, vm_unmap, NULL);
@@ -816,6 +1000,8 @@ static const struct {
 	{ NULL, alloc_host, destroy }, { export, import, import_undo },
 	{ token_setup, token_open, token_undo }, { token, retire, destroy },
 	{ vm_full, destroy, NULL }, { NULL, vm_map, vm_unmap },
+	{ pool_setup, alloc_chunk, chunk_undo }, { open_setup, open_chunk, open_undo },
+	{ pool_exported, pool_import, pool_import_undo },
 	{ NULL, vm_unmap_half, vm_remap_half }, { NULL, stream_create, stream_undo },
 	{ submit_setup, doorbell, submit_undo }, { NULL, timeline_sleep, NULL },
 	{ host_touched, pin, host_undo }, { host_setup, pin_rdonly, host_undo },

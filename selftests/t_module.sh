@@ -26,8 +26,8 @@ for f in "${GPUMEM_SELFTESTS:-$here}/t_stats" "$here/t_stats" "$here/../build/se
 	fi
 done
 
-cases=(loaded_at_first params_k params_m params_g params_node params_default bad_devices
-       bad_vram bad_node unknown_param reload_ten_times same_uuid unload_in_use unload_mapped
+cases=(loaded_at_first params_k params_m params_g params_node params_channels params_default
+       bad_devices bad_vram bad_node bad_channels unknown_param reload_ten_times same_uuid unload_in_use unload_mapped
        restore)
 
 say() {
@@ -131,6 +131,34 @@ case_params_node() {
 	unload
 }
 
+# Whether /proc/devices has channels, and whether the last one's file opens.
+channels() {	# NUMBER
+	local major file=/tmp/t_module.channel
+	major=$(sed -n 's/^ *\([0-9]*\) gpumem-caps-imex-channels$/\1/p' /proc/devices)
+	if [ -z "$major" ]; then
+		echo none
+		return
+	fi
+	rm -f $file
+	mknod $file c "$major" $(($1 - 1)) && (exec 8<$file) 2>/dev/null && echo last
+	rm -f $file
+	mknod $file c "$major" "$1" && (exec 8<$file) 2>/dev/null && echo more
+	rm -f $file
+}
+
+case_params_channels() {
+	local n
+	for n in 1 65536; do
+		load vram=4M channels=$n || { say "insmod with channels=$n failed"; wrong=1; return; }
+		want "channels of $n" last "$(channels $n)"
+		unload
+	done
+	load vram=4M channels=0 || { say "insmod with channels=0 failed"; wrong=1; return; }
+	want "channels of 0" none "$(channels 1)"
+	unload
+	want "channels without the module" none "$(channels 1)"
+}
+
 case_params_default() {
 	local ram half size
 	load || { say "insmod without parameters failed"; wrong=1; return; }
@@ -167,6 +195,11 @@ case_bad_node() {
 	refused node vram=4M node=1000000
 	refused node vram=4M node=-2
 	refused node vram=4M node=x
+}
+
+case_bad_channels() {
+	refused channels vram=4M channels=65537
+	refused channels vram=4M channels=-1
 }
 
 case_unknown_param() {

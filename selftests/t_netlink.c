@@ -24,7 +24,7 @@
 #include "kselftest_harness.h"
 #include "../tools/gpumem/nl.h"
 #include "leak.h"
-#include "util.h"
+#include "pool_util.h"
 
 #define NOBODY	65534
 #define RW	(PROT_READ | PROT_WRITE)
@@ -213,6 +213,115 @@ TEST_F(netlink, objects)
 	free(objects);
 	EXPECT_EQ(0, stream_close(&s));
 	close(dmabuf);
+}
+
+struct heard {
+	struct gnl_refusal last;
+	unsigned int count, missed;
+};
+
+static bool note(const struct gnl_refusal *r, void *arg)
+{
+	struct heard *h = arg;
+
+	h->last = *r;
+	h->count++;
+	h->missed += r->missed;
+	return true;
+}
+
+/* Takes the reports that have arrived. */
+static int collect(struct gnl *nl, struct heard *h)
+{
+	memset(h, 0, sizeof(*h));
+	return gnl_hear(nl, note, h);
+}
+
+static int listen_for(struct gnl *nl)
+{
+	int ret = gnl_open(nl);
+
+	if (!ret)
+		ret = gnl_listen(nl);
+	if (!ret)
+		ret = nl_socket_set_nonblocking(nl->sock);
+	return ret;
+}
+
+/* A pool with its figures, its chunks, imports of it; and the refusal of its limit. */
+TEST_F(netlink, pools)
+{
+	const struct gnl_object *o;
+	struct gnl_object *objects;
+	__u32 pool, chunk, import;
+	struct gnl_device *devices;
+	struct gnl_client c;
+	struct gnl listener;
+	struct heard h;
+	bool torn;
+	size_t n;
+
+	ASSERT_EQ(0, gp_pool_create(self->fd, 0, 0, 4 * MIB, "tensors", &pool));
+	ASSERT_EQ(0, gp_pool_chunk(self->fd, pool, MIB, &chunk, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, chunk));
+	ASSERT_EQ(0, gp_pool_chunk(self->fd, pool, MIB / 2, &chunk, NULL));
+	ASSERT_EQ(0, gp_pool_set(self->fd, pool, 1000, 2000));
+	ASSERT_EQ(0, gp_pool_share(self->fd, pool, self->fd, &import));
+	ASSERT_EQ(0, listen_for(&listener));
+	ASSERT_EQ(-EDQUOT, gp_pool_chunk(self->fd, pool, 4 * MIB, &chunk, NULL));
+	EXPECT_EQ(-NLE_AGAIN, collect(&listener, &h));
+	EXPECT_EQ(1, h.count);
+	EXPECT_EQ(GPUMEM_LIMIT_POOL, h.last.limit);
+	EXPECT_EQ(pool, h.last.pool);
+	EXPECT_EQ(4 * MIB, h.last.asked);
+	EXPECT_EQ(MIB / 2, h.last.used);
+	EXPECT_EQ(4 * MIB, h.last.bound);
+	EXPECT_EQ(0, h.last.device);
+	gnl_close(&listener);
+
+	c = client_of(&self->nl, getpid());
+	EXPECT_EQ(1, GNL_COUNT(&c, POOLS));
+	EXPECT_EQ(1, GNL_COUNT(&c, POOL_IMPORTS));
+	EXPECT_EQ(MIB / 2, GNL_COUNT(&c, POOL_RESERVED));
+	ASSERT_EQ(0, gnl_devices(&self->nl, &devices, &n));
+	EXPECT_EQ(1, devices[0].pools);
+	free(devices);
+	ASSERT_EQ(0, gnl_objects(&self->nl, c.id, &objects, &n, &torn));
+	EXPECT_EQ(3, n);
+	o = find(objects, n, pool);
+	ASSERT_NE(NULL, o);
+	EXPECT_EQ(GPUMEM_OBJECT_TYPE_POOL, o->type);
+	EXPECT_STREQ("tensors", o->name);
+	EXPECT_EQ(0, o->device);
+	EXPECT_EQ(4 * MIB, o->limit);
+	EXPECT_EQ(MIB / 2, o->reserved);
+	EXPECT_EQ(MIB, o->reserved_high);
+	EXPECT_EQ(1000, o->used);
+	EXPECT_EQ(2000, o->used_high);
+	EXPECT_EQ(1, o->chunks);
+	EXPECT_EQ(1, o->imports);
+	o = find(objects, n, import);
+	ASSERT_NE(NULL, o);
+	EXPECT_EQ(GPUMEM_OBJECT_TYPE_POOL_REF, o->type);
+	EXPECT_STREQ("tensors", o->name);
+	for (size_t i = 0; i < n; i++)
+		if (objects[i].type == GPUMEM_OBJECT_TYPE_BO)
+			EXPECT_EQ(pool, objects[i].pool);
+	free(objects);
+	/* What outlives its id is listed with its figures, and nobody has the number any more. */
+	ASSERT_EQ(0, gp_destroy(self->fd, pool));
+	ASSERT_EQ(0, gnl_objects(&self->nl, c.id, &objects, &n, &torn));
+	EXPECT_EQ(3, n);
+	for (size_t i = 0; i < n; i++) {
+		EXPECT_EQ(0, objects[i].pool);
+		if (objects[i].type != GPUMEM_OBJECT_TYPE_POOL)
+			continue;
+		EXPECT_EQ(GPUMEM_OBJECT_FLAG_GONE, objects[i].flags);
+		EXPECT_EQ(MIB / 2, objects[i].reserved);
+	}
+	free(objects);
+	/* Nothing but what is there, and all of it adds up: client, three objects, device. */
+	EXPECT_EQ(5, leak_module(false));
 }
 
 /* Memory that only a mapping keeps belongs to no object, and is accounted for. */
@@ -548,39 +657,6 @@ TEST_F(netlink, unread_dump)
 }
 
 /* --- refusals */
-
-struct heard {
-	struct gnl_refusal last;
-	unsigned int count, missed;
-};
-
-static bool note(const struct gnl_refusal *r, void *arg)
-{
-	struct heard *h = arg;
-
-	h->last = *r;
-	h->count++;
-	h->missed += r->missed;
-	return true;
-}
-
-/* Takes the reports that have arrived. */
-static int collect(struct gnl *nl, struct heard *h)
-{
-	memset(h, 0, sizeof(*h));
-	return gnl_hear(nl, note, h);
-}
-
-static int listen_for(struct gnl *nl)
-{
-	int ret = gnl_open(nl);
-
-	if (!ret)
-		ret = gnl_listen(nl);
-	if (!ret)
-		ret = nl_socket_set_nonblocking(nl->sock);
-	return ret;
-}
 
 #define EXPECT_REFUSAL(_limit, _asked) do {					\
 	struct heard _h;							\

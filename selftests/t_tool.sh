@@ -23,7 +23,7 @@ ok=$?
 set -- $class/gpumem*
 [ "$(wc -l <"$work/out")" = $(($# + 1)) ] || ok=1
 for dev in "$@"; do
-	want=$(cd "$dev" && cat size used node engine clients bos exports views | paste -sd" ")
+	want=$(cd "$dev" && cat size used node engine clients bos exports views pools | paste -sd" ")
 	grep -qx "$(basename "$dev") $want" <<-END || ok=1
 	$(tr -s ' ' <"$work/out")
 	END

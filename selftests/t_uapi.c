@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "kselftest_harness.h"
-#include "util.h"
+#include "pool_util.h"
 
 #define LAYOUT(type, bytes, last)							\
 	_Static_assert(sizeof(struct type) == (bytes), #type " has another size");	\
@@ -33,12 +33,14 @@ LAYOUT(gpumem_device_attach, 16, device);
 AT(gpumem_device_attach, fd, 4);
 AT(gpumem_device_attach, flags, 8);
 LAYOUT(gpumem_destroy, 8, id);
-LAYOUT(gpumem_bo_alloc, 40, name);
+LAYOUT(gpumem_bo_alloc, 56, chunk);
 AT(gpumem_bo_alloc, flags, 4);
 AT(gpumem_bo_alloc, device, 8);
 AT(gpumem_bo_alloc, id, 12);
 AT(gpumem_bo_alloc, length, 16);
 AT(gpumem_bo_alloc, name, 24);
+AT(gpumem_bo_alloc, pool, 40);
+AT(gpumem_bo_alloc, reserved, 44);
 LAYOUT(gpumem_bo_info, 40, reserved);
 AT(gpumem_bo_info, id, 4);
 AT(gpumem_bo_info, kind, 8);
@@ -117,11 +119,12 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 152, host_bytes);
+LAYOUT(gpumem_stats, 176, pool_imports);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);
 AT(gpumem_stats, pins, 120);
+AT(gpumem_stats, pools, 152);
 LAYOUT(gpumem_bo_pin, 32, reserved);
 AT(gpumem_bo_pin, flags, 4);
 AT(gpumem_bo_pin, addr, 8);
@@ -145,6 +148,51 @@ AT(gpumem_event_get, flags, 8);
 AT(gpumem_event_get, state, 12);
 AT(gpumem_event_get, timeline, 16);
 AT(gpumem_event_get, reserved, 20);
+LAYOUT(gpumem_pool_create, 40, name);
+AT(gpumem_pool_create, flags, 4);
+AT(gpumem_pool_create, device, 8);
+AT(gpumem_pool_create, id, 12);
+AT(gpumem_pool_create, limit, 16);
+LAYOUT(gpumem_pool_set, 32, used_high);
+AT(gpumem_pool_set, id, 4);
+AT(gpumem_pool_set, flags, 8);
+AT(gpumem_pool_set, reserved, 12);
+AT(gpumem_pool_set, used, 16);
+LAYOUT(gpumem_pool_info, 96, name);
+AT(gpumem_pool_info, id, 4);
+AT(gpumem_pool_info, flags, 8);
+AT(gpumem_pool_info, pool_flags, 12);
+AT(gpumem_pool_info, device, 16);
+AT(gpumem_pool_info, reserved, 20);
+AT(gpumem_pool_info, limit, 24);
+AT(gpumem_pool_info, reserved_bytes, 32);
+AT(gpumem_pool_info, reserved_high, 40);
+AT(gpumem_pool_info, used, 48);
+AT(gpumem_pool_info, used_high, 56);
+AT(gpumem_pool_info, chunks, 64);
+AT(gpumem_pool_info, imports, 72);
+LAYOUT(gpumem_pool_export, 32, token);
+AT(gpumem_pool_export, id, 4);
+AT(gpumem_pool_export, flags, 8);
+AT(gpumem_pool_export, fd, 12);
+LAYOUT(gpumem_pool_import, 48, reserved);
+AT(gpumem_pool_import, flags, 4);
+AT(gpumem_pool_import, fd, 8);
+AT(gpumem_pool_import, id, 12);
+AT(gpumem_pool_import, token, 16);
+AT(gpumem_pool_import, device, 32);
+AT(gpumem_pool_import, pool_flags, 36);
+AT(gpumem_pool_import, result, 40);
+LAYOUT(gpumem_pool_chunk_open, 40, reserved);
+AT(gpumem_pool_chunk_open, flags, 4);
+AT(gpumem_pool_chunk_open, pool, 8);
+AT(gpumem_pool_chunk_open, id, 12);
+AT(gpumem_pool_chunk_open, chunk, 16);
+AT(gpumem_pool_chunk_open, length, 24);
+AT(gpumem_pool_chunk_open, device, 32);
+LAYOUT(gpumem_channel_attach, 16, channel);
+AT(gpumem_channel_attach, fd, 4);
+AT(gpumem_channel_attach, flags, 8);
 _Static_assert(sizeof(struct gpumem_sqe) == 64, "sqe");
 _Static_assert(offsetof(struct gpumem_sqe, reserved2) == 56, "sqe.reserved2");
 _Static_assert(offsetof(struct gpumem_timeline_page, head) == 64, "timeline_page.head");
@@ -153,8 +201,9 @@ _Static_assert(_IOC_SIZE(GPUMEM_INFO) == 0 && _IOC_DIR(GPUMEM_INFO) == 0, "_IO()
 
 /* Objects that valid calls name. */
 struct world {
-	int fd, fd2, dmabuf;
-	__u32 bo, vm, stream, stream_timeline, timeline, token, event;
+	int fd, fd2, dmabuf, exported, channel;
+	__u32 bo, vm, stream, stream_timeline, timeline, token, event, pool, import, chunk_bo;
+	__u64 chunk;
 	__u8 name[GPUMEM_TOKEN_SIZE], event_name[GPUMEM_TOKEN_SIZE];
 };
 
@@ -195,6 +244,13 @@ union any {
 	struct gpumem_event_open event_open;
 	struct gpumem_event_record event_record;
 	struct gpumem_event_get event_get;
+	struct gpumem_pool_create pool_create;
+	struct gpumem_pool_set pool_set;
+	struct gpumem_pool_info pool_info;
+	struct gpumem_pool_export pool_export;
+	struct gpumem_pool_import pool_import;
+	struct gpumem_pool_chunk_open chunk_open;
+	struct gpumem_channel_attach channel;
 	unsigned char bytes[256];
 };
 
@@ -213,6 +269,7 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		break;
 	case GPUMEM_CMD_BO_ALLOC:
 		u->bo_alloc.length = page_size;
+		u->bo_alloc.pool = w->pool;
 		break;
 	case GPUMEM_CMD_BO_INFO:
 		u->bo_info.id = w->bo;
@@ -285,6 +342,26 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		u->event_get.id = w->event;
 		gp_event_record(w->fd, w->event, w->stream_timeline, 1);
 		break;
+	case GPUMEM_CMD_POOL_SET:
+		u->pool_set.id = w->pool;
+		u->pool_set.used = 1;
+		break;
+	case GPUMEM_CMD_POOL_INFO:
+		u->pool_info.id = w->pool;
+		break;
+	case GPUMEM_CMD_POOL_EXPORT:
+		u->pool_export.id = w->pool;
+		break;
+	case GPUMEM_CMD_POOL_IMPORT:
+		u->pool_import.fd = w->exported;
+		break;
+	case GPUMEM_CMD_POOL_CHUNK_OPEN:
+		u->chunk_open.pool = w->import;
+		u->chunk_open.chunk = w->chunk;
+		break;
+	case GPUMEM_CMD_CHANNEL_ATTACH:
+		u->channel.fd = w->channel;
+		break;
 	}
 }
 
@@ -354,11 +431,27 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 		if (done && u->event_get.timeline)
 			gp_destroy(w->fd, u->event_get.timeline);
 		break;
+	case GPUMEM_CMD_POOL_CREATE:
+		if (done)
+			gp_destroy(w->fd, u->pool_create.id);
+		break;
+	case GPUMEM_CMD_POOL_EXPORT:
+		if (done)
+			close(u->pool_export.fd);
+		break;
+	case GPUMEM_CMD_POOL_IMPORT:
+		if (done)
+			gp_destroy(w->fd, u->pool_import.id);
+		break;
+	case GPUMEM_CMD_POOL_CHUNK_OPEN:
+		if (done)
+			gp_destroy(w->fd, u->chunk_open.id);
+		break;
 	}
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_EVENT_GET
+#define CMD_LAST	GPUMEM_CMD_CHANNEL_ATTACH
 
 FIXTURE(uapi)
 {
@@ -367,13 +460,13 @@ FIXTURE(uapi)
 
 /*
  * @flags: offset of the flags, or NONE; @known: the bits there are; @reserved: offset of the
- * reserved
- * member, or NONE; @out: what the call writes when it succeeds.
+ * reserved member, or NONE; @first: size of the structure's first version, if it has grown; @out:
+ * what the call writes when it succeeds.
  */
 FIXTURE_VARIANT(uapi)
 {
-	unsigned int cmd, size, flags, known, reserved;
-	struct span out[18];
+	unsigned int cmd, size, flags, known, reserved, first;
+	struct span out[21];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -393,8 +486,9 @@ V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
 V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
-V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST), NO_RESERVED,
-  .out = { SPAN(gpumem_bo_alloc, id) });
+V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST),
+  RESERVED(gpumem_bo_alloc), .first = 40,
+  .out = { SPAN(gpumem_bo_alloc, id), SPAN(gpumem_bo_alloc, chunk) });
 V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, RESERVED(gpumem_bo_info),
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
 	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports) });
@@ -427,7 +521,7 @@ V(timeline_create, TIMELINE_CREATE, gpumem_timeline_create, FLAGS(gpumem_timelin
 V(timeline_signal, TIMELINE_SIGNAL, gpumem_timeline_signal, NO_FLAGS, NO_RESERVED);
 V(timeline_wait, TIMELINE_WAIT, gpumem_timeline_wait, FLAGS(gpumem_timeline_wait, 0), NO_RESERVED,
   .out = { SPAN(gpumem_timeline_wait, error), SPAN(gpumem_timeline_wait, reached) });
-V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED,
+V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
   .out = { SPAN(gpumem_stats, objects), SPAN(gpumem_stats, bos), SPAN(gpumem_stats, bo_bytes),
 	   SPAN(gpumem_stats, views), SPAN(gpumem_stats, view_bytes),
 	   SPAN(gpumem_stats, vm_bytes), SPAN(gpumem_stats, exports),
@@ -435,7 +529,8 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED,
 	   SPAN(gpumem_stats, streams), SPAN(gpumem_stats, jobs), SPAN(gpumem_stats, copy_bytes),
 	   SPAN(gpumem_stats, fill_bytes), SPAN(gpumem_stats, doorbells),
 	   SPAN(gpumem_stats, pins), SPAN(gpumem_stats, pin_bytes),
-	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes) });
+	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes), SPAN(gpumem_stats, pools),
+	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 0),
@@ -448,6 +543,27 @@ V(event_get, EVENT_GET, gpumem_event_get, FLAGS(gpumem_event_get, GPUMEM_EVENT_G
   RESERVED(gpumem_event_get),
   .out = { SPAN(gpumem_event_get, state), SPAN(gpumem_event_get, timeline),
 	   SPAN(gpumem_event_get, value) });
+V(pool_create, POOL_CREATE, gpumem_pool_create, FLAGS(gpumem_pool_create, GPUMEM_POOL_HOST),
+  NO_RESERVED, .out = { SPAN(gpumem_pool_create, id) });
+V(pool_set, POOL_SET, gpumem_pool_set, FLAGS(gpumem_pool_set, 0), RESERVED(gpumem_pool_set));
+V(pool_info, POOL_INFO, gpumem_pool_info, FLAGS(gpumem_pool_info, 3), RESERVED(gpumem_pool_info),
+  .out = { SPAN(gpumem_pool_info, pool_flags), SPAN(gpumem_pool_info, device),
+	   SPAN(gpumem_pool_info, limit), SPAN(gpumem_pool_info, reserved_bytes),
+	   SPAN(gpumem_pool_info, reserved_high), SPAN(gpumem_pool_info, used),
+	   SPAN(gpumem_pool_info, used_high), SPAN(gpumem_pool_info, chunks),
+	   SPAN(gpumem_pool_info, imports), SPAN(gpumem_pool_info, name) });
+V(pool_export, POOL_EXPORT, gpumem_pool_export, FLAGS(gpumem_pool_export, 3), NO_RESERVED,
+  .out = { SPAN(gpumem_pool_export, fd), SPAN(gpumem_pool_export, token) });
+V(pool_import, POOL_IMPORT, gpumem_pool_import,
+  FLAGS(gpumem_pool_import, GPUMEM_POOL_IMPORT_FABRIC), RESERVED(gpumem_pool_import),
+  .out = { SPAN(gpumem_pool_import, id), SPAN(gpumem_pool_import, device),
+	   SPAN(gpumem_pool_import, pool_flags), SPAN(gpumem_pool_import, result) });
+V(chunk_open, POOL_CHUNK_OPEN, gpumem_pool_chunk_open, FLAGS(gpumem_pool_chunk_open, 0),
+  RESERVED(gpumem_pool_chunk_open),
+  .out = { SPAN(gpumem_pool_chunk_open, id), SPAN(gpumem_pool_chunk_open, length),
+	   SPAN(gpumem_pool_chunk_open, device) });
+V(channel_attach, CHANNEL_ATTACH, gpumem_channel_attach, FLAGS(gpumem_channel_attach, 0),
+  NO_RESERVED, .out = { SPAN(gpumem_channel_attach, channel) });
 
 FIXTURE_SETUP(uapi)
 {
@@ -465,10 +581,19 @@ FIXTURE_SETUP(uapi)
 	ASSERT_EQ(0, gp_event_create(w->fd, &w->event, w->event_name));
 	w->dmabuf = gp_bo_export(w->fd, w->bo, 0, page_size, GPUMEM_BO_EXPORT_CLOEXEC);
 	ASSERT_LE(0, w->dmabuf);
+	ASSERT_EQ(0, gp_pool_create(w->fd, 0, 0, 0, "", &w->pool));
+	ASSERT_EQ(0, gp_pool_chunk(w->fd, w->pool, page_size, &w->chunk_bo, &w->chunk));
+	ASSERT_EQ(0, gp_pool_share(w->fd, w->pool, w->fd, &w->import));
+	w->exported = gp_pool_export(w->fd, w->pool, GPUMEM_POOL_EXPORT_CLOEXEC);
+	ASSERT_LE(0, w->exported);
+	w->channel = gp_channel_open(0);
+	ASSERT_LE(0, w->channel);
 }
 
 FIXTURE_TEARDOWN(uapi)
 {
+	close(self->w.channel);
+	close(self->w.exported);
 	close(self->w.dmabuf);
 	close(self->w.fd2);
 	close(self->w.fd);
@@ -533,7 +658,7 @@ TEST_F(uapi, too_short)
 {
 	union any u, was;
 
-	for (unsigned int size = 0; size < variant->size; size++) {
+	for (unsigned int size = 0; size < (variant->first ?: variant->size); size++) {
 		valid(&self->w, variant, &u, 0xa5);
 		u.size = size;
 		was = u;
@@ -541,6 +666,28 @@ TEST_F(uapi, too_short)
 			TH_LOG("size %u", size);
 		EXPECT_EQ(0, memcmp(&u, &was, sizeof(u)));
 		undo(&self->w, variant->cmd, &u, false);
+	}
+}
+
+/* Programs that know an earlier version, or one that never was. */
+TEST_F(uapi, earlier)
+{
+	union any u, was;
+	int ret;
+
+	for (unsigned int size = variant->first; size && size < variant->size; size++) {
+		valid(&self->w, variant, &u, 0xa5);
+		memset(u.bytes + size, 0xc3, sizeof(u) - size);
+		/* Half a member that goes in means something else. */
+		if (variant->cmd == GPUMEM_CMD_BO_ALLOC && size > variant->first)
+			memset(u.bytes + variant->first, 0, size - variant->first);
+		u.size = size;
+		was = u;
+		ret = gp_ioctl(self->w.fd, REQUEST(variant->cmd), &u);
+		EXPECT_EQ(0, ret)
+			TH_LOG("size %u", size);
+		EXPECT_EQ(0, memcmp(u.bytes + size, was.bytes + size, sizeof(u) - size));
+		undo(&self->w, variant->cmd, &u, !ret);
 	}
 }
 
@@ -742,7 +889,7 @@ static bool known_errno(int err)
 {
 	static const int known[] = {
 		0, EFAULT, E2BIG, EOPNOTSUPP, EINVAL, EOVERFLOW, ENOENT, EEXIST, EACCES, ENOSPC,
-		ENOMEM, EMFILE, EDQUOT, EIO, ETIMEDOUT, EINTR, EBADF,
+		ENOMEM, EMFILE, EDQUOT, EIO, ETIMEDOUT, EINTR, EBADF, EPERM,
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(known); i++) {

@@ -111,7 +111,7 @@ int dev_attr_text(unsigned int ordinal, const char *name, char *text, size_t siz
 /* How many devices there are. */
 unsigned int dev_count(void);
 /*
- * Waits until nothing of any device is in use: used, clients, bos, exports and views are 0.
+ * Waits until nothing of any device is in use: used, clients, bos, exports, views and pools are 0.
  * Release is asynchronous at times.  Prints what is left and returns false when it never is.
  */
 bool dev_quiet(double seconds);

@@ -40,8 +40,11 @@ const struct call_spec specs[] = {
 		F(gpumem_bo_alloc, device, "device", K_DEVICE, 0),
 		F(gpumem_bo_alloc, length, "length", K_ALLOC, 0),
 		{ "name", K_SMALL, OUT(gpumem_bo_alloc, name), 8, 0 },
-		{ "name2", K_ZERO, OUT(gpumem_bo_alloc, name) + 8, 8, 0 }),
-	  .makes = { R_BO }, .makes_at = { OUT(gpumem_bo_alloc, id) } },
+		{ "name2", K_ZERO, OUT(gpumem_bo_alloc, name) + 8, 8, 0 },
+		F(gpumem_bo_alloc, pool, "pool", K_POOL, 0),
+		F(gpumem_bo_alloc, reserved, "reserved", K_ZERO, 0)),
+	  .makes = { R_BO, R_CHUNK },
+	  .makes_at = { OUT(gpumem_bo_alloc, id), OUT(gpumem_bo_alloc, chunk) } },
 	{ IOCTL("bo_pin", GPUMEM_BO_PIN, gpumem_bo_pin,
 		MEMBER_FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
 		F(gpumem_bo_pin, addr, "addr", K_MEMORY, 0),
@@ -147,6 +150,48 @@ const struct call_spec specs[] = {
 		MEMBER_FLAGS(gpumem_event_get, GPUMEM_EVENT_GET_QUERY),
 		F(gpumem_event_get, reserved, "reserved", K_ZERO, 0)),
 	  .makes = { R_TIMELINE }, .makes_at = { OUT(gpumem_event_get, timeline) } },
+	{ IOCTL("pool_create", GPUMEM_POOL_CREATE, gpumem_pool_create,
+		MEMBER_FLAGS(gpumem_pool_create, GPUMEM_POOL_HOST),
+		F(gpumem_pool_create, device, "device", K_DEVICE, 0),
+		F(gpumem_pool_create, limit, "limit", K_ALLOC, 0),
+		{ "name", K_SMALL, OUT(gpumem_pool_create, name), 8, 0 },
+		{ "name2", K_ZERO, OUT(gpumem_pool_create, name) + 8, 8, 0 }),
+	  .makes = { R_POOL }, .makes_at = { OUT(gpumem_pool_create, id) } },
+	{ IOCTL("pool_set", GPUMEM_POOL_SET, gpumem_pool_set,
+		F(gpumem_pool_set, id, "id", K_POOL, 0),
+		MEMBER_FLAGS(gpumem_pool_set, 0),
+		F(gpumem_pool_set, reserved, "reserved", K_ZERO, 0),
+		F(gpumem_pool_set, used, "used", K_LENGTH, 0),
+		F(gpumem_pool_set, used_high, "used_high", K_LENGTH, 0)) },
+	{ IOCTL("pool_info", GPUMEM_POOL_INFO, gpumem_pool_info,
+		F(gpumem_pool_info, id, "id", K_POOL, 0),
+		MEMBER_FLAGS(gpumem_pool_info, GPUMEM_POOL_INFO_RESET_RESERVED |
+			     GPUMEM_POOL_INFO_RESET_USED),
+		F(gpumem_pool_info, reserved, "reserved", K_ZERO, 0)) },
+	{ IOCTL("pool_export", GPUMEM_POOL_EXPORT, gpumem_pool_export,
+		F(gpumem_pool_export, id, "id", K_POOL, 0),
+		MEMBER_FLAGS(gpumem_pool_export,
+			     GPUMEM_POOL_EXPORT_CLOEXEC | GPUMEM_POOL_EXPORT_FABRIC)),
+	  .makes = { R_POOL_FD, R_TOKEN },
+	  .makes_at = { OUT(gpumem_pool_export, fd), OUT(gpumem_pool_export, token) } },
+	{ IOCTL("pool_import", GPUMEM_POOL_IMPORT, gpumem_pool_import,
+		MEMBER_FLAGS(gpumem_pool_import, GPUMEM_POOL_IMPORT_FABRIC),
+		F(gpumem_pool_import, fd, "fd", K_POOL_FD, 0),
+		F(gpumem_pool_import, token, "token", K_TOKEN, 0),
+		F(gpumem_pool_import, reserved, "reserved", K_ZERO, 0)),
+	  .makes = { R_POOL }, .makes_at = { OUT(gpumem_pool_import, id) } },
+	{ IOCTL("chunk_open", GPUMEM_POOL_CHUNK_OPEN, gpumem_pool_chunk_open,
+		MEMBER_FLAGS(gpumem_pool_chunk_open, 0),
+		F(gpumem_pool_chunk_open, pool, "pool", K_POOL, 0),
+		F(gpumem_pool_chunk_open, chunk, "chunk", K_CHUNK, 0),
+		F(gpumem_pool_chunk_open, reserved, "reserved", K_ZERO, 0)),
+	  .makes = { R_BO }, .makes_at = { OUT(gpumem_pool_chunk_open, id) } },
+	{ IOCTL("channel_attach", GPUMEM_CHANNEL_ATTACH, gpumem_channel_attach,
+		F(gpumem_channel_attach, fd, "fd", K_CHANNEL, 0),
+		MEMBER_FLAGS(gpumem_channel_attach, 0)) },
+	/* Makes and opens the file of a channel. */
+	{ .name = "channel", .what = W_CHANNEL, .args = { N("number", K_SMALL) },
+	  .makes = { R_CHANNEL }, .weight = 1 },
 	/* Any number of ours, with a structure of any size and random content. */
 	{ .name = "unknown", .what = W_UNKNOWN, .weight = 2,
 	  .args = { CLIENT, N("number", K_SMALL), N("a", K_VALUE), N("b", K_VALUE) } },
@@ -225,17 +270,26 @@ bool kind_takes(enum kind kind, enum res res)
 		return res == R_TIMELINE;
 	case K_EVENT:
 		return res == R_EVENT;
+	case K_POOL:
+		return res == R_POOL;
 	case K_TOKEN:
 		return res == R_TOKEN;
 	case K_DMABUF:
 		return res == R_DMABUF;
+	case K_POOL_FD:
+		return res == R_POOL_FD;
+	case K_CHANNEL:
+		return res == R_CHANNEL;
+	case K_CHUNK:
+		return res == R_CHUNK;
 	case K_MAP:
 	case K_MEMORY:
 		return res == R_MAP;
 	case K_ANY_ID:
 		return res >= R_BO && res <= R_TOKEN_ID;
 	case K_ANY_FD:
-		return res == R_CLIENT || res == R_DMABUF;
+		return res == R_CLIENT || res == R_DMABUF || res == R_POOL_FD ||
+		       res == R_CHANNEL;
 	default:
 		return false;
 	}

@@ -24,6 +24,7 @@
 
 #include <linux/dma-buf.h>
 
+#include "../pool_util.h"
 #include "fuzz.h"
 
 #define ARENA		0x200000000000UL
@@ -361,13 +362,14 @@ static int do_sysfs(uint64_t device, uint64_t attribute)
 {
 	static const char * const names[] = {
 		"size", "used", "node", "engine", "clients", "bos", "exports", "views",
+		"pools",
 	};
 	char path[96];
 
-	if (attribute % 9 == 8)
+	if (attribute % 10 == 9)
 		return read_file("/sys/class/gpumem/host_used");
 	snprintf(path, sizeof(path), "/sys/class/gpumem/gpumem%u/%s", (unsigned int)device % 3,
-		 names[attribute % 9]);
+		 names[attribute % 10]);
 	return read_file(path);
 }
 
@@ -385,6 +387,11 @@ static int do_call(const struct prog *p, unsigned int at)
 	switch (spec->what) {
 	case W_OPEN:
 		fd = gp_open(v[0] % 3);
+		if (fd >= 0)
+			results[at].value[0] = fd;
+		return fd < 0 ? fd : 0;
+	case W_CHANNEL:
+		fd = gp_channel_open(v[0] & 0xfff);
 		if (fd >= 0)
 			results[at].value[0] = fd;
 		return fd < 0 ? fd : 0;
