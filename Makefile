@@ -101,27 +101,38 @@ $(flags): FORCE
 	@echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' | cmp -s - $@ || \
 		echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' >$@
 
-# ---- library: the same objects under two names
+# ---- library: the same objects under two names, and the runtime API on top as libcudart
 
 lib_src := $(sort $(wildcard libgpumem/*.c))
 lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
+rt_obj := $(filter %.o,$(foreach o,$(lib_obj),$(if $(filter cuda_rt_%,$(notdir $o)),$o)))
+gen = $(out)/obj/libgpumem/cuda_rt_gen$(1).o
 libs := $(out)/lib/libgpumem.so.1 $(out)/compat/libcuda.so.1
 nvml := $(out)/compat/libnvidia-ml.so.1
+cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
 
 .PHONY: lib
-lib: $(libs) $(libs:%.1=%) $(nvml) $(out)/gpumem.pc
+lib: $(libs) $(libs:%.1=%) $(cudarts) $(out)/compat/libcudart.so $(nvml) $(out)/gpumem.pc
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
 
-$(out)/lib/libgpumem.so.1: libgpumem/libgpumem.map
-$(out)/compat/libcuda.so.1: libgpumem/libcuda.map
-$(libs): $(lib_obj)
+# $(call shared,MORE) links the objects among the prerequisites, with the version script there.
+shared = $(CC) -shared -o $@ $(filter %.o,$^) $(ldflags) $(lib_cov) -Wl,-soname,$(@F) \
+	-Wl,--version-script=$(1) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+
+$(out)/lib/libgpumem.so.1: libgpumem/libgpumem.map $(filter-out $(call gen,12),$(lib_obj))
+$(out)/compat/libcuda.so.1: libgpumem/libcuda.map $(filter-out $(rt_obj),$(lib_obj))
+$(libs):
 	$(call say,LD,$@)mkdir -p $(@D) && \
 		sed 's/global:/&$(if $(COV), gpumem_cov_dump;)/' $(filter %.map,$^) >$@.map && \
-		$(CC) -shared -o $@ $(lib_obj) $(ldflags) $(lib_cov) $(lib_dump) \
-		-Wl,-soname,$(@F) -Wl,--version-script=$@.map \
-		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+		$(call shared,$@.map $(lib_dump))
+
+# Whatever libcuda.so.1 the process has serves them; else they find ours beside them.
+$(out)/compat/libcudart.so.12: libgpumem/libcudart12.map $(filter-out $(call gen,13),$(rt_obj))
+$(out)/compat/libcudart.so.13: libgpumem/libcudart13.map $(filter-out $(call gen,12),$(rt_obj))
+$(cudarts): $(out)/compat/libcuda.so.1
+	$(call say,LD,$@)$(call shared,$(filter %.map,$^)) $(out)/compat/libcuda.so.1 -Wl,-rpath,'$$ORIGIN'
 
 $(nvml): libgpumem/nvml/nvml.c libgpumem/nvml/nvml.map libgpumem/include/nvml.h $(flags)
 	$(call say,LD,$@)mkdir -p $(@D) && \
@@ -131,6 +142,9 @@ $(nvml): libgpumem/nvml/nvml.c libgpumem/nvml/nvml.map libgpumem/include/nvml.h 
 
 $(libs:%.1=%): %: %.1
 	@ln -sfn $(@F).1 $@
+
+$(out)/compat/libcudart.so: $(cudarts)
+	@ln -sfn libcudart.so.13 $@
 
 $(out)/gpumem.pc: Makefile FORCE
 	@mkdir -p $(@D)
@@ -250,6 +264,8 @@ install: lib tools
 	$(INSTALL) -m 644 $(out)/compat/libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem
 	ln -sfn libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem/libcuda.so
 	$(INSTALL) -m 644 $(nvml) $(DESTDIR)$(LIBDIR)/gpumem
+	$(INSTALL) -m 644 $(cudarts) $(DESTDIR)$(LIBDIR)/gpumem
+	ln -sfn libcudart.so.13 $(DESTDIR)$(LIBDIR)/gpumem/libcudart.so
 	$(INSTALL) -m 644 $(out)/gpumem.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(INSTALL) -m 644 $(wildcard libgpumem/include/*.h) $(DESTDIR)$(INCLUDEDIR)/gpumem
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
@@ -276,7 +292,7 @@ help:
 	@printf '%s\n' \
 	'make                  module, library and programs, below build/' \
 	'make modules          build/RELEASE/gpumem.ko for the running kernel, else for the test machine' \
-	'make lib              build/lib/libgpumem.so.1 and build/compat/libcuda.so.1' \
+	'make lib              build/lib/libgpumem.so.1; libcuda and libcudart in build/compat/' \
 	'make tools            build/bin/' \
 	'make selftests        build/selftests/' \
 	'make check            build all; test the host side, then the kernel in a virtual machine' \

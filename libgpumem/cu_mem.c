@@ -4,35 +4,13 @@
  *
  * Thin: what is behind it is in mem.c and dmabuf.c.
  *
- * The functions that allocate and free have entries that begin with a five-byte instruction which
- * does not depend on its place: programs that watch allocations overwrite it by a jump to a
- * function of theirs, and run the displaced instruction elsewhere. So they are written as a load of
- * a constant and a jump to the body.
+ * The functions that allocate and free have entries that programs can overwrite (entry.h).
  *
  * The functions without _v2 are the first API's, with addresses and sizes of 32 bits. They cannot
  * name memory above 4 GiB, which is where it is.
  */
 #include "internal.h"
-
-#if defined(__x86_64__)
-#define ENTRY(name, body)						\
-	__asm__(".pushsection .text\n\t"				\
-		".p2align 4\n\t"					\
-		".globl " #name "\n\t"					\
-		".type " #name ", @function\n"				\
-		#name ":\n\t"						\
-		".cfi_startproc\n\t"					\
-		"movl $0, %eax\n\t"					\
-		"jmp " #body "\n\t"					\
-		".cfi_endproc\n\t"					\
-		".size " #name ", . - " #name "\n\t"			\
-		".popsection")
-#else
-#define ENTRY(name, body)	\
-	__asm__(".globl " #name "\n\t.set " #name ", " #body)
-#endif
-
-#define BODY	__attribute__((visibility("hidden"), used, noinline))
+#include "entry.h"
 
 /**
  * cuMemGetInfo_v2 - free and total memory of the current context's device

@@ -34,8 +34,17 @@ check()
 	echo "$code" | sed 's/^/# /'
 }
 
-for file in "$build/lib/libgpumem.so.1" "$build/compat/libcuda.so.1"; do
-	for name in cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemFree cuMemFree_v2; do
+driver="cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemFree cuMemFree_v2"
+runtime="cudaMalloc cudaMallocPitch cudaMallocManaged cudaMallocHost cudaHostAlloc cudaFree cudaFreeHost
+	cudaMallocAsync cudaMallocAsync_ptsz cudaMallocFromPoolAsync cudaMallocFromPoolAsync_ptsz
+	cudaFreeAsync cudaFreeAsync_ptsz"
+
+# all FILE NAME...
+all()
+{
+	file=$1
+	shift
+	for name; do
 		if [ "$(uname -m)" != x86_64 ] || ! command -v objdump >/dev/null; then
 			number=$((number + 1)) skipped=$((skipped + 1))
 			echo "ok $number - $name # SKIP needs objdump on x86-64"
@@ -43,7 +52,15 @@ for file in "$build/lib/libgpumem.so.1" "$build/compat/libcuda.so.1"; do
 			check "$file" "$name"
 		fi
 	done
-done
+}
+
+# shellcheck disable=SC2086
+{
+	all "$build/lib/libgpumem.so.1" $driver $runtime
+	all "$build/compat/libcuda.so.1" $driver
+	all "$build/compat/libcudart.so.12" $runtime
+	all "$build/compat/libcudart.so.13" $runtime
+}
 
 echo "1..$number"
 echo "$passed passed, $failed failed, $skipped skipped"

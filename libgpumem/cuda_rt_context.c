@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The runtime API's chapter "Device Management", as far as it is about the calling thread: its
+ * device, and the primary context behind it.
+ *
+ * Owns each thread's device, and one reference to the primary context of each device that the
+ * runtime has used, from its first use until cudaDeviceReset().
+ *
+ * Rules: nothing is made before it is needed. The first call that needs a context makes the
+ * primary context of the thread's device current in that thread; a context that is current already,
+ * whoever made it, is used as it is. cudaSetDevice() makes the context at once. After a reset the
+ * next call makes a new one, in every thread.
+ *
+ * Invariants: primaries[] is written under primary_lock. resets rises with every reset, and a
+ * thread that has seen its current context alive since the last one need not look again. A primary
+ * context's handle is the same in all its lives, as the driver promises.
+ *
+ * Locks: primary_lock, held over the driver's retain and reset. A forked child takes it only if the
+ * driver was never started before the fork: otherwise the driver has refused before.
+ */
+#include <pthread.h>
+
+#include "cuda_rt.h"
+
+struct thread {
+	int device;			/* as cudaSetDevice() said */
+	bool chosen;			/* it was called */
+	CUcontext seen;			/* this one was alive ... */
+	unsigned int resets;		/* ... after so many resets */
+};
+static __thread struct thread thread __attribute__((tls_model("initial-exec")));
+
+static struct primary {
+	CUcontext ctx;			/* NULL until it is retained for the first time */
+	bool retained;
+} primaries[RT_DEVICES];		/* primary_lock */
+
+static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int resets;		/* primary_lock; read without */
+static bool started;
+static int valid_devices[RT_DEVICES];	/* cudaSetValidDevices(); primary_lock */
+static int valid_count;			/* 0: all; primary_lock */
+
+cudaError_t rt_start(void)
+{
+	CUresult result;
+
+	if (rt_likely(__atomic_load_n(&started, __ATOMIC_ACQUIRE)))
+		return cudaSuccess;
+	result = cuInit(0);
+	if (!result)
+		__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	return rt_code(result);
+}
+
+/* The device whose primary context this is, or -1. primary_lock is held. */
+static int device_of(CUcontext ctx)
+{
+	for (int device = 0; device < RT_DEVICES; device++)
+		if (primaries[device].ctx == ctx)
+			return device;
+	return -1;
+}
+
+/* The device of a thread that has no context. primary_lock is held. */
+static int default_device(void)
+{
+	if (thread.chosen)
+		return thread.device;
+	return valid_count ? valid_devices[0] : 0;
+}
+
+/* primary_lock is held. */
+static cudaError_t retain(int device)
+{
+	struct primary *primary = &primaries[device];
+	CUresult result;
+
+	if (primary->retained)
+		return cudaSuccess;
+	result = cuDevicePrimaryCtxRetain(&primary->ctx, device);
+	if (!result)
+		primary->retained = true;
+	return rt_code(result);
+}
+
+/* Make a device's primary context current. primary_lock is held. */
+static cudaError_t bind_device(int device)
+{
+	cudaError_t error = retain(device);
+
+	if (error)
+		return error;
+	error = rt_code(cuCtxSetCurrent(primaries[device].ctx));
+	if (error)
+		return error;
+	thread.seen = primaries[device].ctx;
+	thread.resets = resets;
+	return cudaSuccess;
+}
+
+/* @ctx is current, or NULL. */
+static __attribute__((noinline)) cudaError_t bind(CUcontext ctx)
+{
+	cudaError_t error = cudaSuccess;
+	int device;
+
+	pthread_mutex_lock(&primary_lock);
+	device = ctx ? device_of(ctx) : default_device();
+	if (ctx && (device < 0 || primaries[device].retained)) {
+		thread.seen = ctx;
+		thread.resets = resets;
+	} else {
+		error = bind_device(device);
+	}
+	pthread_mutex_unlock(&primary_lock);
+	return error;
+}
+
+cudaError_t rt_context(void)
+{
+	CUcontext ctx = NULL;
+	cudaError_t error = rt_start();
+
+	if (rt_unlikely(error))
+		return error;
+	error = rt_code(cuCtxGetCurrent(&ctx));
+	if (rt_unlikely(error))
+		return error;
+	if (rt_likely(ctx && ctx == thread.seen &&
+		      thread.resets == __atomic_load_n(&resets, __ATOMIC_ACQUIRE)))
+		return cudaSuccess;
+	return bind(ctx);
+}
+
+cudaError_t rt_device(int *device)
+{
+	CUcontext ctx = NULL;
+	cudaError_t error = rt_code(cuCtxGetCurrent(&ctx));
+	int found;
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&primary_lock);
+	found = ctx ? device_of(ctx) : default_device();
+	pthread_mutex_unlock(&primary_lock);
+	if (found < 0)
+		return rt_code(cuCtxGetDevice(device));
+	*device = found;
+	return cudaSuccess;
+}
+
+/* Whether there is such a device. */
+static cudaError_t check(int device)
+{
+	int count = 0;
+	cudaError_t error = rt_code(cuDeviceGetCount(&count));
+
+	if (error)
+		return error;
+	return device >= 0 && device < count && device < RT_DEVICES ? cudaSuccess :
+		cudaErrorInvalidDevice;
+}
+
+cudaError_t rt_primary(CUcontext *ctx, int device)
+{
+	cudaError_t error = check(device);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&primary_lock);
+	error = retain(device);
+	*ctx = primaries[device].ctx;
+	pthread_mutex_unlock(&primary_lock);
+	return error;
+}
+
+static cudaError_t set_device(int device)
+{
+	cudaError_t error = check(device);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&primary_lock);
+	error = bind_device(device);
+	pthread_mutex_unlock(&primary_lock);
+	if (error)
+		return error;
+	thread.device = device;
+	thread.chosen = true;
+	return cudaSuccess;
+}
+
+/**
+ * cudaSetDevice - the device that the calling thread means from now on
+ *
+ * Makes its primary context, if need be, and makes it current. Return: cudaErrorInvalidDevice.
+ */
+cudaError_t cudaSetDevice(int device)
+{
+	RT_DRIVER(set_device(device));
+}
+
+/** cudaGetDevice - the calling thread's device: that of its context, if it has one */
+cudaError_t cudaGetDevice(int *device)
+{
+	RT_DRIVER(device ? rt_device(device) : cudaErrorInvalidValue);
+}
+
+static cudaError_t init_device(int device, unsigned int device_flags, unsigned int flags)
+{
+	cudaError_t error = check(device);
+	CUcontext ctx;
+
+	if (error)
+		return error;
+	if (flags & ~cudaInitDeviceFlagsAreValid)
+		return cudaErrorInvalidValue;
+	if (flags)
+		error = rt_code(cuDevicePrimaryCtxSetFlags_v2(device, device_flags));
+	return error ? error : rt_primary(&ctx, device);
+}
+
+/**
+ * cudaInitDevice - make a device's primary context, and leave the thread with what it has
+ * @device_flags: as for cudaSetDeviceFlags(), if @flags is cudaInitDeviceFlagsAreValid
+ *
+ * Return: cudaErrorInvalidDevice, cudaErrorInvalidValue.
+ */
+cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
+{
+	RT_DRIVER(init_device(device, device_flags, flags));
+}
+
+static cudaError_t set_valid_devices(const int *devices, int count)
+{
+	cudaError_t error = cudaSuccess;
+
+	if (count < 0 || count > RT_DEVICES || (count && !devices))
+		return cudaErrorInvalidValue;
+	for (int i = 0; !error && i < count; i++)
+		error = check(devices[i]);
+	if (error)
+		return error;
+	pthread_mutex_lock(&primary_lock);
+	for (int i = 0; i < count; i++)
+		valid_devices[i] = devices[i];
+	valid_count = count;
+	pthread_mutex_unlock(&primary_lock);
+	return cudaSuccess;
+}
+
+/**
+ * cudaSetValidDevices - the devices that threads may get which ask for none
+ * @devices: the first one is what they get
+ * @count: 0 for the default
+ *
+ * Return: cudaErrorInvalidDevice, cudaErrorInvalidValue.
+ */
+cudaError_t cudaSetValidDevices(int *devices, int count)
+{
+	RT_DRIVER(set_valid_devices(devices, count));
+}
+
+static cudaError_t set_flags(unsigned int flags)
+{
+	cudaError_t error;
+	int device;
+
+	if (flags & ~cudaDeviceMask)
+		return cudaErrorInvalidValue;
+	error = rt_device(&device);
+	if (!error)
+		error = rt_code(cuDevicePrimaryCtxSetFlags_v2(device, flags));
+	return error ? error : rt_context();
+}
+
+/**
+ * cudaSetDeviceFlags - flags of the calling thread's device, whose context is then made
+ *
+ * Return: cudaErrorInvalidValue for flags that are none or do not go together.
+ */
+cudaError_t cudaSetDeviceFlags(unsigned int flags)
+{
+	RT_DRIVER(set_flags(flags));
+}
+
+static cudaError_t get_flags(unsigned int *flags)
+{
+	cudaError_t error;
+	int device, active;
+
+	if (!flags)
+		return cudaErrorInvalidValue;
+	error = rt_device(&device);
+	return error ? error : rt_code(cuDevicePrimaryCtxGetState(device, flags, &active));
+}
+
+/** cudaGetDeviceFlags - flags of the calling thread's device */
+cudaError_t cudaGetDeviceFlags(unsigned int *flags)
+{
+	RT_DRIVER(get_flags(flags));
+}
+
+static cudaError_t reset(void)
+{
+	CUcontext ctx = NULL, ended;
+	cudaError_t error;
+	int device;
+
+	error = rt_device(&device);
+	if (error)
+		return error;
+	if (device >= RT_DEVICES)
+		return cudaErrorInvalidDevice;
+	pthread_mutex_lock(&primary_lock);
+	error = rt_code(cuDevicePrimaryCtxReset_v2(device));
+	if (!error) {
+		primaries[device].retained = false;
+		__atomic_store_n(&resets, resets + 1, __ATOMIC_RELEASE);
+	}
+	ended = primaries[device].ctx;
+	pthread_mutex_unlock(&primary_lock);
+	if (error)
+		return error;
+	/* The thread keeps its device, but holds on to nothing. */
+	thread.device = device;
+	thread.chosen = true;
+	thread.seen = NULL;
+	if (!cuCtxGetCurrent(&ctx) && ctx && ctx == ended)
+		cuCtxSetCurrent(NULL);
+	return cudaSuccess;
+}
+
+/**
+ * cudaDeviceReset - end the primary context of the calling thread's device
+ *
+ * Waits for its work; its memory, streams and events are gone, for all threads. The next call makes
+ * another.
+ */
+cudaError_t cudaDeviceReset(void)
+{
+	RT_DRIVER(reset());
+}
+
+/** cudaDeviceSynchronize - wait for all work of the current context; its error, if it failed */
+cudaError_t cudaDeviceSynchronize(void)
+{
+	RT_CONTEXT(rt_code(cuCtxSynchronize()));
+}
+
+/** cudaDeviceGetLimit - as cuCtxGetLimit() */
+cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+	RT_CONTEXT(rt_code(cuCtxGetLimit(value, (CUlimit)limit)));
+}
+
+/** cudaDeviceSetLimit - as cuCtxSetLimit() */
+cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+	RT_CONTEXT(rt_code(cuCtxSetLimit((CUlimit)limit, value)));
+}
+
+/** cudaDeviceGetCacheConfig - what was set */
+cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+	RT_CONTEXT(rt_code(cuCtxGetCacheConfig((CUfunc_cache *)config)));
+}
+
+/** cudaDeviceSetCacheConfig - kept, without effect */
+cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
+{
+	RT_CONTEXT(rt_code(cuCtxSetCacheConfig((CUfunc_cache)config)));
+}
+
+/** cudaDeviceGetSharedMemConfig - what was set */
+cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
+{
+	RT_CONTEXT(rt_code(cuCtxGetSharedMemConfig((CUsharedconfig *)config)));
+}
+
+/** cudaDeviceSetSharedMemConfig - kept, without effect */
+cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
+{
+	RT_CONTEXT(rt_code(cuCtxSetSharedMemConfig((CUsharedconfig)config)));
+}
+
+/** cudaDeviceGetStreamPriorityRange - the lowest priority is the greatest number */
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least_priority, int *greatest_priority)
+{
+	RT_CONTEXT(rt_code(cuCtxGetStreamPriorityRange(least_priority, greatest_priority)));
+}
+
+/** cudaDeviceFlushGPUDirectRDMAWrites - as cuFlushGPUDirectRDMAWrites() */
+cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(enum cudaFlushGPUDirectRDMAWritesTarget target,
+					       enum cudaFlushGPUDirectRDMAWritesScope scope)
+{
+	RT_CONTEXT(rt_code(cuFlushGPUDirectRDMAWrites((CUflushGPUDirectRDMAWritesTarget)target,
+						      (CUflushGPUDirectRDMAWritesScope)scope)));
+}
+
+/* ---- peers */
+
+/**
+ * cudaDeviceCanAccessPeer - whether one device can reach another's memory
+ *
+ * Return: cudaErrorInvalidDevice, cudaErrorInvalidValue.
+ */
+cudaError_t cudaDeviceCanAccessPeer(int *can_access_peer, int device, int peer)
+{
+	RT_DRIVER(rt_code(cuDeviceCanAccessPeer(can_access_peer, device, peer)));
+}
+
+static cudaError_t peer_context(CUcontext *ctx, int peer)
+{
+	cudaError_t error;
+	int device;
+
+	error = rt_device(&device);
+	if (!error && device == peer)
+		error = cudaErrorInvalidDevice;
+	return error ? error : rt_primary(ctx, peer);
+}
+
+static cudaError_t enable_peer(int peer, unsigned int flags)
+{
+	CUcontext ctx;
+	cudaError_t error = peer_context(&ctx, peer);
+
+	return error ? error : rt_code(cuCtxEnablePeerAccess(ctx, flags));
+}
+
+/**
+ * cudaDeviceEnablePeerAccess - let the current device reach the memory of another
+ * @flags: 0
+ *
+ * Return: cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorPeerAccessAlreadyEnabled.
+ */
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+	RT_CONTEXT(enable_peer(peer, flags));
+}
+
+static cudaError_t disable_peer(int peer)
+{
+	CUcontext ctx;
+	cudaError_t error = peer_context(&ctx, peer);
+
+	return error ? error : rt_code(cuCtxDisablePeerAccess(ctx));
+}
+
+/** cudaDeviceDisablePeerAccess - the opposite; cudaErrorPeerAccessNotEnabled if it was not */
+cudaError_t cudaDeviceDisablePeerAccess(int peer)
+{
+	RT_CONTEXT(disable_peer(peer));
+}

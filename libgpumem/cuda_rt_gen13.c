@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What CUDA 13 means by the names that meant something else in CUDA 12: in libgpumem and in
+ * libcudart.so.13. cuda_rt_gen12.c takes this file's place in libcudart.so.12.
+ */
+#include "cuda_rt.h"
+#include "cuda_rt_check.h"
+
+const int rt_version = CUDART_VERSION;
+
+/**
+ * cudaGetDeviceProperties - what a device is and can
+ *
+ * Return: cudaErrorInvalidDevice, cudaErrorInvalidValue.
+ */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+	RT_DRIVER(rt_properties13(prop, device));
+}
+
+/**
+ * cudaChooseDevice - the device that matches best
+ * @prop: compute capability and memory count, 0 is any
+ *
+ * Return: cudaErrorNoDevice, cudaErrorInvalidValue.
+ */
+cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *prop)
+{
+	RT_DRIVER(!prop ? cudaErrorInvalidValue :
+		  rt_choose(device, prop->major, prop->minor, prop->totalGlobalMem));
+}
+
+static cudaError_t pointer_attributes(struct cudaPointerAttributes *attributes, const void *ptr)
+{
+	struct rt_pointer12 found;
+	cudaError_t error;
+
+	if (!attributes)
+		return cudaErrorInvalidValue;
+	error = rt_pointer_attributes(&found, ptr);
+	if (!error)
+		*attributes = (struct cudaPointerAttributes) {
+			.type = found.type, .device = found.device,
+			.devicePointer = found.devicePointer, .hostPointer = found.hostPointer,
+		};
+	return error;
+}
+
+/**
+ * cudaPointerGetAttributes - what an address is
+ *
+ * An address that is neither the library's nor registered is a success, too:
+ * cudaMemoryTypeUnregistered, on cudaInvalidDeviceId, without a device pointer. Return:
+ * cudaErrorInvalidValue.
+ */
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
+{
+	RT_CONTEXT(pointer_attributes(attributes, ptr));
+}
+
+static CUmemLocation driver_location(struct cudaMemLocation location)
+{
+	return (CUmemLocation) { .type = (CUmemLocationType)location.type, .id = location.id };
+}
+
+/** cudaMemAdvise - as cuMemAdvise_v2() */
+cudaError_t cudaMemAdvise(const void *ptr, size_t count, enum cudaMemoryAdvise advice,
+			  struct cudaMemLocation location)
+{
+	RT_CONTEXT(rt_code(cuMemAdvise_v2(rt_addr(ptr), count, (CUmem_advise)advice,
+					  driver_location(location))));
+}
+
+/** cudaMemPrefetchAsync - as cuMemPrefetchAsync_v2() */
+RT_PTSZ(cudaMemPrefetchAsync, (const void *ptr, size_t count, struct cudaMemLocation location,
+			       unsigned int flags, cudaStream_t stream),
+	rt_code(SZ(cuMemPrefetchAsync_v2)(rt_addr(ptr), count, driver_location(location), flags,
+					  stream)))
+
+/** cudaStreamGetCaptureInfo - as cuStreamGetCaptureInfo_v3() */
+RT_PTSZ(cudaStreamGetCaptureInfo,
+	(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+	 cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
+	 const cudaGraphEdgeData **edge_data, size_t *dependency_count),
+	rt_code(SZ(cuStreamGetCaptureInfo_v3)(stream, (CUstreamCaptureStatus *)status,
+					      (cuuint64_t *)id, graph, dependencies,
+					      (const CUgraphEdgeData **)edge_data,
+					      dependency_count)))
+
+/** cudaStreamUpdateCaptureDependencies - as cuStreamUpdateCaptureDependencies_v2() */
+RT_PTSZ(cudaStreamUpdateCaptureDependencies,
+	(cudaStream_t stream, cudaGraphNode_t *dependencies,
+	 const cudaGraphEdgeData *dependency_data, size_t dependency_count, unsigned int flags),
+	rt_code(SZ(cuStreamUpdateCaptureDependencies_v2)(stream, dependencies,
+							 (const CUgraphEdgeData *)dependency_data,
+							 dependency_count, flags)))

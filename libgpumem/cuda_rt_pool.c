@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The runtime API's chapter "Stream Ordered Memory Allocator", and which pool a device uses.
+ *
+ * Owns nothing: pools are the driver's, and so are the rules. Properties, places, access
+ * descriptions and export data are passed on as they are.
+ */
+#include "cuda_rt.h"
+#include "entry.h"
+
+/* Allocation and free have entries that programs can overwrite, in both forms. */
+#define BOTH_ENTRIES(name, body, args, call)				\
+	BODY cudaError_t body args					\
+	{								\
+		const bool own = false;					\
+									\
+		RT_CONTEXT(call);					\
+	}								\
+	BODY cudaError_t body ## _ptsz args				\
+	{								\
+		const bool own = true;					\
+									\
+		RT_CONTEXT(call);					\
+	}								\
+	ENTRY(name, body);						\
+	ENTRY(name ## _ptsz, body ## _ptsz)
+
+static cudaError_t malloc_async(void **ptr, size_t size, cudaStream_t stream, bool own)
+{
+	CUdeviceptr addr = 0;
+	CUresult result;
+
+	if (!ptr)
+		return cudaErrorInvalidValue;
+	result = SZ(cuMemAllocAsync)(&addr, size, stream);
+	*ptr = result ? NULL : rt_ptr(addr);
+	return rt_code(result);
+}
+
+/**
+ * cudaMallocAsync - allocate from the current pool of the stream's device, in stream order
+ * @ptr: NULL on failure, and for a size of 0, which succeeds
+ *
+ * Return: cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorNotSupported.
+ */
+BOTH_ENTRIES(cudaMallocAsync, rt_malloc_async_body,
+	     (void **ptr, size_t size, cudaStream_t stream),
+	     malloc_async(ptr, size, stream, own));
+
+static cudaError_t malloc_from(void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream,
+			       bool own)
+{
+	CUdeviceptr addr = 0;
+	CUresult result;
+
+	if (!ptr)
+		return cudaErrorInvalidValue;
+	result = SZ(cuMemAllocFromPoolAsync)(&addr, size, pool, stream);
+	*ptr = result ? NULL : rt_ptr(addr);
+	return rt_code(result);
+}
+
+/** cudaMallocFromPoolAsync - the same from a pool of the caller's choice */
+BOTH_ENTRIES(cudaMallocFromPoolAsync, rt_malloc_from_pool_body,
+	     (void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream),
+	     malloc_from(ptr, size, pool, stream, own));
+
+/** cudaFreeAsync - free in stream order; NULL is a success */
+BOTH_ENTRIES(cudaFreeAsync, rt_free_async_body, (void *ptr, cudaStream_t stream),
+	     rt_code(SZ(cuMemFreeAsync)(rt_addr(ptr), stream)));
+
+/**
+ * cudaMemPoolCreate - make a pool
+ *
+ * Return: cudaErrorInvalidValue, cudaErrorNotSupported.
+ */
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props)
+{
+	RT_DRIVER(!pool || !props ? cudaErrorInvalidValue :
+		  rt_code(cuMemPoolCreate(pool, (const CUmemPoolProps *)props)));
+}
+
+/** cudaMemPoolDestroy - its allocations live on; cudaErrorInvalidValue for a default pool */
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	RT_DRIVER(rt_code(cuMemPoolDestroy(pool)));
+}
+
+/** cudaMemPoolTrimTo - give memory back, but keep so many bytes reserved */
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep_bytes)
+{
+	RT_DRIVER(rt_code(cuMemPoolTrimTo(pool, keep_bytes)));
+}
+
+/** cudaMemPoolGetAttribute - an int for what may be reused, 64 bits for sizes */
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
+{
+	RT_DRIVER(!value ? cudaErrorInvalidValue :
+		  rt_code(cuMemPoolGetAttribute(pool, (CUmemPool_attribute)attribute, value)));
+}
+
+/** cudaMemPoolSetAttribute - the same to set */
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
+{
+	RT_DRIVER(!value ? cudaErrorInvalidValue :
+		  rt_code(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value)));
+}
+
+/** cudaMemPoolGetAccess - what a place may do with the pool's memory */
+cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t pool,
+				 struct cudaMemLocation *location)
+{
+	RT_DRIVER(!flags || !location ? cudaErrorInvalidValue :
+		  rt_code(cuMemPoolGetAccess((CUmemAccess_flags *)flags, pool,
+					     (CUmemLocation *)location)));
+}
+
+/** cudaMemPoolSetAccess - let places reach the pool's memory, or not */
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
+				 size_t count)
+{
+	RT_DRIVER(!access && count ? cudaErrorInvalidValue :
+		  rt_code(cuMemPoolSetAccess(pool, (const CUmemAccessDesc *)access, count)));
+}
+
+/** cudaMemPoolExportToShareableHandle - the pool, for another process; *handle is a descriptor */
+cudaError_t cudaMemPoolExportToShareableHandle(void *handle, cudaMemPool_t pool,
+					       enum cudaMemAllocationHandleType handle_type,
+					       unsigned int flags)
+{
+	RT_DRIVER(rt_code(cuMemPoolExportToShareableHandle(handle, pool,
+							   (CUmemAllocationHandleType)handle_type,
+							   flags)));
+}
+
+/** cudaMemPoolImportFromShareableHandle - another process's pool; @handle is a descriptor */
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *pool, void *handle,
+						 enum cudaMemAllocationHandleType handle_type,
+						 unsigned int flags)
+{
+	RT_CONTEXT(rt_code(cuMemPoolImportFromShareableHandle(
+			pool, handle, (CUmemAllocationHandleType)handle_type, flags)));
+}
+
+/** cudaMemPoolExportPointer - an allocation of an exported pool, for another process */
+cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *share_data, void *ptr)
+{
+	RT_CONTEXT(!share_data ? cudaErrorInvalidValue :
+		   rt_code(cuMemPoolExportPointer((CUmemPoolPtrExportData *)share_data,
+						  rt_addr(ptr))));
+}
+
+static cudaError_t import_pointer(void **ptr, cudaMemPool_t pool,
+				  struct cudaMemPoolPtrExportData *share_data)
+{
+	CUdeviceptr addr = 0;
+	CUresult result;
+
+	if (!ptr || !share_data)
+		return cudaErrorInvalidValue;
+	result = cuMemPoolImportPointer(&addr, pool, (CUmemPoolPtrExportData *)share_data);
+	if (!result)
+		*ptr = rt_ptr(addr);
+	return rt_code(result);
+}
+
+/** cudaMemPoolImportPointer - another process's allocation, from an imported pool */
+cudaError_t cudaMemPoolImportPointer(void **ptr, cudaMemPool_t pool,
+				     struct cudaMemPoolPtrExportData *share_data)
+{
+	RT_CONTEXT(import_pointer(ptr, pool, share_data));
+}
+
+/* ---- which pool is used */
+
+/** cudaDeviceGetDefaultMemPool - the pool that a device has from the start */
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+	RT_DRIVER(rt_code(cuDeviceGetDefaultMemPool(pool, device)));
+}
+
+/** cudaDeviceGetMemPool - the pool that cudaMallocAsync() uses */
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
+{
+	RT_DRIVER(rt_code(cuDeviceGetMemPool(pool, device)));
+}
+
+/** cudaDeviceSetMemPool - have it use another one of the device's */
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
+{
+	RT_DRIVER(rt_code(cuDeviceSetMemPool(device, pool)));
+}
+
+/** cudaMemGetDefaultMemPool - the pool that a place has from the start, for a kind of memory */
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+				     enum cudaMemAllocationType type)
+{
+	RT_DRIVER(rt_code(cuMemGetDefaultMemPool(pool, (CUmemLocation *)location,
+						 (CUmemAllocationType)type)));
+}
+
+/** cudaMemGetMemPool - the pool that a place uses */
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+			      enum cudaMemAllocationType type)
+{
+	RT_DRIVER(rt_code(cuMemGetMemPool(pool, (CUmemLocation *)location,
+					  (CUmemAllocationType)type)));
+}
+
+/** cudaMemSetMemPool - have it use another */
+cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type,
+			      cudaMemPool_t pool)
+{
+	RT_DRIVER(rt_code(cuMemSetMemPool((CUmemLocation *)location, (CUmemAllocationType)type,
+					  pool)));
+}

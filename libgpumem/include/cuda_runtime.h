@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA runtime API as programs usually include it: cuda_runtime_api.h and, in C++, the
+ * functions that allocate, for pointers to anything.
+ */
+#ifndef __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_H__
+
+#include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+template <class T> static inline cudaError_t cudaMalloc(T **ptr, size_t size)
+{
+	return ::cudaMalloc((void **)(void *)ptr, size);
+}
+
+template <class T> static inline cudaError_t cudaMallocPitch(T **ptr, size_t *pitch, size_t width,
+							     size_t height)
+{
+	return ::cudaMallocPitch((void **)(void *)ptr, pitch, width, height);
+}
+
+template <class T> static inline cudaError_t cudaMallocManaged(T **ptr, size_t size,
+		unsigned int flags = cudaMemAttachGlobal)
+{
+	return ::cudaMallocManaged((void **)(void *)ptr, size, flags);
+}
+
+template <class T> static inline cudaError_t cudaMallocHost(T **ptr, size_t size,
+							    unsigned int flags = 0)
+{
+	return ::cudaHostAlloc((void **)(void *)ptr, size, flags);
+}
+
+template <class T> static inline cudaError_t cudaHostAlloc(T **ptr, size_t size,
+							   unsigned int flags)
+{
+	return ::cudaHostAlloc((void **)(void *)ptr, size, flags);
+}
+
+template <class T> static inline cudaError_t cudaHostGetDevicePointer(T **device_ptr, void *ptr,
+								      unsigned int flags)
+{
+	return ::cudaHostGetDevicePointer((void **)(void *)device_ptr, ptr, flags);
+}
+
+template <class T> static inline cudaError_t cudaMallocAsync(T **ptr, size_t size,
+							     cudaStream_t stream)
+{
+	return ::cudaMallocAsync((void **)(void *)ptr, size, stream);
+}
+
+template <class T> static inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t size,
+		cudaMemPool_t pool, cudaStream_t stream)
+{
+	return ::cudaMallocFromPoolAsync((void **)(void *)ptr, size, pool, stream);
+}
+#endif
+
+#endif /* __CUDA_RUNTIME_H__ */
