@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Conformance: the public driver API answers as NVIDIA's driver did on an H200.  One result for each
+# Conformance: the public APIs answer as NVIDIA's driver and runtime did on an H200.  One result for each
 # group of cases; oracle/exceptions.tsv says what differs and why.  Needs root and the module.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,19 +15,21 @@ skip_all()
 
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
 [ -x "$program" ] || skip_all "make selftests was not run"
-[ -e "$build/compat/libcuda.so.1" ] || skip_all "make lib was not run"
+[ -e "$build/compat/libcudart.so.13" ] || skip_all "make lib was not run"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
 export LD_LIBRARY_PATH="$build/compat:$build/lib" ORACLE_PATIENCE=5
-"$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 70))" >"$work/out" \
+"$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 100))" >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
+"${program}_rt" --jobs 2 --deadline 30 >>"$work/out" 2>"$work/log" ||
+	sed 's/^/# /' "$work/log"
 "$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 unset LD_LIBRARY_PATH
 {
-	cat "$golden/public.tsv"
+	cat "$golden/public.tsv" "$golden/public_rt.tsv"
 	awk -F '\t' '!/^#/ { print "dev.attributes." $2 "\t" $3 }' "$golden/device_attributes.tsv"
 } >"$work/golden"
 "$here/oracle/compare.py" --tap "$work/golden" "$work/out" "$here/oracle/exceptions.tsv"
