@@ -70,14 +70,6 @@
 	/* batches, decompression */ \
 	Z(cuMemBatchDecompressAsync) Z(cuMemcpy3DBatchAsync) Z(cuMemcpy3DBatchAsync_v2) \
 	Z(cuMemcpyBatchAsync) Z(cuMemcpyBatchAsync_v2) \
-	/* pools */ \
-	P(cuDeviceGetDefaultMemPool) P(cuDeviceGetMemPool) P(cuDeviceSetMemPool) \
-	Z(cuMemAllocAsync) Z(cuMemAllocFromPoolAsync) Z(cuMemFreeAsync) \
-	P(cuMemGetDefaultMemPool) P(cuMemGetMemPool) P(cuMemPoolCreate) P(cuMemPoolDestroy) \
-	P(cuMemPoolExportPointer) P(cuMemPoolExportToShareableHandle) P(cuMemPoolGetAccess) \
-	P(cuMemPoolGetAttribute) P(cuMemPoolImportFromShareableHandle) \
-	P(cuMemPoolImportPointer) P(cuMemPoolSetAccess) P(cuMemPoolSetAttribute) \
-	P(cuMemPoolTrimTo) P(cuMemSetMemPool) \
 	/* managed memory */ \
 	P(cuMemAdvise) P(cuMemAdvise_v2) P(cuMemAllocManaged) \
 	Z(cuMemDiscardAndPrefetchBatchAsync) Z(cuMemDiscardBatchAsync) Z(cuMemPrefetchAsync) \

@@ -208,7 +208,11 @@ static CUresult synchronize(void)
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
-	return result ? result : ctx_synchronize(ctx);
+	if (!result)
+		result = ctx_synchronize(ctx);
+	if (!result)
+		pools_release_excess();
+	return result;
 }
 
 /**
@@ -252,7 +256,11 @@ static CUresult synchronize_named(CUcontext ctx)
 
 	if (!result)
 		result = load_relaxed(&ctx->sticky);
-	return result ? result : ctx_synchronize(ctx);
+	if (!result)
+		result = ctx_synchronize(ctx);
+	if (!result)
+		pools_release_excess();
+	return result;
 }
 
 /** cuCtxSynchronize_v2 - wait for all work of a context, or of the current one */

@@ -130,10 +130,19 @@ CUresult cuEventQuery(CUevent event)
 	return query_long(event);
 }
 
+static CUresult synchronize(CUevent event)
+{
+	CUresult result = event_synchronize(event);
+
+	if (!result)
+		pools_release_excess();
+	return result;
+}
+
 /** cuEventSynchronize - wait for what was recorded last */
 CUresult cuEventSynchronize(CUevent event)
 {
-	CALL_INSIDE(event_synchronize(event));
+	CALL_INSIDE(synchronize(event));
 }
 
 /**

@@ -9,7 +9,6 @@
  * The functions without _v2 are the first API's, with addresses and sizes of 32 bits. They cannot
  * name memory above 4 GiB, which is where it is.
  */
-#include "internal.h"
 #include "entry.h"
 
 /**

@@ -117,7 +117,11 @@ static CUresult synchronize(CUstream handle, bool own)
 	CUstream stream;
 	CUresult result = stream_get(handle, own, &stream);
 
-	return result ? result : stream_synchronize(stream);
+	if (!result)
+		result = stream_synchronize(stream);
+	if (!result)
+		pools_release_excess();
+	return result;
 }
 
 /**

@@ -31,7 +31,7 @@ static CUresult export_range(int *fd, const struct span *span, uint64_t ptr, uin
 		end = round_up(end, PAGE);
 	if (size > end - ptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	__atomic_fetch_or(&span->alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(span->marks, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
 	result = result_of_errno(client_ioctl(GPUMEM_BO_EXPORT, &export));
 	if (!result)
 		*fd = export.fd;

@@ -333,7 +333,6 @@ CUresult event_synchronize(CUevent event)
 
 CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 {
-	struct gpumem_sqe sqe = { .op = GPUMEM_OP_WAIT };
 	struct queue *queue;
 	struct point point;
 	CUresult result = CUDA_SUCCESS;
@@ -345,15 +344,16 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 	if (load_acquire(&event->ipc.id))
 		return ipc_event_wait(stream, &event->ipc);
 	point_read(event, &point);
-	if (point_done(&point))
+	if (point_done(&point)) {
+		if (point.queue)
+			queue_know(point.queue, point.value);
 		return CUDA_SUCCESS;
+	}
 	lock_take(&stream->lock);
 	if (stream->queue != point.queue) {
 		result = stream_prepare(stream, &queue);
-		sqe.handle = point.queue->timeline;
-		sqe.value = point.value;
 		if (!result)
-			result = ring_finish(queue, ring_put(queue, &sqe));
+			result = ring_finish(queue, queue_follow(queue, point.queue, point.value));
 	}
 	lock_drop(&stream->lock);
 	return result;

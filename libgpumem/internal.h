@@ -276,6 +276,8 @@ enum alloc_flags {
 	ALLOC_IO = 1 << 6,		/* registered, but the engine cannot reach it */
 	ALLOC_PORTABLE = 1 << 7,	/* as the program asked; reported, no more */
 	ALLOC_WRITECOMBINED = 1 << 8,	/* the same */
+	ALLOC_POOL = 1 << 9,		/* of a pool: no alloc, no context */
+	ALLOC_MANAGED = 1 << 10,	/* of a pool of managed memory */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 };
 
@@ -307,6 +309,7 @@ struct block {
 	uint32_t bo;
 	CUdevice device;
 	struct alloc *whole;		/* the only alloc, or NULL if shared; atomic */
+	struct chunk *chunk;		/* if it is a pool's: nothing below is used; atomic */
 	/* Shared blocks. */
 	uint64_t used[SLOT_UNITS / 64];	/* units taken or withheld; mem_lock */
 	uint64_t dirty[SLOT_UNITS / 64];/* units that had an owner; mem_lock */
@@ -321,12 +324,16 @@ struct span {
 	uint64_t base, size, id;
 	uint32_t flags;
 	CUcontext ctx;
-	struct alloc *alloc;
+	struct alloc *alloc;		/* NULL for memory of pools */
+	uint32_t *marks;		/* where its flags are; atomic */
+	CUmemoryPool pool;		/* or NULL */
 	/* Of the block. */
 	uint64_t block_base, block_length, block_id;
 	uint32_t bo;
 	CUdevice device;
 };
+
+enum found { FOUND, NOTHING, OUTSIDE, CHANGING };
 
 /* What lies at an address; false if nothing. No lock, no system call. */
 bool vm_lookup(uint64_t addr, struct span *span);
@@ -336,6 +343,37 @@ bool vm_lookup_in_signal(uint64_t addr, struct span *span);
 bool vm_reserved(uint64_t addr);
 /* Whether any of a range is. */
 bool vm_touches(uint64_t addr, uint64_t length);
+#define ADDRESS_BITS	47
+#define LEAF_BITS	13
+#define LEAF_SLOTS	(1u << LEAF_BITS)
+#define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
+#define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
+
+extern struct block **vm_index[LEAVES];
+/* What the blocks of pools belong to for those who ask whether memory is plain (vm.h). */
+extern struct alloc vm_special;
+
+static inline unsigned int vm_leaf_slot(uint64_t addr)
+{
+	return addr >> SLOT_SHIFT & (LEAF_SLOTS - 1);
+}
+
+/* The block of an address in an arena, or NULL; the address has at most ADDRESS_BITS bits. */
+static inline struct block *vm_block(uint64_t addr)
+{
+	struct block **leaf = load_acquire(&vm_index[addr >> LEAF_SHIFT]);
+
+	return likely(leaf) ? load_acquire(&leaf[vm_leaf_slot(addr)]) : NULL;
+}
+
+/* The chunk of a pool that an address lies in, or NULL. */
+static inline struct chunk *vm_chunk(uint64_t addr)
+{
+	struct block *block = unlikely(addr >> ADDRESS_BITS) ? NULL : vm_block(addr);
+
+	return block ? load_relaxed(&block->chunk) : NULL;
+}
+
 /* What an alloc says; false while it changes. */
 bool alloc_read(struct alloc *alloc, struct span *span);
 /* Addresses for @length bytes (whole slots); 0 if there are none. mem_lock is held. */
@@ -370,6 +408,12 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 /* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED */
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
 CUresult mem_free(uint64_t ptr);
+/* Free memory that no pool has in the order of a stream. */
+CUresult mem_free_in(uint64_t ptr, CUstream stream);
+/* Give back what was freed so and is done. */
+void mem_free_late(void);
+/* Numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID; the first of @count. */
+uint64_t mem_new_ids(unsigned int count);
 CUresult mem_free_host(uint64_t ptr);
 CUresult mem_info(uint64_t *free_bytes, uint64_t *total);
 CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr);
@@ -416,6 +460,15 @@ enum stream_kind {
 	STREAM_CONTEXT,			/* after everything of its context; no handle */
 };
 
+/* All that comes after the value @at of a queue comes after @value of @queue. True for ever. */
+struct past {
+	uint64_t at;
+	struct queue *queue;
+	uint64_t value;
+};
+
+#define QUEUE_PAST	16u
+
 struct queue {
 	uint32_t id, timeline;
 	CUdevice device;
@@ -428,6 +481,10 @@ struct queue {
 	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
 	bool blocking;			/* the last owner obeys the legacy stream; atomic */
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
+	uint64_t synced;		/* the process waited for this value; atomic */
+	struct lock past_lock;
+	struct past past[QUEUE_PAST];	/* what it waits for or has waited for; past_lock */
+	unsigned int pasts;		/* how many there ever were; past_lock */
 	uint32_t host_timeline;		/* host functions that have run, or 0; host_lock */
 	uint64_t last_ran;		/* its value when all have; host_lock */
 	struct hostcall *calls, *last_call;	/* host functions to be run; host_lock */
@@ -448,6 +505,7 @@ struct CUstream_st {
 	uint64_t id;
 	struct queue *queue;		/* made at first use; lock; read without */
 	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
+	struct heap *heaps;		/* what pools keep for it; atomic */
 	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
 };
 
@@ -459,9 +517,21 @@ CUresult context_stream(CUcontext ctx, CUstream *stream);
 /* Call @each for all streams that a context has. */
 CUresult streams_each(CUcontext ctx, CUresult (*each)(CUstream stream, void *arg), void *arg);
 /* Resolve a handle; @own: 0 is the calling thread's stream. Errors: 201, 709, 400, sticky. */
-CUresult stream_get(CUstream handle, bool own, CUstream *stream);
+static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream);
 /* The same without looking at the sticky error. */
 CUresult stream_get_any(CUstream handle, bool own, CUstream *stream);
+
+static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (likely((uintptr_t)handle >= PAGE && load_acquire(&handle->magic) == STREAM_MAGIC))
+		*stream = handle;
+	else
+		result = stream_get_any(handle, own, stream);
+	return likely(!result) ? load_relaxed(&(*stream)->ctx->sticky) : result;
+}
+
 /* Whether everything that the stream's next operation must wait for is done. */
 bool stream_idle(CUstream stream);
 CUresult stream_query(CUstream stream);
@@ -477,8 +547,21 @@ CUresult stream_prepare(CUstream stream, struct queue **queue);
 CUresult queue_wait(struct queue *queue, uint64_t value);
 /* The same without looking a few times before sleeping. */
 CUresult queue_sleep(struct queue *queue, uint64_t value);
+/* The process knows that a queue has reached a value. */
+void queue_know(struct queue *queue, uint64_t value);
+/* Have what follows in @queue wait for another. The lock of the stream that owns it is held. */
+CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value);
+/* Whether what comes after @at in @queue comes after @value of @other, too, by waits. */
+bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value);
+/* Call @each for all queues of the process that are not idle. */
+void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg);
 /* Wait until the ring has @entries free slots. */
 CUresult queue_room(struct queue *queue, unsigned int entries);
+/*
+ * The moment when all is done that the stream's next operation would wait for: @queue is NULL if it
+ * is, else when @queue reaches @value. May submit waits. No lock is held.
+ */
+CUresult stream_moment(CUstream stream, struct queue **queue, uint64_t *value);
 /* What failed work of the queue means; SUCCESS if none did. */
 CUresult queue_status(struct queue *queue);
 CUresult queue_doorbell(struct queue *queue);
@@ -579,8 +662,47 @@ CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length);
 
 static inline bool span_dark(const struct span *span)
 {
-	return client.strict && !(span->flags & ALLOC_ANY_HOST);
+	return client.strict && !(span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED));
 }
+
+/* ---- pools (pool*.c) */
+
+CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream stream);
+/* From the current pool of the stream's device. */
+CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream);
+CUresult pool_free(uint64_t ptr, CUstream stream);
+/* Not in any stream: after all work of the process, but without waiting for it. */
+CUresult pool_free_now(uint64_t ptr);
+/* A stream goes away. */
+void pool_stream_gone(CUstream stream);
+/* Have idle chunks given back: of all pools, or only of @pool if it is not NULL. */
+void pools_give_back(CUmemoryPool pool);
+/* The process waited for work: pools give back what they have too much. */
+void pools_release_excess(void);
+CUresult pool_create(CUmemoryPool *pool, const CUmemPoolProps *props);
+CUresult pool_destroy(CUmemoryPool pool);
+CUresult pool_trim(CUmemoryPool pool, uint64_t keep);
+CUresult pool_get_attribute(CUmemoryPool pool, int attribute, void *value);
+CUresult pool_set_attribute(CUmemoryPool pool, int attribute, const void *value);
+CUresult pool_get_access(CUmemAccess_flags *flags, CUmemoryPool pool,
+			 const CUmemLocation *location);
+CUresult pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *descs, size_t count);
+CUresult pool_device_default(CUmemoryPool *pool, CUdevice device);
+CUresult pool_device_current(CUmemoryPool *pool, CUdevice device);
+CUresult pool_set_device_current(CUdevice device, CUmemoryPool pool);
+CUresult pool_default_of(CUmemoryPool *pool, const CUmemLocation *location, int type);
+CUresult pool_current_of(CUmemoryPool *pool, const CUmemLocation *location, int type);
+CUresult pool_set_current_of(const CUmemLocation *location, int type, CUmemoryPool pool);
+CUresult pool_export(void *handle, CUmemoryPool pool, int type, unsigned long long flags);
+CUresult pool_import(CUmemoryPool *pool, void *handle, int type, unsigned long long flags);
+CUresult pool_export_pointer(CUmemPoolPtrExportData *data, uint64_t ptr);
+CUresult pool_import_pointer(uint64_t *ptr, CUmemoryPool pool, const CUmemPoolPtrExportData *data);
+/* What lies at an address in a chunk. No lock. */
+enum found pool_lookup(struct chunk *chunk, uint64_t addr, struct span *span);
+/* The CUmemAllocationHandleType of a pool. */
+int pool_handle_types(CUmemoryPool pool);
+/* GPUMEM_POOL_IPC is 1: memory of pools has what CUDA gives only to other memory. */
+bool pool_beyond(void);
 
 /* ---- sharing (ipc.c, dmabuf.c) */
 
@@ -589,6 +711,8 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *handle, unsigned int flag
 CUresult ipc_close(uint64_t ptr);
 /* An alloc goes away: forget its token. mem_lock is held. */
 void share_drop(struct share *share);
+/* The same for a block of a pool, by its id; mem_lock is not held. */
+void share_drop_of_pool(uint64_t id);
 CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned long long flags);
 
 #endif /* GPUMEM_INTERNAL_H */

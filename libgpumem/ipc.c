@@ -37,30 +37,51 @@ struct share {
 	uint32_t token_id;		/* exporter's */
 	uint8_t token[GPUMEM_TOKEN_SIZE];
 	uint64_t ptr;			/* importer's */
+	uint64_t pool_id;		/* BUFFER_ID of a pool's block, or 0 */
 };
 
 static struct share *imports;		/* mem_lock */
+static struct share *of_pools;		/* mem_lock; tokens of blocks of pools */
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
 
 void share_drop(struct share *share)
 {
-	struct share **link;
+	struct share **link = share->import ? &imports : &of_pools;
 
-	if (share->import) {
-		for (link = &imports; *link; link = &(*link)->next)
-			if (*link == share) {
-				*link = share->next;
-				break;
-			}
-	} else {
+	for (; *link; link = &(*link)->next)
+		if (*link == share) {
+			*link = share->next;
+			break;
+		}
+	if (!share->import)
 		client_destroy_id(share->token_id);
-	}
 	free(share);
 }
 
+/* Of a pool's block. */
+static struct share *share_of_pool(uint64_t id)
+{
+	struct share *share = of_pools;
+
+	while (share && share->pool_id != id)
+		share = share->next;
+	return share;
+}
+
+void share_drop_of_pool(uint64_t id)
+{
+	struct share *share;
+
+	lock_take(&mem_lock);
+	share = share_of_pool(id);
+	if (share)
+		share_drop(share);
+	lock_drop(&mem_lock);
+}
+
 /* Give an alloc its token. mem_lock is held. */
-static CUresult share_make(const struct span *span)
+static CUresult share_make(const struct span *span, struct share **out)
 {
 	struct gpumem_token_create create = {
 		.size = sizeof(create), .bo = span->bo, .offset = span->base - span->block_base,
@@ -72,7 +93,7 @@ static CUresult share_make(const struct span *span)
 	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* From here on the memory is not touched inline. */
-	__atomic_fetch_or(&span->alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(span->marks, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
 	error = client_ioctl(GPUMEM_TOKEN_CREATE, &create);
 	if (error) {
 		free(share);
@@ -80,13 +101,21 @@ static CUresult share_make(const struct span *span)
 	}
 	share->token_id = create.id;
 	memcpy(share->token, create.token, sizeof(share->token));
-	span->alloc->share = share;
+	if (span->alloc) {
+		span->alloc->share = share;
+	} else {
+		share->pool_id = span->id;
+		share->next = of_pools;
+		of_pools = share;
+	}
+	*out = share;
 	return CUDA_SUCCESS;
 }
 
 CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 {
 	struct handle handle = { .magic = HANDLE_MAGIC, .version = HANDLE_VERSION };
+	struct share *share = NULL;
 	struct span span;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
@@ -96,12 +125,15 @@ CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST))
+	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST) ||
+	    (span.pool && !pool_beyond()))
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!span.alloc->share)
-		result = share_make(&span);
+	else
+		share = span.alloc ? span.alloc->share : share_of_pool(span.id);
+	if (!result && !share)
+		result = share_make(&span, &share);
 	if (!result) {
-		memcpy(handle.token, span.alloc->share->token, sizeof(handle.token));
+		memcpy(handle.token, share->token, sizeof(handle.token));
 		handle.bytes = span.size;
 		memset(out, 0, sizeof(*out));
 		memcpy(out, &handle, sizeof(handle));
@@ -200,11 +232,13 @@ CUresult ipc_close(uint64_t ptr)
 
 	if (result)
 		return result;
-	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.pool ||
+	    span.base != ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = work_synchronize();
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.base != ptr)
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.pool ||
+	    span.base != ptr)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!--span.alloc->share->opens)
 		mem_drop_adopted(span.alloc);

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "ring.h"
 
 #define HOST_LARGEST	(1ull << 40)	/* that the kernel knows */
 
@@ -40,7 +41,7 @@ struct lock mem_lock;
 
 static struct alloc *free_allocs;	/* mem_lock */
 static struct block *free_blocks;	/* mem_lock */
-static uint64_t last_id;		/* mem_lock; of allocs */
+static uint64_t last_id;		/* atomic; of allocs and blocks of pools */
 static uint64_t last_block_id;		/* mem_lock */
 
 /* ---- structures */
@@ -114,7 +115,7 @@ void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t
 	alloc_begin(alloc);
 	store_relaxed(&alloc->base, base);
 	store_relaxed(&alloc->size, size);
-	store_relaxed(&alloc->id, ++last_id);
+	store_relaxed(&alloc->id, mem_new_ids(1));
 	store_relaxed(&alloc->ctx, ctx);
 	store_relaxed(&alloc->flags, flags);
 	store_relaxed(&alloc->block, block);
@@ -134,6 +135,11 @@ void alloc_clear(struct alloc *alloc)
 }
 
 /* ---- blocks */
+
+uint64_t mem_new_ids(unsigned int count)
+{
+	return __atomic_fetch_add(&last_id, count, __ATOMIC_RELAXED) + 1;
+}
 
 uint64_t mem_new_block_id(void)
 {
@@ -399,19 +405,11 @@ static CUresult alloc_whole(struct alloc *alloc, CUcontext ctx, uint64_t size, u
 	return CUDA_SUCCESS;
 }
 
-CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
+static CUresult alloc_once(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	struct alloc *alloc;
 
-	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (client.strict && !(flags & ALLOC_HOST)) {
-		result = copy_reserve(ctx->device);
-		if (result)
-			return result;
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	lock_take(&mem_lock);
 	alloc = alloc_get();
 	if (alloc) {
@@ -424,6 +422,25 @@ CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flag
 	}
 	lock_drop(&mem_lock);
 	return result;
+}
+
+CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
+{
+	CUresult result;
+
+	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (client.strict && !(flags & ALLOC_HOST)) {
+		result = copy_reserve(ctx->device);
+		if (result)
+			return result;
+	}
+	result = alloc_once(ctx, ptr, size, flags);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	/* What pools keep for later is wanted now. */
+	pools_give_back(NULL);
+	return alloc_once(ctx, ptr, size, flags);
 }
 
 CUresult mem_alloc(uint64_t *ptr, uint64_t size)
@@ -484,15 +501,29 @@ uint64_t mem_internal(CUdevice device, uint64_t length, const char *name)
 
 /* ---- freeing */
 
-/* Hide an alloc's units from lookups and let them be used again, unless others reach them. */
+/* Let nobody find an alloc any more. */
+static void alloc_hide(struct alloc *alloc)
+{
+	struct block *block = alloc->block;
+	unsigned int first = (alloc->base - block->base) / UNIT, i;
+	unsigned int units = (alloc->size + UNIT - 1) / UNIT;
+
+	/* Blocks of several allocs are in a list. */
+	if (!block->link) {
+		store_release(&block->whole, NULL);
+		return;
+	}
+	for (i = first; i < first + units; i++)
+		store_release(&block->unit[i], NULL);
+}
+
+/* Let an alloc's units be used again, unless others reach them. */
 static void free_shared(struct alloc *alloc, struct block *block, uint32_t flags)
 {
-	unsigned int first = (alloc->base - block->base) / UNIT, i;
+	unsigned int first = (alloc->base - block->base) / UNIT;
 	unsigned int units = (alloc->size + UNIT - 1) / UNIT;
 	struct withheld *held;
 
-	for (i = first; i < first + units; i++)
-		store_release(&block->unit[i], NULL);
 	if (!--block->allocs) {
 		block_destroy(block);
 		return;
@@ -515,16 +546,23 @@ static void free_shared(struct alloc *alloc, struct block *block, uint32_t flags
 static void alloc_free(struct alloc *alloc)
 {
 	struct block *block = alloc->block;
+	bool whole = !block->link;
 
 	if (alloc->share)
 		share_drop(alloc->share);
-	if (block->whole == alloc) {
-		store_release(&block->whole, NULL);
+	alloc_hide(alloc);
+	if (whole) {
 		block_destroy(block);
 	} else {
 		free_shared(alloc, block, load_relaxed(&alloc->flags));
 	}
 	alloc_clear(alloc);
+}
+
+/* Whether the alloc of an id still begins at an address; mem_lock is held. */
+static bool alloc_found(uint64_t ptr, uint64_t id, struct span *span)
+{
+	return vm_lookup(ptr, span) && span->alloc && span->id == id;
 }
 
 /* @kind: the flags that tell what the function frees. */
@@ -540,14 +578,17 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (!ptr)
 		return CUDA_SUCCESS;
-	if (!vm_lookup(ptr, &span) || span.base != ptr ||
-	    (span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST)) != kind)
+	if (!vm_lookup(ptr, &span) || span.base != ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (span.pool)
+		return kind ? CUDA_ERROR_INVALID_VALUE : pool_free_now(ptr);
+	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST)) != kind)
 		return CUDA_ERROR_INVALID_VALUE;
 	id = span.id;
 	result = work_synchronize();
 	lock_take(&mem_lock);
 	/* Another thread may have freed it meanwhile. */
-	if (vm_lookup(ptr, &span) && span.id == id)
+	if (alloc_found(ptr, id, &span))
 		alloc_free(span.alloc);
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -565,6 +606,89 @@ CUresult mem_free_host(uint64_t ptr)
 	return free_kind(ptr, ALLOC_HOST);
 }
 
+/*
+ * What was freed in stream order has its place in the context's list until that happens, but is
+ * not found any more.
+ */
+static struct late {
+	struct late *next;
+	struct alloc *alloc;
+	struct queue *queue;
+	uint64_t value;
+} *late;				/* mem_lock */
+
+/* mem_lock is held. */
+static void late_free(void)
+{
+	struct late **link = &late, *l;
+
+	while ((l = *link)) {
+		if (!queue_reached(l->queue, l->value)) {
+			link = &l->next;
+			continue;
+		}
+		*link = l->next;
+		if (l->alloc)
+			alloc_free(l->alloc);
+		free(l);
+	}
+}
+
+/* Also if it was to be freed later; the context's work is done. */
+static void alloc_free_now(struct alloc *alloc)
+{
+	struct late *l;
+
+	for (l = late; l; l = l->next)
+		if (l->alloc == alloc)
+			l->alloc = NULL;
+	alloc_free(alloc);
+}
+
+void mem_free_late(void)
+{
+	if (!load_relaxed(&late))
+		return;
+	lock_take(&mem_lock);
+	late_free();
+	lock_drop(&mem_lock);
+}
+
+CUresult mem_free_in(uint64_t ptr, CUstream stream)
+{
+	struct late *l;
+	struct queue *queue;
+	struct span span;
+	uint64_t value;
+	CUresult result;
+
+	if (!vm_lookup(ptr, &span) || span.base != ptr || span.pool ||
+	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_moment(stream, &queue, &value);
+	if (result)
+		return result;
+	l = queue ? calloc(1, sizeof(*l)) : NULL;
+	if (queue && !l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	lock_take(&mem_lock);
+	late_free();
+	/* Another thread may have freed it meanwhile. */
+	if (!alloc_found(ptr, span.id, &span)) {
+		free(l);
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (l) {
+		alloc_hide(span.alloc);
+		*l = (struct late){ .next = late, .alloc = span.alloc, .queue = queue,
+				    .value = value };
+		store_relaxed(&late, l);
+	} else {
+		alloc_free(span.alloc);
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
 void mem_free_context(CUcontext ctx)
 {
 	lock_take(&mem_lock);
@@ -574,7 +698,7 @@ void mem_free_context(CUcontext ctx)
 		else if (ctx->allocs->flags & ALLOC_REGISTERED)
 			host_drop(ctx->allocs);
 		else
-			alloc_free(ctx->allocs);
+			alloc_free_now(ctx->allocs);
 	}
 	lock_drop(&mem_lock);
 }

@@ -47,6 +47,7 @@ struct end {
 	uint64_t slice;			/* bytes from one slice to the next */
 	bool host;
 	bool pinned;			/* host memory that the engine reaches */
+	bool host_pool;			/* and it is a pool's */
 	bool shared;			/* somebody outside the process may reach it */
 	bool dark;			/* the CPU does not reach it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
@@ -191,6 +192,7 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 			return CUDA_ERROR_INVALID_VALUE;
 		end->host = span.flags & ALLOC_IO;
 		end->pinned = span.flags & ALLOC_ANY_HOST;
+		end->host_pool = span.pool && end->pinned;
 		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
 		end->sync = span.flags & ALLOC_SYNC_MEMOPS;
 		end->dark = span_dark(&span);
@@ -623,6 +625,9 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 	result = end_check(&copy, &copy.dst, dst_kind);
 	if (!result)
 		result = end_check(&copy, &copy.src, src_kind);
+	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
+	if (!result && copy.src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result)
 		result = peer_wait(stream, &copy, flags);
 	return result ? result : copy_run(stream, &copy, flags);

@@ -74,7 +74,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 			    const struct span *span)
 {
 	bool host = span->flags & ALLOC_ANY_HOST;
-	bool own = !(span->flags & ALLOC_IMPORTED) && !host;
+	bool own = !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL)) && !host;
 
 	memset(v, 0, sizeof(*v));
 	switch (attribute) {
@@ -88,7 +88,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u64 = ptr;
 		return need_context();
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		if (!host)
+		if (!host && !(span->flags & ALLOC_MANAGED))
 			return CUDA_ERROR_INVALID_VALUE;
 		v->u64 = ptr;
 		break;
@@ -96,7 +96,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		if (host)
 			return CUDA_ERROR_INVALID_VALUE;
 		/* Whoever asks is going to let another driver write here. */
-		__atomic_fetch_or(&span->alloc->flags, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
+		__atomic_fetch_or(span->marks, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
 		break;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		v->u32 = !!(span->flags & ALLOC_SYNC_MEMOPS);
@@ -108,7 +108,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->s32 = span->device;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		v->u32 = own;
+		v->u32 = own || (span->pool && pool_beyond() && !host &&
+				 !(span->flags & ALLOC_IMPORTED));
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		v->u64 = span->base;
@@ -137,8 +138,16 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		v->u32 = own;
 		break;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		v->u32 = !!(span->flags & ALLOC_MANAGED);
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		v->u64 = (uintptr_t)span->pool;
+		break;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		v->u64 = span->pool ? pool_handle_types(span->pool) : 0;
+		break;
 	default:
-		/* Not managed, no pool, no exportable handle types. */
 		break;
 	}
 	return CUDA_SUCCESS;
@@ -240,9 +249,9 @@ static CUresult set_one(const void *value, CUpointer_attribute attribute, uint64
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&on, value, sizeof(on));
 	if (on)
-		__atomic_fetch_or(&span.alloc->flags, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
+		__atomic_fetch_or(span.marks, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);
 	else
-		__atomic_fetch_and(&span.alloc->flags, ~(uint32_t)ALLOC_SYNC_MEMOPS,
+		__atomic_fetch_and(span.marks, ~(uint32_t)ALLOC_SYNC_MEMOPS,
 				   __ATOMIC_RELAXED);
 	return CUDA_SUCCESS;
 }

@@ -172,6 +172,7 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 		if (error && error != EIO && error != ETIMEDOUT)
 			return result_of_errno(error);
 	}
+	queue_know(queue, value);
 	return queue_error(queue);
 }
 
@@ -320,6 +321,7 @@ CUresult stream_destroy(CUstream stream)
 	if (stream->next)
 		stream->next->link = stream->link;
 	pthread_mutex_unlock(&stream->ctx->lock);
+	pool_stream_gone(stream);
 	lock_take(&stream->lock);
 	queue = stream->queue;
 	store_release(&stream->queue, NULL);
@@ -437,13 +439,6 @@ CUresult stream_get_any(CUstream handle, bool own, CUstream *stream)
 	return legacy_stream(ctx, stream);
 }
 
-CUresult stream_get(CUstream handle, bool own, CUstream *stream)
-{
-	CUresult result = stream_get_any(handle, own, stream);
-
-	return likely(!result) ? load_relaxed(&(*stream)->ctx->sticky) : result;
-}
-
 /* ---- order */
 
 static struct queue *legacy_queue(CUcontext ctx)
@@ -469,13 +464,54 @@ bool stream_idle(CUstream stream)
 	return !queue || queue_idle(queue);
 }
 
-static CUresult put_wait(struct queue *queue, const struct queue *other, uint64_t value)
+void queue_know(struct queue *queue, uint64_t value)
+{
+	/* If two do it at a time the lower value may stay, which is as true. */
+	if (load_relaxed(&queue->synced) < value)
+		store_relaxed(&queue->synced, value);
+}
+
+CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value)
 {
 	struct gpumem_sqe sqe = {
 		.op = GPUMEM_OP_WAIT, .handle = other->timeline, .value = value,
 	};
+	CUresult result = ring_put(queue, &sqe);
 
-	return ring_put(queue, &sqe);
+	if (result)
+		return result;
+	lock_take(&queue->past_lock);
+	queue->past[queue->pasts++ % QUEUE_PAST] = (struct past){
+		.at = load_relaxed(&queue->tail), .queue = other, .value = value,
+	};
+	lock_drop(&queue->past_lock);
+	return CUDA_SUCCESS;
+}
+
+/* @depth: over how many waits of waits to go */
+static bool follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value,
+		    unsigned int depth)
+{
+	struct past past[QUEUE_PAST];
+	unsigned int count, i;
+
+	lock_take(&queue->past_lock);
+	count = queue->pasts < QUEUE_PAST ? queue->pasts : QUEUE_PAST;
+	memcpy(past, queue->past, count * sizeof(*past));
+	lock_drop(&queue->past_lock);
+	for (i = 0; i < count; i++)
+		if (past[i].at <= at && past[i].queue == other && past[i].value >= value)
+			return true;
+	for (i = 0; depth && i < count; i++)
+		if (past[i].at <= at && past[i].queue != queue &&
+		    follows(past[i].queue, past[i].value, other, value, depth - 1))
+			return true;
+	return false;
+}
+
+bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value)
+{
+	return follows(queue, at, other, value, 2);
 }
 
 /* The legacy stream's next entry comes after what blocking streams have queued. */
@@ -490,7 +526,7 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 		if (!queue_chosen(other, stream->ctx, QUEUES_BLOCKING) ||
 		    queue_reached(other, value) || other->legacy_seen == value)
 			continue;
-		result = put_wait(queue, other, value);
+		result = queue_follow(queue, other, value);
 		if (!result)
 			other->legacy_seen = value;
 	}
@@ -508,7 +544,7 @@ static CUresult wait_for_context(CUstream stream, struct queue *queue)
 
 		if (other != queue && queue_chosen(other, stream->ctx, QUEUES_CONTEXT) &&
 		    !queue_reached(other, value))
-			result = put_wait(queue, other, value);
+			result = queue_follow(queue, other, value);
 	}
 	return result;
 }
@@ -522,7 +558,7 @@ static CUresult wait_for_legacy(CUstream stream, struct queue *queue)
 
 	if (!legacy || queue_reached(legacy, value) || stream->legacy_seen == value)
 		return CUDA_SUCCESS;
-	result = put_wait(queue, legacy, value);
+	result = queue_follow(queue, legacy, value);
 	if (!result)
 		stream->legacy_seen = value;
 	return result;
@@ -567,6 +603,49 @@ CUresult stream_drain(CUstream stream)
 		return CUDA_SUCCESS;
 	queue = legacy_queue(stream->ctx);
 	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+}
+
+CUresult stream_moment(CUstream stream, struct queue **out, uint64_t *value)
+{
+	struct queue *queue, *legacy;
+	CUresult result;
+
+	*out = NULL;
+	if (stream_idle(stream))
+		return CUDA_SUCCESS;
+	queue = load_acquire(&stream->queue);
+	if (queue && stream->kind != STREAM_LEGACY_KIND && stream->kind != STREAM_CONTEXT) {
+		legacy = stream->flags & CU_STREAM_NON_BLOCKING ? NULL : legacy_queue(stream->ctx);
+		if (!legacy || queue_idle(legacy)) {
+			*out = queue;
+			*value = load_acquire(&queue->tail);
+			return CUDA_SUCCESS;
+		}
+	}
+	/* What the stream's next entry would wait for is part of the moment. */
+	lock_take(&stream->lock);
+	result = stream_prepare(stream, &queue);
+	if (!result) {
+		result = ring_finish(queue, CUDA_SUCCESS);
+		*out = queue;
+		*value = load_relaxed(&queue->tail);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
+void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg)
+{
+	struct queue *queue;
+	unsigned int i;
+
+	for (i = 0; i < client.devices; i++)
+		for (queue = load_acquire(&client.device[i].queues); queue; queue = queue->next) {
+			uint64_t value = load_acquire(&queue->tail);
+
+			if (!queue_reached(queue, value))
+				each(queue, value, arg);
+		}
 }
 
 /* ---- waiting for work */

@@ -33,7 +33,6 @@
 
 #include "vm.h"
 
-
 #define ARENA_SMALLEST	(64ull << 20)
 #define ARENA_USUAL	(64ull << 30)
 #define ARENA_LARGEST	(1ull << 42)
@@ -55,7 +54,8 @@ struct stale {
 
 static struct stale stale[MAX_STALE];	/* mem_lock */
 static unsigned int stale_count;	/* mem_lock */
-struct block **index_leaf[LEAVES];
+struct block **vm_index[LEAVES];
+struct alloc vm_special = { .flags = ~0u };
 static struct arena arenas[MAX_ARENAS];
 static unsigned int arena_count;	/* atomic; grows only */
 
@@ -294,7 +294,7 @@ CUresult vm_publish(struct block *block)
 	uint64_t addr, end = block->base + block->length;
 
 	for (addr = block->base; addr < end; addr += SLOT) {
-		struct block ***leaf = &index_leaf[addr >> LEAF_SHIFT];
+		struct block ***leaf = &vm_index[addr >> LEAF_SHIFT];
 
 		if (!*leaf) {
 			struct block **fresh = calloc(LEAF_SLOTS, sizeof(*fresh));
@@ -307,7 +307,7 @@ CUresult vm_publish(struct block *block)
 			}
 			store_release(leaf, fresh);
 		}
-		store_release(&(*leaf)[leaf_slot(addr)], block);
+		store_release(&(*leaf)[vm_leaf_slot(addr)], block);
 	}
 	return CUDA_SUCCESS;
 }
@@ -317,7 +317,7 @@ void vm_retract(struct block *block)
 	uint64_t addr, end = block->base + block->length;
 
 	for (addr = block->base; addr < end; addr += SLOT)
-		store_release(&index_leaf[addr >> LEAF_SHIFT][leaf_slot(addr)], NULL);
+		store_release(&vm_index[addr >> LEAF_SHIFT][vm_leaf_slot(addr)], NULL);
 }
 
 /* Between these two the caller may change an alloc. mem_lock is held. */
@@ -341,6 +341,8 @@ static inline bool read_fields(struct alloc *alloc, struct span *span)
 	if (unlikely(seq & 1))
 		return false;
 	span->alloc = alloc;
+	span->marks = &alloc->flags;
+	span->pool = NULL;
 	span->base = load_relaxed(&alloc->base);
 	span->size = load_relaxed(&alloc->size);
 	span->id = load_relaxed(&alloc->id);
@@ -363,20 +365,19 @@ bool alloc_read(struct alloc *alloc, struct span *span)
 	return read_fields(alloc, span);
 }
 
-enum found { FOUND, NOTHING, OUTSIDE, CHANGING };
-
 static inline enum found find(uint64_t addr, struct span *span)
 {
-	struct block **leaf, *block;
+	struct block *block;
 	struct alloc *alloc;
 
 	/* With page tables of five levels a program can have memory above the index's end. */
 	if (unlikely(addr >> ADDRESS_BITS))
 		return OUTSIDE;
-	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
-	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
+	block = vm_block(addr);
 	if (unlikely(!block))
 		return OUTSIDE;
+	if (load_relaxed(&block->chunk))
+		return pool_lookup(block->chunk, addr, span);
 	alloc = load_acquire(&block->whole);
 	if (!alloc)
 		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);

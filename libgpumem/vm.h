@@ -12,12 +12,6 @@
 
 #include "internal.h"
 
-#define ADDRESS_BITS	47
-#define LEAF_BITS	13
-#define LEAF_SLOTS	(1u << LEAF_BITS)
-#define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
-#define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
-
 /* Bits of alloc->head: the lowest of seq, all of flags. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ALLOC_HEAD_NOT_PLAIN	0xffffffff00000001ull
@@ -25,27 +19,19 @@
 #define ALLOC_HEAD_NOT_PLAIN	0x00000001ffffffffull
 #endif
 
-extern struct block **index_leaf[LEAVES];
-
-static inline unsigned int leaf_slot(uint64_t addr)
-{
-	return addr >> SLOT_SHIFT & (LEAF_SLOTS - 1);
-}
-
 /*
  * Whether @length bytes from an address below 1 << ADDRESS_BITS are plain. False means that it takes
  * a longer look.
  */
 static inline bool vm_plain(uint64_t addr, uint64_t length)
 {
-	struct block **leaf, *block;
+	struct block *block = vm_block(addr);
 	struct alloc *alloc;
 	uint64_t head, base, size;
 
-	leaf = load_acquire(&index_leaf[addr >> LEAF_SHIFT]);
-	block = likely(leaf) ? load_acquire(&leaf[leaf_slot(addr)]) : NULL;
 	if (unlikely(!block))
 		return false;
+	/* A pool's block says that it is of an alloc that is not plain. */
 	alloc = load_acquire(&block->whole);
 	if (!alloc)
 		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);

@@ -1,0 +1,757 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pools as objects: handles, properties, attributes, who is the default and the current one, and
+ * when memory goes back to the kernel.
+ *
+ * Owns all pools. Each is a pool of the kernel's, too, which knows its chunks and its limit; what
+ * is reserved the kernel says, what is used the library tells it now and then. A kernel without
+ * pools is good enough for those that are not shared.
+ *
+ * A pool that is destroyed while blocks of it are live has no handle any more but goes on serving
+ * their frees; its chunks are given back as they become idle, and it ends with the last. Structures
+ * of pools are never returned to malloc().
+ *
+ * Memory goes back when the process waits for work (a stream, an event, a context), down to the
+ * release threshold, when the program asks for it, when any pool finds no memory, and when a pool
+ * is about to grow far beyond what it ever needed.
+ *
+ * Which locations a pool's devices can reach is kept and answered. It is not enforced: all there is
+ * that reaches memory is copies and fills, which may be between any devices.
+ *
+ * Locks: pools_lock for defaults, current pools and unused structures, outside a pool's lock.
+ *
+ * Vocabulary: place, a location and a type of allocation, which has a default and a current pool.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "pool.h"
+#include "ring.h"
+
+#define HOST_MOST	(1ull << 40)	/* the kernel's limit for one object */
+
+struct place {
+	struct place *next;
+	CUmemLocation location;
+	int type;
+	pool_t *fallback;		/* the default pool, or NULL so far */
+	pool_t *current;		/* or NULL: the default */
+};
+
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static pool_t *pools;			/* all there ever were, newest first; atomic */
+static pool_t *unused_pools;		/* pools_lock */
+static struct place *places;		/* pools_lock */
+pool_t *device_current[GPUMEM_MAX_DEVICES];
+
+/* ---- structures */
+
+/* A structure with what every pool begins with; no magic yet. */
+pool_t *pool_get(void)
+{
+	struct tally *tally;
+	pool_t *pool;
+
+	pools_prepare();
+	pthread_mutex_lock(&pools_lock);
+	pool = unused_pools;
+	if (pool) {
+		unused_pools = pool->next_unused;
+	} else {
+		pool = calloc(1, sizeof(*pool));
+		if (pool) {
+			pool->next = pools;
+			store_release(&pools, pool);
+		}
+	}
+	pthread_mutex_unlock(&pools_lock);
+	if (!pool)
+		return NULL;
+	lock_take(&pool->lock);
+	pool->handle_types = 0;
+	pool->id = 0;
+	pool->limit = 0;
+	store_relaxed(&pool->threshold, 0);
+	store_relaxed(&pool->follow, true);
+	store_relaxed(&pool->opportunistic, true);
+	store_relaxed(&pool->internal, true);
+	store_relaxed(&pool->dirty, false);
+	pool->access = 0;
+	pool->reserved_high = 0;
+	/* What threads added to an earlier pool does not count. */
+	pool->used_gone = 0;
+	for (tally = pool->tallies; tally; tally = tally->next_of_pool)
+		pool->used_gone -= load_relaxed(&tally->used);
+	pool_used_reset(pool);
+	pool->told_used = 0;
+	pool->told_high = 0;
+	lock_drop(&pool->lock);
+	return pool;
+}
+
+void pool_put(pool_t *pool)
+{
+	pthread_mutex_lock(&pools_lock);
+	pool->next_unused = unused_pools;
+	unused_pools = pool;
+	pthread_mutex_unlock(&pools_lock);
+}
+
+uint64_t pool_most(const pool_t *pool)
+{
+	return pool->flags & POOL_HOST ? HOST_MOST : client.device[pool->device].total;
+}
+
+int pool_handle_types(pool_t *pool)
+{
+	return pool->handle_types;
+}
+
+bool pool_beyond(void)
+{
+	static int beyond = -1;		/* atomic */
+	int value = load_relaxed(&beyond);
+
+	if (value < 0) {
+		const char *text = getenv("GPUMEM_POOL_IPC");
+
+		value = text && !strcmp(text, "1");
+		store_relaxed(&beyond, value);
+	}
+	return value;
+}
+
+void pool_tell(pool_t *pool)
+{
+	struct gpumem_pool_set set = { .size = sizeof(set), .id = pool->id };
+
+	if (!pool->id || pool->flags & POOL_IMPORT)
+		return;
+	pool_used_merge(pool);
+	set.used = pool_used(pool);
+	set.used_high = pool->used_high;
+	if (set.used == pool->told_used && set.used_high == pool->told_high)
+		return;
+	pool->told_used = set.used;
+	pool->told_high = set.used_high;
+	client_ioctl(GPUMEM_POOL_SET, &set);
+}
+
+/* ---- giving memory back */
+
+/* No handle leads to it and no memory is left. */
+static void pool_finish(pool_t *pool)
+{
+	if (pool->id)
+		client_destroy_id(pool->id);
+	pool->id = 0;
+	store_relaxed(&pool->flags, 0);
+}
+
+bool pool_end(pool_t *pool)
+{
+	if (!(pool->flags & POOL_DESTROYED) || pool->chunks)
+		return false;
+	pool_finish(pool);
+	return true;
+}
+
+/* pool->lock is held. */
+static void release_excess(pool_t *pool)
+{
+	bool destroyed = pool->flags & POOL_DESTROYED;
+	uint64_t threshold = destroyed ? 0 : load_relaxed(&pool->threshold);
+	struct taker taker;
+	struct heap *heap;
+	unsigned int class;
+	bool dirty;
+
+	if (pool->reserved <= threshold)
+		return;
+	dirty = load_relaxed(&pool->dirty) || pool->oldest || pool->idle;
+	for (heap = pool->heaps; heap && !dirty; heap = heap->next_of_pool)
+		dirty = load_relaxed(&heap->dirty);
+	if (!dirty)
+		return;
+	taker_init(&taker, pool, NULL);
+	taker.exhausted = destroyed;
+	pool_drain(pool, &taker);
+	/* What could not be had now may be had the next time. */
+	dirty = pool->limbo || pool->withheld;
+	for (class = 0; class < CLASSES && !dirty; class++)
+		dirty = pool->depot[class].count;
+	store_relaxed(&pool->dirty, dirty);
+	chunks_release(pool, threshold, true);
+	pool_tell(pool);
+}
+
+void pools_release_excess(void)
+{
+	pool_t *pool;
+
+	mem_free_late();
+	for (pool = load_acquire(&pools); pool; pool = pool->next) {
+		uint32_t flags = load_relaxed(&pool->flags);
+		bool ended;
+
+		if (!(flags & POOL_DESTROYED) &&
+		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
+			continue;
+		lock_take(&pool->lock);
+		if (pool->flags & POOL_IMPORT) {
+			import_reap(pool);
+		} else {
+			release_excess(pool);
+		}
+		ended = pool_end(pool);
+		lock_drop(&pool->lock);
+		if (ended)
+			pool_put(pool);
+	}
+}
+
+void pools_give_back(pool_t *only)
+{
+	struct taker taker;
+	pool_t *pool;
+
+	for (pool = load_acquire(&pools); pool; pool = pool->next) {
+		if (!load_relaxed(&pool->reserved) || (only && pool != only))
+			continue;
+		lock_take(&pool->lock);
+		taker_init(&taker, pool, NULL);
+		taker.exhausted = true;
+		pool_drain(pool, &taker);
+		chunks_release(pool, 0, true);
+		lock_drop(&pool->lock);
+	}
+	mem_free_late();
+}
+
+/* A block of a destroyed pool was freed. */
+void pool_reap(pool_t *pool)
+{
+	struct taker taker;
+
+	if (!(pool->flags & POOL_DESTROYED) || pool->flags & POOL_IMPORT)
+		return;
+	taker_init(&taker, pool, NULL);
+	taker.exhausted = true;
+	pool_drain(pool, &taker);
+	chunks_release(pool, 0, true);
+}
+
+CUresult pool_trim(pool_t *pool, uint64_t keep)
+{
+	struct taker taker;
+
+	if (!pool_usable(pool))
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&pool->lock);
+	taker_init(&taker, pool, NULL);
+	pool_drain(pool, &taker);
+	chunks_release(pool, keep, false);
+	pool_tell(pool);
+	lock_drop(&pool->lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- making and destroying */
+
+static bool node_exists(int node)
+{
+	char path[64];
+
+	if (node < 0)
+		return false;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	/* A kernel without NUMA has one node and does not list it. */
+	return !access(path, F_OK) || (!node && access("/sys/devices/system/node", F_OK));
+}
+
+/* Whether memory of a type can be at a location. */
+static bool place_valid(const CUmemLocation *location, int type)
+{
+	if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
+		return false;
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return device_valid(location->id);
+	case CU_MEM_LOCATION_TYPE_HOST:
+		return true;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return node_exists(location->id);
+	case CU_MEM_LOCATION_TYPE_NONE:
+		return type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	default:
+		return false;
+	}
+}
+
+static bool same_place(const CUmemLocation *a, const CUmemLocation *b)
+{
+	bool numbered = a->type == CU_MEM_LOCATION_TYPE_DEVICE ||
+		a->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+
+	return a->type == b->type && (!numbered || a->id == b->id);
+}
+
+static CUresult props_check(const CUmemPoolProps *props)
+{
+	const unsigned int types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+		CU_MEM_HANDLE_TYPE_FABRIC;
+	unsigned int i;
+
+	if (!place_valid(&props->location, props->allocType) ||
+	    (unsigned int)props->handleTypes & ~types)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < sizeof(props->reserved); i++)
+		if (props->reserved[i])
+			return CUDA_ERROR_INVALID_VALUE;
+	if (props->handleTypes && (props->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+				   props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED && (props->maxSize || props->usage))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* The kernel's side; @name or one that nobody else has. */
+static CUresult kernel_pool(pool_t *pool, const char *name)
+{
+	struct gpumem_pool_create create = {
+		.size = sizeof(create), .device = client.device[pool->device].index,
+		.flags = pool->flags & POOL_HOST ? GPUMEM_POOL_HOST : 0, .limit = pool->limit,
+	};
+	uint32_t number;
+	int error;
+
+	if (name) {
+		snprintf(pool->name, sizeof(pool->name), "%s", name);
+	} else {
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+			number = (uint32_t)(uintptr_t)pool ^ (uint32_t)getpid();
+		snprintf(pool->name, sizeof(pool->name), "pool-%08x", number);
+	}
+	memcpy(create.name, pool->name, sizeof(create.name));
+	error = client_ioctl(GPUMEM_POOL_CREATE, &create);
+	if (error == ENOTTY && !pool->handle_types)
+		return CUDA_SUCCESS;
+	pool->id = error ? 0 : create.id;
+	return result_of_errno(error);
+}
+
+/* @name: NULL for a pool that the program makes */
+static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char *name)
+{
+	const CUmemLocation *location = &props->location;
+	bool managed = props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	bool device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+	CUresult result = CUDA_SUCCESS;
+	uint32_t flags = name ? POOL_DEFAULT : 0;
+	pool_t *pool;
+	unsigned int i;
+
+	if (props->handleTypes & CU_MEM_HANDLE_TYPE_FABRIC) {
+		result = channel_hold();
+		if (result)
+			return result;
+	}
+	pool = pool_get();
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (managed)
+		flags |= POOL_MANAGED;
+	else if (!device)
+		flags |= POOL_HOST;
+	store_relaxed(&pool->flags, flags);
+	pool->device = device ? location->id : 0;
+	pool->location = *location;
+	pool->handle_types = props->handleTypes;
+	pool->limit = round_up(props->maxSize, SLOT);
+	if (pool->limit < props->maxSize)
+		pool->limit = 0;
+	for (i = 0; i < client.devices; i++)
+		if (managed || (device && i == (unsigned int)location->id))
+			pool->access |= 1u << i;
+	result = kernel_pool(pool, name);
+	if (result) {
+		pool_put(pool);
+		return result;
+	}
+	store_release(&pool->magic, POOL_MAGIC);
+	*out = pool;
+	return CUDA_SUCCESS;
+}
+
+CUresult pool_create(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+	CUresult result = out && props ? props_check(props) : CUDA_ERROR_INVALID_VALUE;
+
+	return result ? result : pool_make(out, props, NULL);
+}
+
+CUresult pool_destroy(pool_t *pool)
+{
+	uint32_t magic = POOL_MAGIC;
+	struct place *place;
+	unsigned int i;
+	bool ended;
+
+	if (!pool_valid(pool) || load_relaxed(&pool->flags) & POOL_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (load_relaxed(&pool->flags) & POOL_IMPORT)
+		return import_destroy(pool);
+	if (!__atomic_compare_exchange_n(&pool->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&pools_lock);
+	for (place = places; place; place = place->next)
+		if (place->current == pool)
+			place->current = place->fallback;
+	for (i = 0; i < client.devices; i++)
+		if (load_relaxed(&device_current[i]) == pool)
+			/* It is looked up when it is asked for. */
+			store_release(&device_current[i], NULL);
+	pthread_mutex_unlock(&pools_lock);
+	lock_take(&pool->lock);
+	store_relaxed(&pool->flags, pool->flags | POOL_DESTROYED);
+	pool_reap(pool);
+	ended = pool_end(pool);
+	lock_drop(&pool->lock);
+	if (ended)
+		pool_put(pool);
+	return CUDA_SUCCESS;
+}
+
+/* ---- attributes */
+
+static CUresult kernel_info(pool_t *pool, uint32_t reset, struct gpumem_pool_info *info)
+{
+	*info = (struct gpumem_pool_info){ .size = sizeof(*info), .id = pool->id, .flags = reset };
+	if (pool->id)
+		return result_of_errno(client_ioctl(GPUMEM_POOL_INFO, info));
+	info->reserved_bytes = pool->reserved;
+	info->reserved_high = pool->reserved_high;
+	if (reset & GPUMEM_POOL_INFO_RESET_RESERVED)
+		pool->reserved_high = pool->reserved;
+	return CUDA_SUCCESS;
+}
+
+static CUresult counter(pool_t *pool, int attribute, uint64_t *value)
+{
+	struct gpumem_pool_info info;
+	CUresult result = CUDA_SUCCESS;
+
+	lock_take(&pool->lock);
+	pool_used_merge(pool);
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		*value = pool_used(pool);
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		*value = pool->used_high;
+		break;
+	default:
+		result = kernel_info(pool, 0, &info);
+		if (!result)
+			*value = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ?
+				info.reserved_high : info.reserved_bytes;
+		break;
+	}
+	pool_tell(pool);
+	lock_drop(&pool->lock);
+	return result;
+}
+
+CUresult pool_get_attribute(pool_t *pool, int attribute, void *out)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t value = 0;
+	int on = 0;
+
+	if (!pool_usable(pool) || !out)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+		on = load_relaxed(&pool->follow);
+		break;
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+		on = load_relaxed(&pool->opportunistic);
+		break;
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		on = load_relaxed(&pool->internal);
+		break;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		value = load_relaxed(&pool->threshold);
+		break;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		result = counter(pool, attribute, &value);
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result)
+		return result;
+	if (attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+		memcpy(out, &on, sizeof(on));
+	else
+		memcpy(out, &value, sizeof(value));
+	return CUDA_SUCCESS;
+}
+
+static CUresult reset_high(pool_t *pool, int attribute, const void *value)
+{
+	struct gpumem_pool_info info;
+	CUresult result = CUDA_SUCCESS;
+	uint64_t zero;
+
+	memcpy(&zero, value, sizeof(zero));
+	if (zero)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&pool->lock);
+	if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) {
+		pool_used_reset(pool);
+		pool_tell(pool);
+		if (pool->id)
+			result = kernel_info(pool, GPUMEM_POOL_INFO_RESET_USED, &info);
+	} else {
+		result = kernel_info(pool, GPUMEM_POOL_INFO_RESET_RESERVED, &info);
+	}
+	lock_drop(&pool->lock);
+	return result;
+}
+
+CUresult pool_set_attribute(pool_t *pool, int attribute, const void *in)
+{
+	uint64_t value;
+	int on;
+
+	if (!pool_usable(pool) || !in)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+		memcpy(&on, in, sizeof(on));
+		store_relaxed(&pool->follow, on != 0);
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+		memcpy(&on, in, sizeof(on));
+		store_relaxed(&pool->opportunistic, on != 0);
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		memcpy(&on, in, sizeof(on));
+		store_relaxed(&pool->internal, on != 0);
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		memcpy(&value, in, sizeof(value));
+		store_relaxed(&pool->threshold, value);
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		return reset_high(pool, attribute, in);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* ---- access */
+
+static bool location_is_host(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && node_exists(location->id));
+}
+
+CUresult pool_get_access(CUmemAccess_flags *flags, pool_t *pool, const CUmemLocation *location)
+{
+	bool may;
+
+	if (!flags || !pool_valid(pool) || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_valid(location->id))
+		may = load_relaxed(&pool->access) >> location->id & 1;
+	else if (location_is_host(location))
+		may = load_relaxed(&pool->flags) & (POOL_HOST | POOL_MANAGED);
+	else
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult access_check(const pool_t *pool, const CUmemAccessDesc *desc)
+{
+	bool own = pool->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+		desc->location.id == pool->device;
+
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!device_valid(desc->location.id))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && own)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return CUDA_SUCCESS;
+}
+
+CUresult pool_set_access(pool_t *pool, const CUmemAccessDesc *descs, size_t count)
+{
+	CUresult result;
+	size_t i;
+
+	if (!pool_valid(pool) || !descs)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count; i++) {
+		result = access_check(pool, &descs[i]);
+		if (result)
+			return result;
+	}
+	lock_take(&pool->lock);
+	for (i = 0; i < count; i++) {
+		uint32_t bit = 1u << descs[i].location.id;
+
+		store_relaxed(&pool->access, descs[i].flags ? pool->access | bit :
+			      pool->access & ~bit);
+	}
+	lock_drop(&pool->lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- default and current pools */
+
+/* pools_lock is held; it is dropped meanwhile if a pool has to be made. */
+static CUresult place_get(const CUmemLocation *location, int type, struct place **out)
+{
+	const CUmemPoolProps props = { .allocType = type, .location = *location };
+	struct place *place;
+	pool_t *pool;
+	CUresult result;
+
+	for (place = places; place; place = place->next)
+		if (place->type == type && same_place(&place->location, location))
+			goto found;
+	place = calloc(1, sizeof(*place));
+	if (!place)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	place->location = *location;
+	place->type = type;
+	place->next = places;
+	places = place;
+found:
+	*out = place;
+	if (place->fallback)
+		return CUDA_SUCCESS;
+	pthread_mutex_unlock(&pools_lock);
+	result = pool_make(&pool, &props, "default");
+	pthread_mutex_lock(&pools_lock);
+	if (result || !place->fallback) {
+		if (!result) {
+			place->fallback = pool;
+			place->current = pool;
+		}
+		return result;
+	}
+	/* Another thread was faster. */
+	store_release(&pool->magic, 0);
+	pool_finish(pool);
+	pool->next_unused = unused_pools;
+	unused_pools = pool;
+	return CUDA_SUCCESS;
+}
+
+CUresult pool_default_of(CUmemoryPool *pool, const CUmemLocation *location, int type)
+{
+	struct place *place;
+	CUresult result;
+
+	if (!pool || !location || !place_valid(location, type))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&pools_lock);
+	result = place_get(location, type, &place);
+	if (!result)
+		*pool = place->fallback;
+	pthread_mutex_unlock(&pools_lock);
+	return result;
+}
+
+CUresult pool_current_of(CUmemoryPool *pool, const CUmemLocation *location, int type)
+{
+	struct place *place;
+	CUresult result;
+
+	if (!pool || !location || !place_valid(location, type))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&pools_lock);
+	result = place_get(location, type, &place);
+	if (!result) {
+		*pool = place->current;
+		if (type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+		    location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+			store_release(&device_current[location->id], place->current);
+	}
+	pthread_mutex_unlock(&pools_lock);
+	return result;
+}
+
+CUresult pool_set_current_of(const CUmemLocation *location, int type, pool_t *pool)
+{
+	struct place *place;
+	CUresult result;
+	int own;
+
+	if (!location || !place_valid(location, type) || !pool_usable(pool))
+		return CUDA_ERROR_INVALID_VALUE;
+	own = pool->flags & POOL_MANAGED ? CU_MEM_ALLOCATION_TYPE_MANAGED :
+		CU_MEM_ALLOCATION_TYPE_PINNED;
+	if (type != own || !same_place(location, &pool->location))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&pools_lock);
+	result = place_get(location, type, &place);
+	if (!result) {
+		place->current = pool;
+		if (type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+		    location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+			store_release(&device_current[location->id], pool);
+	}
+	pthread_mutex_unlock(&pools_lock);
+	return result;
+}
+
+static CUmemLocation on_device(CUdevice device)
+{
+	return (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
+}
+
+CUresult pool_device_default(CUmemoryPool *pool, CUdevice device)
+{
+	const CUmemLocation location = on_device(device);
+
+	if (pool && !device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	return pool_default_of(pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
+}
+
+CUresult pool_device_current(CUmemoryPool *pool, CUdevice device)
+{
+	const CUmemLocation location = on_device(device);
+
+	return pool_current_of(pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
+}
+
+CUresult pool_set_device_current(CUdevice device, pool_t *pool)
+{
+	const CUmemLocation location = on_device(device);
+
+	return pool_set_current_of(&location, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
+}
+

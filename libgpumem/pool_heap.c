@@ -1,0 +1,812 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pools: allocating and freeing.
+ *
+ * Owns the heaps, one for each stream and pool that were used together. A block
+ * that has a class is freed into the heap of the stream that frees it and taken from the heap of
+ * the stream that asks: loads and stores, no shared lock, no system call. If the heap has none the
+ * pool is asked under its lock, in this order:
+ *
+ *   1. what the stream may have of the depot and the pages (pool_cells.c says what that is);
+ *   2. the same after everything that lies in heaps was put there: first what this thread's
+ *      heaps have of the class, then all;
+ *   3. a new chunk, after idle ones that are too small were given back if the pool has much more
+ *      than it ever needed;
+ *   4. what is free and done, whatever the attributes say;
+ *   5. a new chunk after idle chunks of all pools were given back;
+ *   6. what is still pending, if REUSE_ALLOW_INTERNAL_DEPENDENCIES: the stream is made to wait;
+ *   7. nothing: OUT_OF_MEMORY.
+ *
+ * Owners: the thread that makes a heap owns it and enters it by storing "busy" and reading
+ * "revoked". Whoever else wants in takes the heap's lock, stores "revoked", has the kernel make all
+ * threads of the process execute a barrier (membarrier) and waits until the owner is out: either
+ * the owner sees that it is revoked, and takes the lock, or the other sees that it is busy. Where
+ * there is no membarrier the owner executes a barrier itself. A stream that two threads use loses
+ * its heap's owner; both take the lock from then on.
+ */
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pool.h"
+#include "ring.h"
+
+#define CHUNK_USUAL	(32ull << 20)
+#define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
+#define ID_BATCH	256
+#define BATCH_MOST	64
+
+static struct lock heap_lock;
+static struct heap *unused_heaps;	/* heap_lock */
+
+/* ---- entering heaps */
+
+static inline struct heap *heap_of(CUstream stream, const pool_t *pool)
+{
+	struct heap *heap = load_acquire(&stream->heaps);
+
+	while (heap && unlikely(heap->pool != pool))
+		heap = load_acquire(&heap->next_of_stream);
+	return heap;
+}
+
+/* By the owner, if it is this thread. */
+static inline bool heap_enter(struct heap *heap)
+{
+	if (unlikely(load_relaxed(&heap->owner) != &pool_thread))
+		return false;
+	store_relaxed(&heap->busy, 1);
+	if (likely(pool_asymmetric))
+		__asm__ volatile("" ::: "memory");
+	else
+		fence_full();
+	/* Who revoked it may have taken it away meanwhile, and be done. */
+	if (likely(!load_acquire(&heap->revoked) && load_relaxed(&heap->owner) == &pool_thread))
+		return true;
+	store_release(&heap->busy, 0);
+	return false;
+}
+
+static inline void heap_leave(struct heap *heap)
+{
+	store_release(&heap->busy, 0);
+}
+
+static void owners_see(void)
+{
+	if (!pool_asymmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+		fence_full();
+}
+
+static void owner_out(struct heap *heap)
+{
+	while (load_acquire(&heap->busy))
+		sched_yield();
+}
+
+/* By anybody. The heap is nobody else's until heap_drop(). */
+static void heap_claim(struct heap *heap)
+{
+	const void *owner;
+
+	lock_take(&heap->lock);
+	owner = load_relaxed(&heap->owner);
+	if (!owner || owner == &pool_thread)
+		return;
+	store_relaxed(&heap->revoked, 1);
+	owners_see();
+	owner_out(heap);
+}
+
+static void heap_drop(struct heap *heap)
+{
+	store_release(&heap->revoked, 0);
+	lock_drop(&heap->lock);
+}
+
+/* Claimed for work in its stream: who uses it may own it. */
+static void heap_claim_to_use(struct heap *heap, struct tally *tally)
+{
+	const void *owner;
+
+	heap_claim(heap);
+	owner = load_relaxed(&heap->owner);
+	if (owner == &pool_thread || heap->common)
+		return;
+	if (owner) {
+		heap->common = true;
+		store_relaxed(&heap->owner, NULL);
+		heap->tally = NULL;
+	} else if (pool_owners) {
+		heap->tally = tally;
+		store_relaxed(&heap->owner, &pool_thread);
+	}
+}
+
+/* The heap of a stream in a pool, made if there is none; NULL if there is no memory. */
+static struct heap *heap_make(CUstream stream, pool_t *pool)
+{
+	struct heap *heap = heap_of(stream, pool);
+
+	if (heap)
+		return heap;
+	lock_take(&pool->lock);
+	lock_take(&heap_lock);
+	heap = heap_of(stream, pool);
+	if (heap)
+		goto out;
+	heap = unused_heaps;
+	if (heap)
+		unused_heaps = heap->next_of_pool;
+	else
+		heap = calloc(1, sizeof(*heap));
+	if (!heap)
+		goto out;
+	heap->pool = pool;
+	heap->stream = stream;
+	heap->common = false;
+	memset(heap->recent, 0, sizeof(heap->recent));
+	heap->next_of_pool = pool->heaps;
+	if (heap->next_of_pool)
+		heap->next_of_pool->link = &heap->next_of_pool;
+	heap->link = &pool->heaps;
+	pool->heaps = heap;
+	store_relaxed(&heap->next_of_stream, stream->heaps);
+	store_release(&stream->heaps, heap);
+out:
+	lock_drop(&heap_lock);
+	lock_drop(&pool->lock);
+	return heap;
+}
+
+/* ---- draining */
+
+/* One class of a heap that is claimed; the pool is locked. */
+static void bin_empty(struct heap *heap, unsigned int class)
+{
+	struct bin *bin = &heap->bin[class];
+	struct cell *cell, *next;
+
+	for (cell = bin->head; cell; cell = next) {
+		next = cell->next;
+		depot_put(heap->pool, cell, class);
+	}
+	bin->head = NULL;
+	bin->count = 0;
+}
+
+/* The heap is claimed, the pool locked. */
+static void heap_empty(struct heap *heap)
+{
+	unsigned int class;
+
+	store_relaxed(&heap->dirty, false);
+	for (class = 0; class < CLASSES; class++)
+		if (heap->bin[class].count)
+			bin_empty(heap, class);
+}
+
+/* What streams of this thread have of a class; true if they had any. The pool is locked. */
+static bool heaps_gather(pool_t *pool, unsigned int class)
+{
+	struct heap *heap;
+	bool any = false;
+
+	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
+		if (load_relaxed(&heap->owner) != &pool_thread || !heap->bin[class].count)
+			continue;
+		heap_claim(heap);
+		bin_empty(heap, class);
+		heap_drop(heap);
+		any = true;
+	}
+	return any;
+}
+
+/* One barrier for all heaps that are others'. */
+void heaps_drain(pool_t *pool)
+{
+	struct heap *heap;
+	bool foreign = false;
+
+	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
+		const void *owner;
+
+		lock_take(&heap->lock);
+		owner = load_relaxed(&heap->owner);
+		if (owner && owner != &pool_thread) {
+			store_relaxed(&heap->revoked, 1);
+			foreign = true;
+		}
+	}
+	if (foreign)
+		owners_see();
+	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
+		if (load_relaxed(&heap->revoked))
+			owner_out(heap);
+		heap_empty(heap);
+		heap_drop(heap);
+	}
+}
+
+void pool_drain(pool_t *pool, const struct taker *taker)
+{
+	late_reclaim(pool);
+	heaps_drain(pool);
+	depot_drain(pool, taker);
+	pages_settle(pool, taker, ~0u);
+}
+
+void pool_stream_gone(CUstream stream)
+{
+	struct heap *heap, *next;
+
+	for (heap = load_acquire(&stream->heaps); heap; heap = next) {
+		pool_t *pool = heap->pool;
+
+		next = load_acquire(&heap->next_of_stream);
+		lock_take(&pool->lock);
+		heap_claim(heap);
+		heap_empty(heap);
+		store_relaxed(&heap->owner, NULL);
+		heap->tally = NULL;
+		*heap->link = heap->next_of_pool;
+		if (heap->next_of_pool)
+			heap->next_of_pool->link = heap->link;
+		heap_drop(heap);
+		store_relaxed(&pool->dirty, true);
+		lock_drop(&pool->lock);
+		lock_take(&heap_lock);
+		heap->next_of_pool = unused_heaps;
+		unused_heaps = heap;
+		lock_drop(&heap_lock);
+	}
+	store_release(&stream->heaps, NULL);
+}
+
+/* ---- allocating */
+
+static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tally)
+{
+	cell_begin(cell);
+	store_relaxed(&cell->size, size);
+	store_relaxed(&cell->id, tally->id++);
+	store_relaxed(&cell->flags, 0);
+	cell_end(cell);
+	tally_add(tally, size);
+}
+
+/* A live block of a pool goes away: nobody opens its handle any more. */
+static void share_forget(struct cell *cell)
+{
+	if (load_relaxed(&cell->flags) & ALLOC_EXPORTED)
+		share_drop_of_pool(cell->id);
+}
+
+static inline void cell_dead(struct cell *cell)
+{
+	cell_begin(cell);
+	store_relaxed(&cell->size, 0);
+	cell_end(cell);
+}
+
+static inline struct recent *heap_recent(struct heap *heap, uint64_t base)
+{
+	return &heap->recent[(base / CELL_UNIT ^ base / SLOT) % HEAP_RECENT];
+}
+
+static void tally_ids(struct tally *tally)
+{
+	if (tally->id == tally->id_end) {
+		tally->id = mem_new_ids(ID_BATCH);
+		tally->id_end = tally->id + ID_BATCH;
+	}
+}
+
+void taker_init(struct taker *taker, const pool_t *pool, CUstream stream)
+{
+	*taker = (struct taker){
+		.stream = stream, .queue = stream ? load_acquire(&stream->queue) : NULL,
+		.follow = load_relaxed(&pool->follow),
+		.opportunistic = load_relaxed(&pool->opportunistic),
+	};
+}
+
+/* One more chunk that has room for @size bytes. */
+static CUresult grow(pool_t *pool, uint64_t size)
+{
+	uint64_t need = size > CLASS_MAX ? size : class_bytes[class_of(size)];
+	uint64_t usual = pool->reserved / 64, length, most;
+	CUresult result;
+
+	if (size <= CELLS_MAX)
+		need = class_pages[class_of(size)] * PAGE;
+	/*
+	 * What is small shares a chunk. What is large has one of its own, exactly, until the pool
+	 * is so large that one to be shared is little.
+	 */
+	need = round_up(need, size > SHARES_CHUNK ? PAGE : SLOT);
+	if (need < size || need > 1ull << 40)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (size > SHARES_CHUNK)
+		usual /= 16;
+	length = min_u64(usual & ~(SLOT - 1), CHUNK_USUAL);
+	if (length < need)
+		length = need;
+	if (pool->limit && pool->reserved + length > pool->limit)
+		length = need;
+	/* What is reserved stays near to what was ever needed. */
+	pool_used_merge(pool);
+	most = pool_used(pool) + size;
+	if (most < (uint64_t)pool->used_high)
+		most = pool->used_high;
+	most += most / 16;
+	chunks_release(pool, most > length ? most - length : 0, true);
+	if (pool->limit && pool->reserved + length > pool->limit)
+		chunks_release(pool, pool->limit > length ? pool->limit - length : 0, true);
+	if (pool->limit && pool->reserved + length > pool->limit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = chunk_make(pool, length);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && length > need)
+		result = chunk_make(pool, need);
+	if (!result)
+		pool_tell(pool);
+	return result;
+}
+
+/* Steps 1 to 4 of the list above, and if @last step 6. The pool is locked. */
+static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool last)
+{
+	struct cell *cell = cells_take(pool, size, taker);
+
+	if (!cell && size <= CLASS_MAX && heaps_gather(pool, class_of(size)))
+		cell = cells_spare(pool, class_of(size), taker);
+	if (cell)
+		return cell;
+	pool_drain(pool, taker);
+	cell = cells_take(pool, size, taker);
+	if (cell)
+		return cell;
+	grow(pool, size);
+	taker->split = true;
+	cell = cells_take(pool, size, taker);
+	if (cell)
+		return cell;
+	taker->exhausted = true;
+	pool_drain(pool, taker);
+	cell = cells_take(pool, size, taker);
+	if (!cell && last && load_relaxed(&pool->internal)) {
+		depot_merge(pool);
+		taker->any = true;
+		cell = cells_take(pool, size, taker);
+	}
+	return cell;
+}
+
+/* Cells for later in the same stream, if there are any at hand. The pool is locked. */
+static void fill(struct heap *heap, unsigned int class, const struct taker *taker)
+{
+	unsigned int want = class_keep[class] / 2, i;
+	struct cell *first = NULL, **last = &first, *cell;
+
+	if (want > BATCH_MOST)
+		want = BATCH_MOST;
+	for (i = 0; i < want; i++) {
+		cell = cells_spare(heap->pool, class, taker);
+		if (!cell)
+			break;
+		*last = cell;
+		last = &cell->next;
+	}
+	if (!i)
+		return;
+	heap_claim(heap);
+	*last = heap->bin[class].head;
+	heap->bin[class].head = first;
+	heap->bin[class].count += i;
+	heap_drop(heap);
+}
+
+/* Have the stream wait for what a block must come after. */
+static CUresult come_after(CUstream stream, const struct moment *moment)
+{
+	struct queue *queue;
+	CUresult result;
+
+	lock_take(&stream->lock);
+	result = stream_prepare(stream, &queue);
+	if (!result && queue != moment->queue)
+		result = queue_follow(queue, moment->queue, moment->value);
+	if (!result)
+		result = ring_finish(queue, CUDA_SUCCESS);
+	lock_drop(&stream->lock);
+	return result;
+}
+
+/* What a blocking stream's next entry waits for, it has waited for. */
+static void follow_implicit(CUstream stream)
+{
+	struct queue *queue;
+	uint64_t value;
+
+	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		stream_moment(stream, &queue, &value);
+}
+
+static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t size,
+						     pool_t *pool, CUstream stream)
+{
+	unsigned int class = size <= CLASS_MAX ? class_of(size) : 0;
+	struct tally *tally = tally_get(pool);
+	struct heap *heap = size <= CLASS_MAX ? heap_make(stream, pool) : NULL;
+	struct cell *cell = NULL;
+	struct taker taker;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!tally || size > pool_most(pool))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (heap) {
+		heap_claim_to_use(heap, tally);
+		cell = heap->bin[class].head;
+		if (cell) {
+			heap->bin[class].head = cell->next;
+			heap->bin[class].count--;
+		}
+		heap_drop(heap);
+	}
+	if (cell)
+		goto live;
+	follow_implicit(stream);
+	taker_init(&taker, pool, stream);
+	lock_take(&pool->lock);
+	cell = take(pool, size, &taker, false);
+	if (!cell) {
+		/* Other pools' locks are not taken inside this one's. */
+		bool limited = pool->limit && pool->reserved + size > pool->limit;
+
+		lock_drop(&pool->lock);
+		pools_give_back(limited ? pool : NULL);
+		lock_take(&pool->lock);
+		cell = take(pool, size, &taker, true);
+	}
+	if (cell && heap && !taker.any)
+		fill(heap, class, &taker);
+	pool_used_merge(pool);
+	lock_drop(&pool->lock);
+	if (!cell)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (taker.any && cell->freed.queue)
+		result = come_after(stream, &cell->freed);
+	if (result) {
+		lock_take(&pool->lock);
+		cell_return(pool, cell, size);
+		lock_drop(&pool->lock);
+		return result;
+	}
+live:
+	tally_ids(tally);
+	cell_live(cell, size, tally);
+	*ptr = cell->base;
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+{
+	struct heap *heap;
+	struct cell *cell;
+	struct bin *bin;
+
+	if (unlikely(!ptr || !pool_usable(pool)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(size - 1 >= CLASS_MAX)) {
+		*ptr = 0;
+		return size ? alloc_slow(ptr, size, pool, stream) : CUDA_SUCCESS;
+	}
+	heap = heap_of(stream, pool);
+	if (likely(heap) && heap_enter(heap)) {
+		struct tally *tally = heap->tally;
+
+		bin = &heap->bin[class_of(size)];
+		cell = bin->head;
+		if (likely(cell && tally->id != tally->id_end)) {
+			struct recent *recent = heap_recent(heap, cell->base);
+
+			bin->head = cell->next;
+			bin->count--;
+			recent->cell = cell;
+			recent->id = tally->id;
+			cell_live(cell, size, tally);
+			*ptr = cell->base;
+			heap_leave(heap);
+			return CUDA_SUCCESS;
+		}
+		heap_leave(heap);
+	}
+	*ptr = 0;
+	return alloc_slow(ptr, size, pool, stream);
+}
+
+CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream)
+{
+	CUdevice device = stream->ctx->device;
+	pool_t *pool = load_acquire(&device_current[device]);
+	CUresult result;
+
+	if (unlikely(!pool)) {
+		result = pool_device_current(&pool, device);
+		if (result) {
+			if (ptr)
+				*ptr = 0;
+			return result;
+		}
+	}
+	return alloc_fast(ptr, size, pool, stream);
+}
+
+CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+{
+	return alloc_fast(ptr, size, pool, stream);
+}
+
+/* ---- freeing */
+
+void cell_return(pool_t *pool, struct cell *cell, uint64_t size)
+{
+	if (size <= CLASS_MAX)
+		depot_put(pool, cell, class_of(size));
+	else
+		large_release(pool, cell, &cell->freed);
+	store_relaxed(&pool->dirty, true);
+}
+
+/* A heap has more of a class than it needs: half of it goes to the depot. */
+static __attribute__((noinline)) void spill(struct heap *heap, unsigned int class)
+{
+	struct bin *bin = &heap->bin[class];
+	struct cell *cell, *next;
+	unsigned int keep;
+
+	lock_take(&heap->pool->lock);
+	heap_claim(heap);
+	keep = class_keep[class] / 2;
+	if (bin->count > keep) {
+		unsigned int i;
+
+		cell = bin->head;
+		for (i = 1; i < keep; i++)
+			cell = cell->next;
+		next = cell->next;
+		cell->next = NULL;
+		bin->count = keep;
+		for (cell = next; cell; cell = next) {
+			next = cell->next;
+			depot_put(heap->pool, cell, class);
+		}
+	}
+	heap_drop(heap);
+	lock_drop(&heap->pool->lock);
+}
+
+/* The cell is dead and has its moment. */
+static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell, uint64_t size,
+						CUstream stream)
+{
+	struct tally *tally = tally_get(pool);
+	struct heap *heap = NULL;
+	bool ended;
+
+	if (stream && size <= CLASS_MAX && tally &&
+	    !(load_relaxed(&pool->flags) & POOL_DESTROYED) &&
+	    !(load_relaxed(&cell->flags) & ALLOC_EXPORTED))
+		heap = heap_make(stream, pool);
+	if (heap) {
+		struct bin *bin = &heap->bin[class_of(size)];
+		bool full;
+
+		heap_claim_to_use(heap, tally);
+		cell->next = bin->head;
+		bin->head = cell;
+		full = ++bin->count > class_keep[class_of(size)];
+		store_relaxed(&heap->dirty, true);
+		heap_drop(heap);
+		tally_add(tally, -(int64_t)size);
+		if (full)
+			spill(heap, class_of(size));
+		return;
+	}
+	lock_take(&pool->lock);
+	if (tally)
+		tally_add(tally, -(int64_t)size);
+	else
+		pool->used_gone -= size;
+	if (load_relaxed(&cell->flags) & ALLOC_EXPORTED)
+		late_withhold(pool, cell, size);
+	else
+		cell_return(pool, cell, size);
+	store_relaxed(&pool->dirty, true);
+	pool_reap(pool);
+	ended = pool_end(pool);
+	lock_drop(&pool->lock);
+	if (ended)
+		pool_put(pool);
+}
+
+/* The live cell of a pool that begins at an address, or NULL. */
+static inline struct cell *cell_at(struct chunk *chunk, uint64_t ptr, uint64_t *size)
+{
+	struct cell *cell = pool_cell(chunk, ptr);
+
+	if (unlikely(!cell))
+		return NULL;
+	*size = load_relaxed(&cell->size);
+	return *size && load_relaxed(&cell->base) == ptr ? cell : NULL;
+}
+
+/* Into a heap that was entered; true if it has too many now. */
+static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size,
+			     const struct moment *freed)
+{
+	unsigned int class = class_of(size);
+	struct bin *bin = &heap->bin[class];
+
+	cell_dead(cell);
+	cell->freed = *freed;
+	cell->next = bin->head;
+	bin->head = cell;
+	store_relaxed(&heap->dirty, true);
+	tally_add(heap->tally, -(int64_t)size);
+	return ++bin->count > class_keep[class];
+}
+
+static __attribute__((noinline)) CUresult free_found(uint64_t ptr, CUstream stream)
+{
+	struct chunk *chunk = vm_chunk(ptr);
+	struct moment freed;
+	struct cell *cell;
+	struct heap *heap;
+	uint64_t size;
+	pool_t *pool;
+	CUresult result;
+
+	if (unlikely(!chunk))
+		return mem_free_in(ptr, stream);
+	if (unlikely(load_acquire(&chunk->imports) != NULL))
+		return import_free(ptr, chunk, stream);
+	cell = cell_at(chunk, ptr, &size);
+	if (unlikely(!cell))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_moment(stream, &freed.queue, &freed.value);
+	if (unlikely(result))
+		return result;
+	pool = chunk->pool;
+	heap = heap_of(stream, pool);
+	if (likely(size <= CLASS_MAX && heap && !(load_relaxed(&cell->flags) & ALLOC_EXPORTED) &&
+		   !(load_relaxed(&pool->flags) & POOL_DESTROYED)) && heap_enter(heap)) {
+		bool full = heap_push(heap, cell, size, &freed);
+
+		heap_leave(heap);
+		if (unlikely(full))
+			spill(heap, class_of(size));
+		return CUDA_SUCCESS;
+	}
+	share_forget(cell);
+	cell_dead(cell);
+	cell->freed = freed;
+	free_slow(pool, cell, size, stream);
+	return CUDA_SUCCESS;
+}
+
+/* Whether all is done that the stream's next operation would wait for; false if it is not sure. */
+static inline bool stream_quiet(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+	CUstream legacy;
+
+	if (queue && !queue_idle(queue))
+		return false;
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return stream->kind == STREAM_CREATED;
+	legacy = load_acquire(&stream->ctx->legacy);
+	queue = legacy ? load_acquire(&legacy->queue) : NULL;
+	return legacy != stream && (!queue || queue_idle(queue));
+}
+
+CUresult pool_free(uint64_t ptr, CUstream stream)
+{
+	struct heap *heap = load_acquire(&stream->heaps);
+
+	if (likely(heap && stream_quiet(stream)) && heap_enter(heap)) {
+		static const struct moment past = { .queue = NULL };
+		struct recent *recent = heap_recent(heap, ptr);
+		struct cell *cell = recent->cell;
+		uint64_t size;
+
+		/* The number says that it is still the same allocation: the pool is the heap's. */
+		if (likely(cell && load_relaxed(&cell->base) == ptr &&
+			   load_relaxed(&cell->id) == recent->id && (size = cell->size) &&
+			   !(load_relaxed(&cell->flags) & ALLOC_EXPORTED) &&
+			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED))) {
+			bool full = heap_push(heap, cell, size, &past);
+
+			heap_leave(heap);
+			if (unlikely(full))
+				spill(heap, class_of(size));
+			return CUDA_SUCCESS;
+		}
+		heap_leave(heap);
+	}
+	return free_found(ptr, stream);
+}
+
+/* ---- freeing in no stream */
+
+struct busy {
+	struct moment *moment;
+	unsigned int count, room;
+};
+
+static void busy_add(struct queue *queue, uint64_t value, void *arg)
+{
+	struct busy *busy = arg;
+
+	if (busy->count < busy->room)
+		busy->moment[busy->count] = (struct moment){ .queue = queue, .value = value };
+	busy->count++;
+}
+
+CUresult pool_free_now(uint64_t ptr)
+{
+	struct chunk *chunk = vm_chunk(ptr);
+	struct moment few[8], *many = few;
+	struct busy busy = { .moment = few, .room = 8 };
+	struct tally *tally;
+	struct cell *cell;
+	uint64_t size;
+	pool_t *pool;
+	bool late;
+
+	if (!chunk)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (load_acquire(&chunk->imports))
+		return import_free(ptr, chunk, NULL);
+	cell = cell_at(chunk, ptr, &size);
+	if (!cell)
+		return CUDA_ERROR_INVALID_VALUE;
+	queues_busy(busy_add, &busy);
+	/* Work that is queued from now on cannot be meant. */
+	while (busy.count > busy.room) {
+		if (many != few)
+			free(many);
+		busy.room = busy.count + 8;
+		busy.count = 0;
+		many = malloc(busy.room * sizeof(*many));
+		if (!many)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		busy.moment = many;
+		queues_busy(busy_add, &busy);
+	}
+	pool = chunk->pool;
+	share_forget(cell);
+	cell_dead(cell);
+	cell->freed = busy.count == 1 ? busy.moment[0] : (struct moment){ .queue = NULL };
+	late = busy.count > 1;
+	if (late) {
+		tally = tally_get(pool);
+		lock_take(&pool->lock);
+		if (tally)
+			tally_add(tally, -(int64_t)size);
+		else
+			pool->used_gone -= size;
+		/* Without memory for the note the block stays taken. */
+		late_add(pool, cell, size, busy.moment, busy.count);
+		store_relaxed(&pool->dirty, true);
+		lock_drop(&pool->lock);
+	} else {
+		free_slow(pool, cell, size, NULL);
+	}
+	if (many != few)
+		free(many);
+	return CUDA_SUCCESS;
+}

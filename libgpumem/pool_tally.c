@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pools: threads, and what they add to a pool's used bytes.
+ *
+ * Owns the tallies, one for each thread and pool that met. A thread writes its own without a lock;
+ * a pool's figure is the sum. The highest figure is exact for what one thread does. What several do
+ * at the same time is put together whenever one of them takes the pool's lock: it is the sum of all
+ * and the most that any of them was above its own present figure.
+ *
+ * A thread that ends leaves its figure to the pool, and the heaps that it owned to nobody.
+ *
+ * Locks: pool->lock for a pool's list of tallies.
+ */
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pool.h"
+
+__thread struct pool_thread pool_thread __attribute__((tls_model("initial-exec")));
+bool pool_owners;
+bool pool_asymmetric;
+static pthread_key_t thread_key;
+
+/* ---- threads */
+
+static void thread_end(void *arg)
+{
+	struct pool_thread *self = arg;
+	struct tally *tally, *next;
+	struct heap *heap;
+
+	for (tally = self->tallies; tally; tally = next) {
+		pool_t *pool = tally->pool;
+
+		next = tally->next_of_thread;
+		lock_take(&pool->lock);
+		pool_used_merge(pool);
+		for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
+			if (load_relaxed(&heap->owner) != self)
+				continue;
+			lock_take(&heap->lock);
+			store_relaxed(&heap->owner, NULL);
+			heap->tally = NULL;
+			lock_drop(&heap->lock);
+		}
+		pool->used_gone += tally->used;
+		*tally->link = tally->next_of_pool;
+		if (tally->next_of_pool)
+			tally->next_of_pool->link = tally->link;
+		lock_drop(&pool->lock);
+		free(tally);
+	}
+	self->tallies = NULL;
+}
+
+static void tallies_init(void)
+{
+	pool_asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	pool_owners = !pthread_key_create(&thread_key, thread_end);
+	classes_init();
+}
+
+void pools_prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, tallies_init);
+}
+
+struct tally *tally_get(pool_t *pool)
+{
+	struct tally *tally;
+
+	for (tally = pool_thread.tallies; tally; tally = tally->next_of_thread)
+		if (tally->pool == pool)
+			return tally;
+	if (pool_owners && !pool_thread.tallies && pthread_setspecific(thread_key, &pool_thread))
+		return NULL;
+	tally = calloc(1, sizeof(*tally));
+	if (!tally)
+		return NULL;
+	tally->pool = pool;
+	tally->next_of_thread = pool_thread.tallies;
+	pool_thread.tallies = tally;
+	lock_take(&pool->lock);
+	tally->next_of_pool = pool->tallies;
+	if (tally->next_of_pool)
+		tally->next_of_pool->link = &tally->next_of_pool;
+	tally->link = &pool->tallies;
+	pool->tallies = tally;
+	lock_drop(&pool->lock);
+	return tally;
+}
+
+int64_t pool_used(pool_t *pool)
+{
+	int64_t used = pool->used_gone;
+	struct tally *tally;
+
+	for (tally = pool->tallies; tally; tally = tally->next_of_pool)
+		used += load_relaxed(&tally->used);
+	return used > 0 ? used : 0;
+}
+
+void pool_used_merge(pool_t *pool)
+{
+	int64_t used = pool_used(pool), most = 0;
+	struct tally *tally;
+
+	for (tally = pool->tallies; tally; tally = tally->next_of_pool) {
+		int64_t above = load_relaxed(&tally->peak) - load_relaxed(&tally->used);
+
+		if (above > most)
+			most = above;
+	}
+	if (pool->used_high < used + most)
+		pool->used_high = used + most;
+	for (tally = pool->tallies; tally; tally = tally->next_of_pool)
+		store_relaxed(&tally->peak, load_relaxed(&tally->used));
+}
+
+void pool_used_reset(pool_t *pool)
+{
+	pool_used_merge(pool);
+	pool->used_high = pool_used(pool);
+}
