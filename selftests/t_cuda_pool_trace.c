@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pools: how much more is reserved than used, for the traces of programs that allocate a lot.
+ *
+ * Each trace is made by a generator from a seed, so it is the same everywhere up to a scale: sizes
+ * follow the device's memory.  What counts is the highest figure of reserved memory against the
+ * highest of used memory, as the pool's attributes say: at most 1.15.  The live set must allow
+ * that: each trace reaches a peak of many times 2 MiB, which is what a pool grows by, and nothing
+ * pins memory but what is live.
+ *
+ * Shapes: the steps of a transformer's training, with sequences of different lengths; joins of
+ * tables by columns; random sizes from 8 bytes to what 256 MiB are at scale.
+ *
+ * GPUMEM_STEPS is the number of seeds of each (3).
+ */
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+
+#define WORST		115		/* percent */
+#define NAMES		4096
+
+struct trace {
+	CUcontext ctx;
+	CUstream stream;
+	CUmemoryPool pool;
+	__u64 scale;			/* of sizes, in bytes for each MiB that is meant */
+	CUdeviceptr block[NAMES];
+	CUresult error;
+	struct rng rng;
+};
+
+static size_t scaled(const struct trace *t, double mib)
+{
+	size_t bytes = mib * t->scale;
+
+	return bytes ? bytes : 1;
+}
+
+static void get(struct trace *t, unsigned int name, size_t bytes)
+{
+	if (!t->error)
+		t->error = cuMemAllocFromPoolAsync(&t->block[name], bytes, t->pool, t->stream);
+}
+
+static void drop(struct trace *t, unsigned int name)
+{
+	if (!t->error && t->block[name])
+		t->error = cuMemFreeAsync(t->block[name], t->stream);
+	t->block[name] = 0;
+}
+
+static double some(struct trace *t, double from, double to)
+{
+	return from + (to - from) * rng_below(&t->rng, 1 << 20) / (1 << 20);
+}
+
+/* --- a transformer's training */
+
+enum { LAYERS = 12, WEIGHTS = 6, ACTIVATIONS = 7 };
+
+/* MiB of one activation of a layer for a sequence of 1.0. */
+static const double activation[ACTIVATIONS] = { 2, 6, 8, 8, 2, 8, 2 };
+static const double weight[WEIGHTS] = { 1, 3, 1, 4, 4, 0.004 };
+
+static void training_step(struct trace *t, double sequence)
+{
+	const unsigned int acts = LAYERS * WEIGHTS * 3, grads = LAYERS * WEIGHTS * 2;
+	const unsigned int work = acts + LAYERS * ACTIVATIONS;
+
+	for (int l = 0; l < LAYERS; l++) {
+		for (int i = 0; i < ACTIVATIONS; i++) {
+			double mib = activation[i] * sequence;
+
+			/* Attention grows with the square. */
+			if (i == 2)
+				mib *= sequence;
+			get(t, acts + l * ACTIVATIONS + i, scaled(t, mib));
+			if (i == 3) {
+				get(t, work, scaled(t, 4 * sequence));
+				drop(t, work);
+			}
+		}
+		/* Not everything is kept for the way back. */
+		drop(t, acts + l * ACTIVATIONS + 5);
+	}
+	for (int l = LAYERS - 1; l >= 0; l--) {
+		get(t, work, scaled(t, 8 * sequence));
+		get(t, work + 1, scaled(t, 2 * sequence));
+		for (int i = 0; i < WEIGHTS; i++)
+			if (!t->block[grads + l * WEIGHTS + i])
+				get(t, grads + l * WEIGHTS + i, scaled(t, weight[i]));
+		drop(t, work);
+		for (int i = ACTIVATIONS - 1; i >= 0; i--)
+			drop(t, acts + l * ACTIVATIONS + i);
+		drop(t, work + 1);
+	}
+	/* The optimizer. */
+	for (int i = 0; i < LAYERS * WEIGHTS; i++) {
+		get(t, work, scaled(t, weight[i % WEIGHTS]));
+		drop(t, work);
+		if (rng_below(&t->rng, 2))
+			drop(t, grads + i);
+	}
+}
+
+static void training(struct trace *t)
+{
+	for (int i = 0; i < LAYERS * WEIGHTS * 2; i++)
+		get(t, i, scaled(t, weight[i % WEIGHTS]));
+	for (int step = 0; step < 8; step++)
+		training_step(t, some(t, 0.25, 1));
+}
+
+/* --- joins */
+
+static void join(struct trace *t)
+{
+	enum { LEFT, RIGHT = 16, TABLE = 32, PARTS = 40, OUT = 200, COLUMNS = 8 };
+
+	for (int round = 0; round < 6; round++) {
+		double rows = some(t, 0.3, 1);
+		int parts = 8 + rng_below(&t->rng, 24);
+
+		for (int c = 0; c < COLUMNS; c++)
+			get(t, LEFT + c, scaled(t, 12 * rows * (1 + c % 3) / 3));
+		for (int c = 0; c < COLUMNS; c++)
+			get(t, RIGHT + c, scaled(t, 8 * rows * (1 + c % 2) / 2));
+		for (int p = 0; p < parts; p++) {
+			get(t, PARTS + p, scaled(t, 90 * rows / parts * some(t, 0.5, 1.5)));
+			get(t, TABLE, scaled(t, 3 * some(t, 0.5, 1.5)));
+			if (p % 2)
+				drop(t, PARTS + p - 1);
+			drop(t, TABLE);
+		}
+		for (int c = 0; c < COLUMNS; c++)
+			drop(t, RIGHT + c);
+		/* Results grow as they come, by half each time. */
+		for (int c = 0; c < COLUMNS; c++) {
+			double mib = 1;
+
+			get(t, OUT + c, scaled(t, mib));
+			while (mib < 10 * rows) {
+				mib *= 1.5;
+				get(t, TABLE, scaled(t, mib));
+				drop(t, OUT + c);
+				t->block[OUT + c] = t->block[TABLE];
+				t->block[TABLE] = 0;
+			}
+		}
+		for (int i = 0; i < OUT; i++)
+			drop(t, i);
+		for (int c = 0; c < COLUMNS; c++)
+			if (rng_below(&t->rng, 3))
+				drop(t, OUT + c);
+		for (int c = 0; c < COLUMNS; c++)
+			drop(t, OUT + c);
+	}
+}
+
+/* --- random sizes */
+
+/* 8 bytes to 256 MiB, every power of two as often. */
+static void random_sizes(struct trace *t)
+{
+	const size_t budget = scaled(t, 380);
+	size_t live = 0, size[NAMES];
+	unsigned int names = 1500;
+
+	memset(size, 0, sizeof(size));
+	for (int i = 0; i < 20000; i++) {
+		unsigned int name = rng_below(&t->rng, names);
+		unsigned int log2 = 3 + rng_below(&t->rng, 25);
+		size_t bytes = (1ull << log2) + rng_below(&t->rng, 1ull << log2);
+
+		bytes = log2 < 12 ? bytes : scaled(t, (double)bytes / MIB);
+		live -= size[name];
+		drop(t, name);
+		size[name] = 0;
+		if (live + bytes > budget)
+			continue;
+		get(t, name, bytes);
+		size[name] = bytes;
+		live += bytes;
+	}
+}
+
+/* --- the test */
+
+typedef void (*shape_fn)(struct trace *t);
+
+FIXTURE(trace)
+{
+	struct trace t;
+};
+
+FIXTURE_VARIANT(trace)
+{
+	shape_fn shape;
+	bool keep;			/* the threshold is as high as can be */
+};
+
+FIXTURE_VARIANT_ADD(trace, training) { .shape = training };
+FIXTURE_VARIANT_ADD(trace, training_keep) { .shape = training, .keep = true };
+FIXTURE_VARIANT_ADD(trace, join) { .shape = join };
+FIXTURE_VARIANT_ADD(trace, join_keep) { .shape = join, .keep = true };
+FIXTURE_VARIANT_ADD(trace, random) { .shape = random_sizes };
+
+FIXTURE_SETUP(trace)
+{
+	size_t left, total;
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->t.ctx));
+	ASSERT_CU(cuStreamCreate(&self->t.stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemGetInfo(&left, &total));
+	/* The largest trace has a peak of less than 800 MiB; huge devices are not filled. */
+	if (left > 900 * MIB)
+		left = 900 * MIB;
+	self->t.scale = left / 900;
+}
+
+FIXTURE_TEARDOWN_PARENT(trace)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F_TIMEOUT(trace, reserved_is_near_used, 3000)
+{
+	__u64 seeds = env_number("GPUMEM_STEPS", 3);
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	struct trace *t = &self->t;
+
+	for (__u64 seed = 1; seed <= seeds; seed++) {
+		cuuint64_t reserved, used, threshold = ~0ull;
+
+		t->rng.state = seed * 0x9e3779b97f4a7c15ull;
+		ASSERT_CU(cuMemPoolCreate(&t->pool, &props));
+		if (variant->keep) {
+			ASSERT_CU(cuMemPoolSetAttribute(t->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+							&threshold));
+		}
+		variant->shape(t);
+		ASSERT_CU(t->error);
+		ASSERT_CU(cuMemPoolGetAttribute(t->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+						&reserved));
+		ASSERT_CU(cuMemPoolGetAttribute(t->pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &used));
+		printf("# seed %llu: used %llu KiB, reserved %llu KiB, %llu %%\n", seed,
+		       (__u64)used / KIB, (__u64)reserved / KIB, (__u64)(reserved * 100 / used));
+		EXPECT_LE(reserved * 100, used * WORST);
+		for (unsigned int i = 0; i < NAMES; i++)
+			drop(t, i);
+		ASSERT_CU(cuStreamSynchronize(t->stream));
+		EXPECT_CU(cuMemPoolDestroy(t->pool));
+	}
+}
+
+TEST_HARNESS_MAIN
