@@ -10,6 +10,7 @@
  * name memory above 4 GiB, which is where it is.
  */
 #include "entry.h"
+#include "internal.h"
 
 /**
  * cuMemGetInfo_v2 - free and total memory of the current context's device

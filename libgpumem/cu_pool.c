@@ -6,6 +6,7 @@
  * streams, the functions of pools never.
  */
 #include "entry.h"
+#include "internal.h"
 
 /* Both forms of a function, each with an entry of its own. */
 #define BOTH(name, args, call)						\

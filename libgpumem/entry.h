@@ -10,8 +10,6 @@
 #ifndef GPUMEM_ENTRY_H
 #define GPUMEM_ENTRY_H
 
-#include "internal.h"
-
 #if defined(__x86_64__)
 #define ENTRY(name, body)						\
 	__asm__(".pushsection .text\n\t"				\

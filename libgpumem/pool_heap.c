@@ -699,7 +699,7 @@ static __attribute__((noinline)) CUresult free_found(uint64_t ptr, CUstream stre
 }
 
 /* Whether all is done that the stream's next operation would wait for; false if it is not sure. */
-static inline bool stream_quiet(CUstream stream)
+static inline bool stream_rests(CUstream stream)
 {
 	struct queue *queue = load_acquire(&stream->queue);
 	CUstream legacy;
@@ -717,7 +717,7 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 {
 	struct heap *heap = load_acquire(&stream->heaps);
 
-	if (likely(heap && stream_quiet(stream)) && heap_enter(heap)) {
+	if (likely(heap && stream_rests(stream)) && heap_enter(heap)) {
 		static const struct moment past = { .queue = NULL };
 		struct recent *recent = heap_recent(heap, ptr);
 		struct cell *cell = recent->cell;
