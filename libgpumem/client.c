@@ -33,7 +33,8 @@
 #include "internal.h"
 
 static const uint32_t never_alive;
-struct client client = { .alive = &never_alive, .fd = -1 };
+static uint32_t never_easy;
+struct client client = { .alive = &never_alive, .easy = &never_easy, .fd = -1 };
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[256];		/* init_lock; "" if the last cuInit() found devices */
@@ -439,6 +440,8 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	if (client.strict)
 		strict_start();
 	*alive = 1;
+	alive[1] = 1;
+	store_release(&client.easy, alive + 1);
 	store_release(&client.alive, alive);
 	return CUDA_SUCCESS;
 }

@@ -27,20 +27,20 @@
 	}
 
 /* The same for calls that have nothing to do if the stream is idle. */
-#define BOTH_IF_BUSY(name, call)						\
+#define BOTH_IF_BUSY(name, easy, call)						\
 	static __attribute__((noinline, cold)) CUresult name ## _busy(CUstream stream, bool own) \
 	{								\
 		CALL_INSIDE_AS(own ? #name "_ptsz" : #name, call);	\
 	}								\
 	CUresult name(CUstream stream)					\
 	{								\
-		if (likely(!not_initialized()) && stream_quiet(stream))	\
+		if (easy && stream_quiet(stream))			\
 			return CUDA_SUCCESS;				\
 		return name ## _busy(stream, false);			\
 	}								\
 	CUresult name ## _ptsz(CUstream stream)				\
 	{								\
-		if (likely(!not_initialized()) && stream_quiet(stream))	\
+		if (easy && stream_quiet(stream))			\
 			return CUDA_SUCCESS;				\
 		return name ## _busy(stream, true);			\
 	}
@@ -110,7 +110,7 @@ static CUresult query(CUstream handle, bool own)
 }
 
 /** cuStreamQuery - NOT_READY while there is work; no system call */
-BOTH_IF_BUSY(cuStreamQuery, query(stream, own))
+BOTH_IF_BUSY(cuStreamQuery, !not_initialized(), query(stream, own))
 
 static CUresult synchronize(CUstream handle, bool own)
 {
@@ -130,7 +130,7 @@ static CUresult synchronize(CUstream handle, bool own)
  * For the legacy stream this includes the blocking streams' work. Return: also the error of work
  * that failed.
  */
-BOTH_IF_BUSY(cuStreamSynchronize, synchronize(stream, own))
+BOTH_IF_BUSY(cuStreamSynchronize, easy_process(), synchronize(stream, own))
 
 static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags, bool own)
 {

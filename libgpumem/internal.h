@@ -141,6 +141,7 @@ struct device {
 
 struct client {
 	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
+	uint32_t *easy;			/* the same, and once a synchronisation has more to do */
 	int fd;
 	uint32_t vm;
 	unsigned int devices;
@@ -170,6 +171,18 @@ extern __thread bool host_thread __attribute__((tls_model("initial-exec")));
 static inline bool not_initialized(void)
 {
 	return unlikely(!load_acquire(load_acquire(&client.alive)));
+}
+
+/* Whether a process is initialized in which synchronising does nothing but wait. */
+static inline bool easy_process(void)
+{
+	return likely(load_acquire(load_acquire(&client.easy)));
+}
+
+/* From now on synchronising gives memory back. */
+static inline void process_uneasy(void)
+{
+	store_release(load_acquire(&client.easy), 0);
 }
 
 /*

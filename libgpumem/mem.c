@@ -682,6 +682,7 @@ CUresult mem_free_in(uint64_t ptr, CUstream stream)
 		*l = (struct late){ .next = late, .alloc = span.alloc, .queue = queue,
 				    .value = value };
 		store_relaxed(&late, l);
+		process_uneasy();
 	} else {
 		alloc_free(span.alloc);
 	}

@@ -65,6 +65,7 @@ pool_t *pool_get(void)
 		if (pool) {
 			pool->next = pools;
 			store_release(&pools, pool);
+			process_uneasy();
 		}
 	}
 	pthread_mutex_unlock(&pools_lock);
