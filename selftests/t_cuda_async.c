@@ -313,6 +313,7 @@ TEST_F(async, after_failure)
 TEST_F(async, context_events)
 {
 	CUevent event;
+	CUstream more;
 
 	ASSERT_CU(cuEventCreate(&event, 0));
 	ASSERT_CU(cuStreamWaitValue32(self->s, self->dword, 1, CU_STREAM_WAIT_VALUE_EQ));
@@ -322,6 +323,11 @@ TEST_F(async, context_events)
 	/* All streams wait now. */
 	ASSERT_CU(cuCtxWaitEvent(self->ctx, event));
 	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(self->t));
+	/* A later one does not. */
+	ASSERT_CU(cuStreamCreate(&more, CU_STREAM_NON_BLOCKING));
+	EXPECT_CU(cuMemsetD32Async(self->dword + 4, 7, 1, more));
+	EXPECT_CU(cuStreamSynchronize(more));
+	EXPECT_CU(cuStreamDestroy(more));
 	set(self->word, 1);
 	EXPECT_CU(cuStreamSynchronize(self->t));
 	EXPECT_CU(cuEventSynchronize(event));

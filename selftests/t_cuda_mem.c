@@ -523,6 +523,26 @@ TEST_F(mem, other_contexts)
 	EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFree(mine));
 }
 
+TEST_F(mem, uses_of_a_context)
+{
+	CUcontext other, same = NULL, current;
+	CUdeviceptr p;
+
+	ASSERT_CU(cuCtxCreate(&other, NULL, 0, 0));
+	EXPECT_EQ(INVALID, cuCtxAttach(&same, 1));
+	EXPECT_EQ(INVALID, cuCtxAttach(NULL, 0));
+	ASSERT_CU(cuCtxAttach(&same, 0));
+	EXPECT_EQ(other, same);
+	ASSERT_CU(cuMemAlloc(&p, 4096));
+	EXPECT_CU(cuCtxDetach(other));
+	EXPECT_CU(cuCtxGetCurrent(&current));
+	EXPECT_EQ(other, current);
+	EXPECT_EQ(2 * (long long)MIB, used(0));
+	EXPECT_CU(cuCtxDetach(other));
+	EXPECT_EQ(0, used(0));
+	EXPECT_EQ(INVALID, cuMemFree(p));
+}
+
 TEST_F(mem, second_device)
 {
 	CUcontext one;

@@ -5,6 +5,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-$here/../build}
+library=${GPUMEM_BUILD:-$build}
 program=$build/selftests/oracle/oracle_public
 
 skip_all()
@@ -20,7 +21,7 @@ skip_all()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
-export LD_LIBRARY_PATH="$build/compat:$build/lib" ORACLE_PATIENCE=5
+export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE=5
 "$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 100))" >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 "${program}_rt" --jobs 2 --deadline 30 >>"$work/out" 2>"$work/log" ||

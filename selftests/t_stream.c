@@ -50,10 +50,13 @@ TEST_F(stream, sizes_and_priorities)
 {
 	for (__u32 entries = 16; entries <= 4096; entries *= 2) {
 		struct gpumem_sqe sqe = sqe_nop();
+		__u64 *word, seen = 0;
 		struct stream s;
 
 		ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, entries));
-		EXPECT_EQ(0, s.ring->tail);
+		for (word = (__u64 *)s.ring; word < (__u64 *)((char *)s.ring + s.ring_size); word++)
+			seen |= *word;
+		EXPECT_EQ(0, seen);
 		EXPECT_EQ(0, s.page->value);
 		EXPECT_EQ(0, s.page->head);
 		EXPECT_EQ(0, s.page->error);
@@ -64,6 +67,8 @@ TEST_F(stream, sizes_and_priorities)
 		EXPECT_EQ(0, stream_sync(&s));
 		EXPECT_EQ(2 * entries + 3, s.page->value);
 		EXPECT_EQ(2 * entries + 3, s.page->head);
+		/* The next ring may get the same pages. */
+		memset(s.sqes, 0xa5, entries * sizeof(*s.sqes));
 		EXPECT_EQ(0, stream_close(&s));
 	}
 	for (__s32 priority = 0; priority >= -5; priority--) {
@@ -526,6 +531,21 @@ TEST_F(stream, destroyed_under_a_waiter)
 	/* So does a stream that waited for it. */
 	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, self->s.timeline, 1, in_seconds(10), &out));
 	EXPECT_EQ(w.out.error, out.error);
+}
+
+/* Nobody comes to wake the worker of an idle stream any more, and it holds the address space. */
+TEST_F(stream, an_idle_stream_goes)
+{
+	struct gpumem_sqe sqe = sqe_nop();
+
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	nap_ms(50);
+	EXPECT_EQ(0, stream_close(&self->s));
+	EXPECT_EQ(0, gp_destroy(self->fd, self->vm));
+	EXPECT_EQ(0, gp_destroy(self->fd, self->bo));
+	unmap_all();
+	EXPECT_TRUE(dev_attr_becomes(0, "bos", 0, 10));
 }
 
 static volatile sig_atomic_t caught;
