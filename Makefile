@@ -69,7 +69,7 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix kselftest stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
+ifneq ($(filter check check-matrix kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
@@ -235,6 +235,11 @@ coverage:
 		lib tools selftests
 	@+$(call given,LEAST) VM_KERNEL='$(VM_KERNEL)' selftests/cover/run $(out)/cov $(TESTS)
 
+# Faults put into the sources, each of which the tests must notice: selftests/mutants/mutate.
+.PHONY: mutants
+mutants: lib selftests
+	@+$(check_env) selftests/mutants/mutate run $(if $(KERNEL),--kernel $(KERNEL)) $(MUTANTS)
+
 .PHONY: demo
 demo:
 	@+$(check_env) tools/demo/run
@@ -301,6 +306,7 @@ help:
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
 	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
+	'make mutants          faults put into the sources: do the tests notice?  MUTANTS="ID..." picks' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
 	'make bench            gpumem-bench, compared with tools/bench/baseline.tsv; BENCH="NAME..."' \

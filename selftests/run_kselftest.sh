@@ -3,9 +3,10 @@
 #
 # Run the kernel selftests, one program after another, on a kernel that has gpumem.ko loaded.
 #
-#   run_kselftest.sh [-l] [-s] [PROGRAM[:CASE]...]
+#   run_kselftest.sh [-l] [-s] [-x] [PROGRAM[:CASE]...]
 #
 #   -l  list the programs     -s  summary only: show the output of failing programs alone
+#   -x  stop at the first failure, in the midst of a program
 #
 # The programs are those of kselftest-list.txt, in the directory GPUMEM_SELFTESTS, beside this
 # script, or in ../build/selftests.  With a CASE, only that one of a program in C runs.  Each
@@ -31,11 +32,12 @@ if [ ! -e "$dir/kselftest-list.txt" ]; then
 	exit 1
 fi
 
-quiet=
-while getopts ls o; do
+quiet='' hasty=''
+while getopts lsx o; do
 	case $o in
 	l) sed 's/^[^:]*://' "$dir/kselftest-list.txt"; exit 0 ;;
 	s) quiet=1 ;;
+	x) hasty=1 ;;
 	*) exit 2 ;;
 	esac
 done
@@ -149,7 +151,9 @@ count() {	# NAME STATUS
 			fi
 		fi
 	done <"$work/out"
-	if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
+	if [ "$hasty" ] && [ $nok != 0 ]; then
+		return		# killed, perhaps
+	elif [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
 		bad "$name took more than $(setting "$name") seconds"
 	elif [ -z "$plan" ]; then
 		bad "$name has no TAP plan (exit status $rc)"
@@ -176,6 +180,9 @@ run_limited() {	# SECONDS COMMAND...
 	fi
 	for ((i = 0; i < (seconds + 20) * 5; i++)); do
 		kill -0 $pid 2>/dev/null || break
+		if [ "$hasty" ] && grep -q '^not ok ' "$work/out"; then
+			kill $pid
+		fi
 		sleep 0.2
 	done
 	if kill -0 $pid 2>/dev/null; then
@@ -208,12 +215,15 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	rc=$?
 	count "$name" "$rc"
 	echo "# $title: $SECONDS seconds"
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		left=$(leftovers)
-		[ "$left" ] || break
-		sleep 0.5
-	done
-	left=$(leftovers all)
+	left=
+	if ! [ "$hasty" ] || [ ! "$trouble" ]; then
+		for _ in 1 2 3 4 5 6 7 8 9 10; do
+			left=$(leftovers)
+			[ "$left" ] || break
+			sleep 0.5
+		done
+		left=$(leftovers all)
+	fi
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
 	log_since >"$work/log"
 	if grep -qE "$splat" "$work/log"; then
@@ -238,12 +248,14 @@ if ! dmesg >/dev/null 2>&1; then
 fi
 
 for name in "${names[@]}"; do
+	[ "$hasty" ] && [ $failed != 0 ] && break
 	if [ "$dead" ]; then
 		bad "$name was not run: the kernel died under $dead"
 		continue
 	fi
 	run_one "$name"
 	while IFS=$'\t' read -r program mode; do
+		[ "$hasty" ] && [ $failed != 0 ] && break
 		if [ "$program" = "${name%%:*}" ] && [ ! "$dead" ]; then
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
