@@ -85,6 +85,8 @@ TEST_F(async, words_of_every_memory)
 
 	ASSERT_CU(cuMemAlloc(&d, 4096));
 	ASSERT_CU(cuMemsetD8(d, 0, 4096));
+	/* The streams below do not wait for it. */
+	ASSERT_CU(cuCtxSynchronize());
 	ASSERT_CU(cuMemHostRegister(registered, sizeof(registered), 0));
 	where[0] = d;
 	where[1] = self->dword;
