@@ -194,6 +194,29 @@ TEST_F(copy, counters_overlapping)
 	}
 }
 
+/* The same on a stream of the program's own, which has ways of its own to get there. */
+TEST_F(copy, overlapping_async)
+{
+	CUstream stream;
+	struct meter m;
+
+	ASSERT_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	EXPECT_CU(cuMemcpyHtoD(self->p, self->host, BYTES));
+	EXPECT_CU(cuCtxSynchronize());
+	ASSERT_EQ(0, meter_read(&m));
+	EXPECT_CU(cuMemcpyDtoDAsync(self->p + 1, self->p, 3 * MIB, stream));
+	EXPECT_TRUE(did(&m, 6, 6 * MIB, 0));
+	EXPECT_EQ(0, memcmp(view(self->p + 1, 3 * MIB), self->host, 3 * MIB));
+	EXPECT_CU(cuMemcpyDtoDAsync(self->p, self->p + 1, 3 * MIB, stream));
+	EXPECT_TRUE(did(&m, 6, 6 * MIB, 0));
+	EXPECT_EQ(0, memcmp(view(self->p, 3 * MIB), self->host, 3 * MIB));
+	/* Side by side there is nothing to go round. */
+	EXPECT_CU(cuMemcpyDtoDAsync(self->p + 3 * MIB, self->p, 3 * MIB, stream));
+	EXPECT_TRUE(did(&m, 1, 3 * MIB, 0));
+	EXPECT_EQ(0, memcmp(view(self->p + 3 * MIB, 3 * MIB), self->host, 3 * MIB));
+	EXPECT_CU(cuStreamDestroy(stream));
+}
+
 /* Above 256 KiB what need not be done at once is queued in either mode. */
 TEST_F(copy, counters_large)
 {
