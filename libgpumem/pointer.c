@@ -69,6 +69,17 @@ static __attribute__((noinline)) CUresult need_context(void)
 	return ctx_current_any(&ctx);
 }
 
+/* What has to be asked of a pool; called last, so that the other attributes pay nothing for it. */
+static __attribute__((noinline)) CUresult pool_value(union value *v, CUpointer_attribute attribute,
+						     const struct span *span)
+{
+	if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES)
+		v->u64 = pool_handle_types(span->pool);
+	else
+		v->u32 = pool_beyond() && !(span->flags & (ALLOC_ANY_HOST | ALLOC_IMPORTED));
+	return CUDA_SUCCESS;
+}
+
 /* The value for known memory. It may be written even if the result is an error. */
 static CUresult known_value(union value *v, CUpointer_attribute attribute, uint64_t ptr,
 			    const struct span *span)
@@ -108,8 +119,9 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->s32 = span->device;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		v->u32 = own || (span->pool && pool_beyond() && !host &&
-				 !(span->flags & ALLOC_IMPORTED));
+		if (unlikely(span->pool))
+			return pool_value(v, attribute, span);
+		v->u32 = own;
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		v->u64 = span->base;
@@ -145,7 +157,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u64 = (uintptr_t)span->pool;
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		v->u64 = span->pool ? pool_handle_types(span->pool) : 0;
+		if (unlikely(span->pool))
+			return pool_value(v, attribute, span);
 		break;
 	default:
 		break;

@@ -55,7 +55,8 @@ struct stale {
 static struct stale stale[MAX_STALE];	/* mem_lock */
 static unsigned int stale_count;	/* mem_lock */
 struct block **vm_index[LEAVES];
-struct alloc vm_special = { .flags = ~0u };
+/* Never to be read: its sequence count is odd for good. */
+struct alloc vm_special = { .seq = 1, .flags = ~0u };
 static struct arena arenas[MAX_ARENAS];
 static unsigned int arena_count;	/* atomic; grows only */
 
@@ -376,8 +377,6 @@ static inline enum found find(uint64_t addr, struct span *span)
 	block = vm_block(addr);
 	if (unlikely(!block))
 		return OUTSIDE;
-	if (load_relaxed(&block->chunk))
-		return pool_lookup(block->chunk, addr, span);
 	alloc = load_acquire(&block->whole);
 	if (!alloc)
 		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
@@ -388,30 +387,42 @@ static inline enum found find(uint64_t addr, struct span *span)
 	return addr - span->base < span->size ? FOUND : NOTHING;
 }
 
+/* What find() could not read: it changes, or is a pool's, which find() does not ask about. */
+static enum found find_again(uint64_t addr, struct span *span)
+{
+	struct chunk *chunk = vm_chunk(addr);
+
+	return chunk ? pool_lookup(chunk, addr, span) : find(addr, span);
+}
+
+/* It is looked for until it can be read: what led to it changed first. */
+static __attribute__((noinline)) bool lookup_again(uint64_t addr, struct span *span)
+{
+	enum found found;
+
+	do
+		found = find_again(addr, span);
+	while (found == CHANGING);
+	return found == OUTSIDE ? host_lookup(addr, span) : found == FOUND;
+}
+
 bool vm_lookup(uint64_t addr, struct span *span)
 {
-	for (;;) {
-		switch (find(addr, span)) {
-		case FOUND:
-			return true;
-		case NOTHING:
-			return false;
-		case OUTSIDE:
-			return host_lookup(addr, span);
-		case CHANGING:
-			/* It is looked for again: what led to it changed first. */
-			break;
-		}
-	}
+	enum found found = find(addr, span);
+
+	/* Called last, so that nothing has to be kept for it. */
+	if (unlikely(found == CHANGING))
+		return lookup_again(addr, span);
+	return found == OUTSIDE ? host_lookup(addr, span) : found == FOUND;
 }
 
 bool vm_lookup_in_signal(uint64_t addr, struct span *span)
 {
-	enum found found = CHANGING;
+	enum found found = find(addr, span);
 	int tries;
 
 	/* Who changes it may be the thread that was interrupted, or not exist in a forked child. */
 	for (tries = 0; tries < 1000 && found == CHANGING; tries++)
-		found = find(addr, span);
+		found = find_again(addr, span);
 	return found == FOUND;
 }
