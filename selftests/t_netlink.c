@@ -674,7 +674,7 @@ TEST_F(netlink, unread_dump)
 		EXPECT_LT(_h.last.bound, _h.last.used + _h.last.asked);		\
 } while (0)
 
-TEST_F(netlink, refusals)
+TEST_F_TIMEOUT(netlink, refusals, 180)
 {
 	long long total = dev_attr(0, "size");
 	struct gnl_host host;
