@@ -647,7 +647,7 @@ static void run_threads(struct __test_metadata *_metadata, CUcontext ctx, CUmemo
 	EXPECT_EQ(0, RESERVED(pool));
 }
 
-TEST_F(pool, threads)
+TEST_F_TIMEOUT(pool, threads, 240)
 {
 	run_threads(_metadata, self->ctx, self->pool, NULL, self->t);
 	run_threads(_metadata, self->ctx, self->pool, self->s, self->t);
