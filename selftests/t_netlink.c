@@ -722,7 +722,7 @@ TEST_F_TIMEOUT(netlink, refusals, 180)
 }
 
 /* Makes all objects that a client may have. */
-TEST_F_TIMEOUT(netlink, refused_object, 300)
+TEST_F_TIMEOUT(netlink, refused_object, 900)
 {
 	struct gnl listener;
 	__u32 id;
