@@ -25,11 +25,11 @@
  * Work that others wait for takes vm->lock, so nobody allocates under it.
  *
  * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
- * memory; taken inside runner->grow at most), gpumem_event_lock (mutex: the table of events),
- * point->lock (spin: what an event stands for) and gpumem_nl_lock (spin:
- * reports); the last three are taken with none held.  User copies are done with
- * no lock held.  gpumem_lockdep.c teaches lockdep the order of those locks that
- * have an enum gpumem_lock_kind.
+ * memory; taken inside runner->grow at most), gpumem_event_lock (mutex: the
+ * table of events), point->lock (spin: what an event stands for) and
+ * gpumem_nl_lock (spin: reports); the last three are taken with none held.
+ * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep
+ * the order of those locks that have an enum gpumem_lock_kind.
  */
 #ifndef GPUMEM_PRIVATE_H
 #define GPUMEM_PRIVATE_H
@@ -65,9 +65,6 @@
 #ifndef GPUMEM_VERSION
 #error "GPUMEM_VERSION comes from Kbuild"
 #endif
-
-/* Slices of work in one run of a stream. */
-#define GPUMEM_STREAM_BURST	16
 
 /* Threads of a client, and of all clients of a user. */
 #define GPUMEM_MAX_WORKERS	16

@@ -116,6 +116,10 @@ static int gpumem_runner_thread(void *data)
 		schedule();
 	}
 	__set_current_state(TASK_RUNNING);
+	/* Nobody may wake a thread that is gone. */
+	spin_lock_irq(&runner->lock);
+	list_del_init(&worker->idle);
+	spin_unlock_irq(&runner->lock);
 	return 0;
 }
 

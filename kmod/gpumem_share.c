@@ -368,10 +368,12 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
 	return 0;
 }
 
-static void gpumem_share_unlock(struct gpumem_share *share, unsigned int n)
+static void gpumem_share_unlock(struct gpumem_share *share)
 {
-	while (n--)
-		dma_resv_unlock(share->roots[n].root->resv);
+	unsigned int i;
+
+	for (i = 0; i < share->nroots; i++)
+		dma_resv_unlock(share->roots[i].root->resv);
 }
 
 /* Lock all reservations.  Nobody gives up: whoever has to wait starts anew. */
@@ -458,7 +460,7 @@ static int gpumem_share_publish(struct gpumem_share *share)
 		dma_resv_add_fence(share->roots[i].root->resv, fence,
 				   share->roots[i].write ?
 				   DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
-	gpumem_share_unlock(share, share->nroots);
+	gpumem_share_unlock(share);
 	ww_acquire_fini(&ctx);
 	if (ret) {
 		/* Nobody has seen it; a fence is signalled before it goes. */

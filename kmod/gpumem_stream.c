@@ -40,6 +40,9 @@
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
 
+/* Slices of work in one run of a stream. */
+#define GPUMEM_STREAM_BURST	16
+
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
 /* Streams of a client, those included that finish without an id. */

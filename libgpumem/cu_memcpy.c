@@ -10,9 +10,9 @@
  * Rules that hold for all of them: a size of 0 succeeds whatever the addresses are, with a context.
  * A range must lie inside one allocation as it was asked for, else INVALID_VALUE, and nothing is
  * copied. Where a host address is expected an address of device memory serves, too, but not the
- * other way round. Host memory is pageable in this version: an asynchronous copy from it has read
- * it when the call returns, one to it has written it. Device to device copies and fills return
- * without waiting. Overlapping copies work like memmove().
+ * other way round. Of pageable memory an asynchronous copy has read what it reads when the call
+ * returns, and written what it writes; pinned and registered memory takes part in stream order.
+ * Device to device copies and fills return without waiting. Overlapping copies work like memmove().
  *
  * Common errors: INVALID_CONTEXT for the default streams without a context, INVALID_HANDLE for a
  * destroyed stream, INVALID_VALUE, and the error of earlier work.
