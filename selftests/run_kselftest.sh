@@ -167,12 +167,14 @@ count() {	# NAME STATUS
 }
 
 # Runs a command with its output in $work/out; shows it too.  Returns its status, 124 when it took
-# too long.  What cannot even be killed is left behind: the rest must not wait for it.
+# too long.  It has a session of its own, and what is left of that is killed: cases are process
+# groups of their own, so they outlive their program.  What cannot even be killed is left behind:
+# the rest must not wait for it.
 run_limited() {	# SECONDS COMMAND...
-	local seconds=$1 pid show='' i
+	local seconds=$1 pid show='' i status
 	shift
 	: >"$work/out"
-	timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
+	setsid timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
 	pid=$!
 	if [ ! "$quiet" ]; then
 		tail -n +1 -s 0.2 -f --pid=$pid "$work/out" 2>/dev/null &
@@ -192,6 +194,9 @@ run_limited() {	# SECONDS COMMAND...
 	fi
 	[ "$show" ] && wait "$show"
 	wait $pid
+	status=$?
+	pkill -KILL -s $pid
+	return $status
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
