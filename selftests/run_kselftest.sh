@@ -14,12 +14,13 @@
 #
 #  - when it ends without finishing its TAP plan, or takes too long;
 #  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
-#  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used}, or
-#    anything that "gpumem leaks" finds;
+#  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used},
+#    anything that "gpumem leaks" finds, or shared memory that is still charged to its control
+#    group;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
-# "modes.tsv" names programs to run once more in another environment.  The last line is
-# "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
+# "modes.tsv" names programs to run once more in another environment, and the kernels to do it on.
+# The last line is "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
 set -u -o pipefail
 here=$(dirname "$(readlink -f "$0")")
 
@@ -50,7 +51,7 @@ names=("$@")
 passed=0 failed=0 skipped=0
 release=$(uname -r)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; [ -z "${group:-}" ] || rmdir "$group"' EXIT
 
 # What counts as a complaint of the kernel.  vm/vmlib/splat.py has the same list.
 splat='\bBUG: |\bWARNING: |\bOops: |Oops - |general protection fault|kernel BUG at'
@@ -166,15 +167,30 @@ count() {	# NAME STATUS
 	fi
 }
 
+# Each program runs in a control group of its own, where there are such.
+cgroups=/sys/fs/cgroup
+group=$cgroups/kselftest.$$
+echo +memory 2>/dev/null >$cgroups/cgroup.subtree_control
+mkdir "$group" 2>/dev/null || group=
+
+# KiB of shared memory that the programs have been charged for, less what files in the tmpfs mounts
+# that can be seen hold of it.
+group_shmem() {
+	[ -e "$group/memory.stat" ] || { echo 0; return; }
+	echo $(($(sed -n 's/^shmem //p' "$group/memory.stat") / 1024 - $(df -a -k -t tmpfs \
+		--output=used 2>/dev/null | awk 'NR > 1 { kib += $1 } END { print kib + 0 }')))
+}
+
 # Runs a command with its output in $work/out; shows it too.  Returns its status, 124 when it took
-# too long.  It has a session of its own, and what is left of that is killed: cases are process
-# groups of their own, so they outlive their program.  What cannot even be killed is left behind:
-# the rest must not wait for it.
+# too long.  What it leaves running is killed: cases are process groups of their own, so they
+# outlive their program.  What cannot even be killed is left behind: the rest must not wait for it.
 run_limited() {	# SECONDS COMMAND...
 	local seconds=$1 pid show='' i status
 	shift
 	: >"$work/out"
-	setsid timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
+	# shellcheck disable=SC2016
+	setsid sh -c '[ -z "$1" ] || echo 0 >"$1/cgroup.procs"; shift; exec "$@"' - "$group" \
+		timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
 	pid=$!
 	if [ ! "$quiet" ]; then
 		tail -n +1 -s 0.2 -f --pid=$pid "$work/out" 2>/dev/null &
@@ -196,11 +212,12 @@ run_limited() {	# SECONDS COMMAND...
 	wait $pid
 	status=$?
 	pkill -KILL -s $pid
+	[ -z "$group" ] || echo 1 2>/dev/null >"$group/cgroup.kill"
 	return $status
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
-	local name=${1%%:*} only=() title rc left program
+	local name=${1%%:*} only=() title rc left program shmem grown
 	[[ $1 == *:* ]] && only=(-t "${1#*:}")
 	title="$1"
 	shift
@@ -215,6 +232,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		return
 	fi
 	mark "$title"
+	shmem=$(group_shmem)
 	SECONDS=0
 	run_limited "$(setting "$name")" env "$@" "$program" "${only[@]}"
 	rc=$?
@@ -224,10 +242,13 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	if ! [ "$hasty" ] || [ ! "$trouble" ]; then
 		for _ in 1 2 3 4 5 6 7 8 9 10; do
 			left=$(leftovers)
-			[ "$left" ] || break
+			grown=$(($(group_shmem) - shmem))
+			[ "$left" ] || [ $grown -gt 1024 ] || break
 			sleep 0.5
 		done
 		left=$(leftovers all)
+		[ $grown -le 1024 ] ||
+			left+="${left:+, }$grown KiB of shared memory charged to its control group"
 	fi
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
 	log_since >"$work/log"
@@ -252,6 +273,11 @@ if ! dmesg >/dev/null 2>&1; then
 	exit 1
 fi
 
+while IFS=$'\t' read -r kernel program _; do
+	[[ $kernel == '#'* || " ${all[*]} " == *" $program "* ]] ||
+		bad "modes.tsv: no program $program"
+done <"$here/modes.tsv"
+
 for name in "${names[@]}"; do
 	[ "$hasty" ] && [ $failed != 0 ] && break
 	if [ "$dead" ]; then
@@ -259,9 +285,10 @@ for name in "${names[@]}"; do
 		continue
 	fi
 	run_one "$name"
-	while IFS=$'\t' read -r program mode; do
+	while IFS=$'\t' read -r kernel program mode; do
 		[ "$hasty" ] && [ $failed != 0 ] && break
-		if [ "$program" = "${name%%:*}" ] && [ ! "$dead" ]; then
+		# shellcheck disable=SC2053
+		if [ "$program" = "${name%%:*}" ] && [[ $release == $kernel ]] && [ ! "$dead" ]; then
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
 		fi
