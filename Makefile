@@ -205,8 +205,13 @@ check_env = NATIVE='$(NATIVE)' VM_KERNEL='$(VM_KERNEL)' INSMOD='$(INSMOD)' CC='$
 check: check-version lib tools selftests
 	@+$(check_env) selftests/vm/check
 
+# What counts lines: module, library and tests of their own in cov/.
+counting = $(MAKE) --no-print-directory O=$(out)/cov COV=1 CFLAGS='-O1 -g' CC='$(CC)' \
+	lib tools selftests
+
 .PHONY: check-matrix
 check-matrix: lib tools selftests
+	+$(Q)$(counting)
 	@+$(check_env) selftests/vm/check --matrix -- $(TESTS)
 
 .PHONY: kselftest
@@ -228,11 +233,10 @@ stress: lib tools selftests
 fuzz: selftests
 	@+$(call given,KEEP LEAST GPUMEM_SEED SECONDS_OF_IT VM_KERNEL) selftests/fuzz/run $(out)
 
-# Module, library and tests of their own in cov/; fails when less than LEAST % of kmod/ is covered.
+# Fails when less than LEAST % of kmod/ is covered.
 .PHONY: coverage
 coverage:
-	$(Q)$(MAKE) --no-print-directory O=$(out)/cov COV=1 CFLAGS='-O1 -g' CC='$(CC)' \
-		lib tools selftests
+	+$(Q)$(counting)
 	@+$(call given,LEAST) VM_KERNEL='$(VM_KERNEL)' selftests/cover/run $(out)/cov $(TESTS)
 
 # Faults put into the sources, each of which the tests must notice: selftests/mutants/mutate.
