@@ -11,7 +11,7 @@
  * Shapes: the steps of a transformer's training, with sequences of different lengths; joins of
  * tables by columns; random sizes from 8 bytes to what 256 MiB are at scale.
  *
- * A seed of each counts as 500 of GPUMEM_STEPS; three are the default.
+ * A seed of each counts as 1500 of GPUMEM_STEPS; three are the default.
  */
 #include "kselftest_harness.h"
 #include "cuda_util.h"
@@ -226,7 +226,7 @@ FIXTURE_TEARDOWN_PARENT(trace)
 
 TEST_F_TIMEOUT(trace, reserved_is_near_used, 3000)
 {
-	__u64 seeds = (env_number("GPUMEM_STEPS", 3 * 500) + 499) / 500;
+	__u64 seeds = (env_number("GPUMEM_STEPS", 3 * 1500) + 1499) / 1500;
 	CUmemPoolProps props = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
