@@ -34,26 +34,32 @@ details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
 echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#modes[@]} * 2 + 4))"
 
-# One process for all formats: each frame is written twice, as it is (NAME.plain) and after its way
-# through the device (NAME.device); what is written are checksums.
-encode()	# SIZE WAY OPTION...
+# One process for all formats and sizes, as it takes long to start: each frame is written twice, as
+# it is (NAME.plain) and after its way through the device (NAME.device); what is written are
+# checksums.
+encode()	# WAY OPTION...
 {
-	local size=$1 way=$2 graph="[0:v]split=${#formats[@]}" parts='' maps=() f
-	shift 2
-	for f in "${formats[@]}"; do
-		graph+="[in_$f]"
-		parts+=";[in_$f]format=$f,split[plain_$f][to_$f];[to_$f]$way,format=$f[device_$f]"
-		maps+=(-map "[plain_$f]" -c:v rawvideo -f framemd5 "$work/$f.plain"
-			-map "[device_$f]" -c:v rawvideo -f framemd5 "$work/$f.device")
+	local way=$1 graph='' maps=() size f n
+	shift
+	for size in "${sizes[@]}"; do
+		graph+="${graph:+;}testsrc2=size=$size:rate=$frames:duration=1,split=${#formats[@]}"
+		for f in "${formats[@]}"; do
+			graph+="[in_$f$size]"
+		done
+		for f in "${formats[@]}"; do
+			n=$f$size
+			graph+=";[in_$n]format=$f,split[plain_$n][to_$n];[to_$n]$way,format=$f[device_$n]"
+			maps+=(-map "[plain_$n]" -c:v rawvideo -f framemd5 "$work/$n.plain"
+				-map "[device_$n]" -c:v rawvideo -f framemd5 "$work/$n.device")
+		done
 	done
 	rm -f "$work"/*.plain "$work"/*.device
-	timeout $limit ffmpeg -nostdin -hide_banner -loglevel error "$@" -f lavfi \
-		-i "testsrc2=size=$size:rate=$frames:duration=1" -filter_complex "$graph$parts" \
+	timeout $limit ffmpeg -nostdin -hide_banner -loglevel error "$@" -filter_complex "$graph" \
 		"${maps[@]}" >"$work/log" 2>&1 </dev/null
 }
 
-# Both files of a format have every frame and are equal; the frames are not all the same.
-equal()		# FORMAT
+# Both files of a NAME have every frame and are equal; the frames are not all the same.
+equal()		# NAME
 {
 	[ "$(grep -vc '^#' "$work/$1.plain")" = $frames ] &&
 		[ "$(grep -v '^#' "$work/$1.plain" | sed 's/.*,//' | sort -u | wc -l)" = $frames ] &&
@@ -66,16 +72,16 @@ used()
 }
 
 before=$(used)
-for size in "${sizes[@]}"; do
-	for mode in "${modes[@]}"; do
-		for primary in 0 1; do
-			declare -x "${mode?}"
-			encode "$size" hwupload,hwdownload \
-				-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
-			rc=$?
-			unset "${mode%%=*}"
+for mode in "${modes[@]}"; do
+	for primary in 0 1; do
+		declare -x "${mode?}"
+		encode hwupload,hwdownload \
+			-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
+		rc=$?
+		unset "${mode%%=*}"
+		for size in "${sizes[@]}"; do
 			for f in "${formats[@]}"; do
-				[ $rc = 0 ] && equal "$f"
+				[ $rc = 0 ] && equal "$f$size"
 				result $? "$f $size, primary_ctx=$primary, $mode"
 			done
 		done
@@ -83,7 +89,7 @@ for size in "${sizes[@]}"; do
 done
 
 # The comparison sees a difference.
-encode "${sizes[0]}" negate && ! equal nv12
+encode negate && ! equal "nv12${sizes[0]}"
 result $? "other frames have other checksums"
 
 timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose -init_hw_device cuda=dev:1 -f lavfi \
