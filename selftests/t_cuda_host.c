@@ -747,6 +747,7 @@ TEST_F(host, stream_order)
 /* Freeing and unregistering wait for all work, registering does not. */
 TEST_F(host, waits)
 {
+	unsigned int *gate;
 	struct load load;
 	CUstream stream;
 	void *p;
@@ -759,12 +760,17 @@ TEST_F(host, waits)
 	EXPECT_CU(cuMemFreeHost(p));
 	EXPECT_CU(cuStreamQuery(stream));
 	EXPECT_TRUE(load_done(&load));
-	ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, stream));
+
+	/* This waits for a word that changes after the registration alone. */
+	ASSERT_CU(cuMemAllocHost((void **)&gate, 4096));
+	*gate = 0;
+	ASSERT_CU(cuStreamWaitValue32(stream, (uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_EQ));
 	EXPECT_CU(cuMemHostRegister(self->mem, 65536, 0));
 	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
 	EXPECT_CU(cuMemHostUnregister(self->mem));
 	EXPECT_CU(cuStreamQuery(stream));
-	EXPECT_TRUE(load_done(&load));
+	EXPECT_CU(cuMemFreeHost((void *)gate));
 }
 
 TEST_HARNESS_MAIN

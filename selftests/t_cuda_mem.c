@@ -710,7 +710,7 @@ struct piece {
 	unsigned char value;
 };
 
-TEST_F_TIMEOUT(mem, random, 120)
+TEST_F_TIMEOUT(mem, random, 600)
 {
 	__u64 steps = env_number("GPUMEM_STEPS", 4000), whole = 0;
 	static struct piece pieces[MAX];
