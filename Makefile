@@ -221,7 +221,8 @@ kselftest: lib tools selftests
 # The tests against models, at length.
 STRESS_STEPS ?= 1000000
 STRESS := t_vm:model t_pin:random t_stream:model t_model:streams t_faults:random_entries \
-	t_cuda_model:against_a_model t_cuda_property:random t_cuda_pool_order:never_overwritten
+	t_cuda_model:against_a_model t_cuda_property:random t_cuda_pool_order:never_overwritten \
+	t_cuda_stress:random
 
 .PHONY: stress
 stress: lib tools selftests
