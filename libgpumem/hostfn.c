@@ -11,7 +11,8 @@
  * What tells the thread is a timeline of the process, to which the ring entries add one.
  *
  * After work of the queue has failed, host functions are left out, and callbacks are called with
- * the error; the entry that tells the thread is carried out all the same.
+ * the error; the entry that tells the thread is carried out all the same. The one that waits is not:
+ * whoever synchronizes with the failed queue waits for the thread itself.
  *
  * In the thread the API is closed, but for what works on streams and events that the program names:
  * host_thread is what CALL() asks for.
@@ -206,6 +207,26 @@ static CUresult call_put(struct queue *queue, struct hostcall *call)
 	ring_put(queue, &tell);
 	ring_put(queue, &wait);
 	return CUDA_SUCCESS;
+}
+
+void host_settle(struct queue *queue, uint64_t value)
+{
+	struct gpumem_timeline_wait wait = { .size = sizeof(wait), .deadline = ~0ull };
+	struct hostcall *call;
+
+	if (host_thread)
+		return;
+	lock_take(&host_lock);
+	wait.id = queue->host_timeline;
+	wait.value = queue->last_ran;
+	for (call = queue->calls; call; call = call->next)
+		if (call->turn >= value) {
+			wait.value = call->ran - 1;
+			break;
+		}
+	lock_drop(&host_lock);
+	while (wait.id && client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) == ETIMEDOUT)
+		;
 }
 
 static CUresult submit(CUstream stream, struct hostcall *call)

@@ -599,6 +599,11 @@ CUresult memop_write(CUstream handle, bool own, uint64_t addr, uint64_t value, u
 CUresult memop_batch(CUstream handle, bool own, unsigned int count,
 		     const CUstreamBatchMemOpParams *params, unsigned int flags);
 CUresult host_call(CUstream handle, bool own, CUhostFn fn, CUstreamCallback callback, void *arg);
+/*
+ * Wait until the functions that were queued before @value have run, or been left out. For a queue
+ * that failed: otherwise its own entries wait.
+ */
+void host_settle(struct queue *queue, uint64_t value);
 
 /* ---- events (event.c) */
 

@@ -200,6 +200,16 @@ CUresult queue_wait(struct queue *queue, uint64_t value)
 	return queue_sleep(queue, value);
 }
 
+/* As queue_wait(); what was to run on the host has run, or was left out, also after a failure. */
+static CUresult queue_settle(struct queue *queue, uint64_t value)
+{
+	CUresult result = queue_wait(queue, value);
+
+	if (unlikely(result))
+		host_settle(queue, value);
+	return result;
+}
+
 static bool room_for(const struct queue *queue, unsigned int entries)
 {
 	return load_relaxed(&queue->tail) - load_acquire(&queue->page->head) + entries <=
@@ -215,7 +225,12 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 	result = ring_kick(queue);
 	if (result)
 		return result;
-	/* An entry that is done has left the ring. Failed work does not hinder the next. */
+	/*
+	 * An entry that is done has left the ring. Failed work does not hinder the next. The
+	 * stream's lock is held: it keeps off those alone who would find the ring full, too, and
+	 * what the ring waits for takes no lock of this stream: other streams' entries are in their
+	 * rings and kicked, host functions cannot submit, and synchronizing takes no locks.
+	 */
 	queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
 	return room_for(queue, entries) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
 }
@@ -253,7 +268,7 @@ static CUresult queues_wait(const struct device *device, CUcontext ctx, enum que
 
 		if (!queue_chosen(queue, ctx, choice))
 			continue;
-		result = queue_wait(queue, load_acquire(&queue->tail));
+		result = queue_settle(queue, load_acquire(&queue->tail));
 		/* Another context's failure is not this call's. */
 		if (!first && (!ctx || load_relaxed(&queue->ctx) == ctx))
 			first = result;
@@ -594,7 +609,7 @@ CUresult stream_drain(CUstream stream)
 	CUresult result = CUDA_SUCCESS;
 
 	if (queue)
-		result = queue_wait(queue, load_acquire(&queue->tail));
+		result = queue_settle(queue, load_acquire(&queue->tail));
 	if (result)
 		return result;
 	if (stream->kind == STREAM_LEGACY_KIND)
@@ -668,7 +683,7 @@ CUresult stream_synchronize(CUstream stream)
 
 	if (stream->kind == STREAM_LEGACY_KIND)
 		return stream_drain(stream);
-	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+	return queue ? queue_settle(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
 }
 
 CUresult ctx_synchronize(CUcontext ctx)
