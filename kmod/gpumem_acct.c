@@ -42,6 +42,8 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->pools = atomic64_read(&c->pools);
 	stats->pool_reserved = atomic64_read(&c->pool_reserved);
 	stats->pool_imports = atomic64_read(&c->pool_imports);
+	stats->imports = atomic64_read(&c->imports);
+	stats->import_bytes = atomic64_read(&c->import_bytes);
 }
 
 /**
@@ -145,6 +147,8 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-pools:\t%llu\n", s.pools);
 	seq_printf(m, "gpumem-pool-reserved:\t%llu\n", s.pool_reserved);
 	seq_printf(m, "gpumem-pool-imports:\t%llu\n", s.pool_imports);
+	seq_printf(m, "gpumem-imports:\t%llu\n", s.imports);
+	seq_printf(m, "gpumem-import-bytes:\t%llu\n", s.import_bytes);
 	gpumem_show_pools(m, client);
 }
 
@@ -216,6 +220,13 @@ static ssize_t pools_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(pools);
 
+static ssize_t imports_show(struct device *dev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&to_gpumem(dev)->imports));
+}
+static DEVICE_ATTR_RO(imports);
+
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
@@ -247,6 +258,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_exports.attr,
 	&dev_attr_views.attr,
 	&dev_attr_pools.attr,
+	&dev_attr_imports.attr,
 	NULL,
 };
 

@@ -7,7 +7,8 @@
  * outside its window.  A window of a window is a window of the root.
  *
  * A registration (gpumem_pin.c) is a root whose memory is the owner's pages; it
- * has no file, so it cannot be mapped.
+ * has no file, so it cannot be mapped.  A DMA-buf of another driver
+ * (gpumem_foreign.c) is a root without a file, too; it has no windows.
  *
  * Roots know who else reaches their pages: every view and every DMA-buf has a
  * *window*, a file of its own over the root's memory that is in the root's
@@ -204,6 +205,44 @@ void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
 }
 
 /**
+ * gpumem_bo_foreign - make a DMA-buf of another driver an object
+ * @client: whose object it becomes
+ * @foreign: DMA-buf; the buffer object owns it unless this fails
+ * @length: bytes
+ * @resv: of the DMA-buf
+ *
+ * Return: the buffer object, or an ERR_PTR.
+ */
+struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
+				    struct gpumem_foreign *foreign, u64 length,
+				    struct dma_resv *resv)
+{
+	struct gpumem_bo *bo = gpumem_bo_new(client, client->devices[0],
+					     GPUMEM_BO_FOREIGN, 0, length);
+
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+	bo->foreign = foreign;
+	bo->resv = resv;
+	gpumem_share_count(bo, 1);
+	atomic64_inc(&client->count.imports);
+	atomic64_add(length, &client->count.import_bytes);
+	atomic_inc(&bo->dev->imports);
+	return bo;
+}
+
+/**
+ * gpumem_bo_is_own - did its client allocate it?
+ * @bo: buffer object
+ *
+ * Return: true for what tokens may name and what can be retired.
+ */
+bool gpumem_bo_is_own(struct gpumem_bo *bo)
+{
+	return !bo->root && !bo->pin && !bo->foreign;
+}
+
+/**
  * gpumem_bo_map - the kernel's view of a piece of a buffer object
  * @bo: buffer object
  * @offset: in it
@@ -220,6 +259,10 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 	if (root->pin) {
 		*folio = NULL;
 		return gpumem_pin_map(root->pin, bo->base + offset, len);
+	}
+	if (root->foreign) {
+		*folio = NULL;
+		return gpumem_foreign_map(root->foreign, offset);
 	}
 	return gpumem_shmem_map(root->file, bo->base + offset, len, folio);
 }
@@ -265,6 +308,19 @@ static void gpumem_bo_release_root(struct gpumem_bo *bo)
 	gpumem_shmem_destroy(bo->file, bo->length);
 }
 
+static void gpumem_bo_release_foreign(struct gpumem_bo *bo)
+{
+	struct gpumem_counters *count = &bo->obj.client->count;
+
+	gpumem_share_count(bo, -1);
+	atomic64_dec(&count->imports);
+	atomic64_sub(bo->length, &count->import_bytes);
+	atomic_dec(&bo->dev->imports);
+	/* The exporter's. */
+	bo->resv = NULL;
+	gpumem_foreign_free(bo->foreign);
+}
+
 /**
  * gpumem_bo_release - free a buffer object
  * @obj: head of the buffer object, without references
@@ -285,6 +341,8 @@ void gpumem_bo_release(struct gpumem_object *obj)
 		atomic64_sub(bo->length, &count->pin_bytes);
 		atomic64_sub(bo->length, &bo->dev->pinned);
 		gpumem_pin_release(bo->pin);
+	} else if (bo->foreign) {
+		gpumem_bo_release_foreign(bo);
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
@@ -302,13 +360,15 @@ void gpumem_bo_release(struct gpumem_object *obj)
  * @vma: shared mapping, vm_pgoff counted in @bo
  *
  * Context: mmap_lock held for writing.
- * Return: 0, or -EINVAL if the range leaves @bo or @bo has no file.
+ * Return: 0, or -EINVAL if the range leaves @bo or @bo cannot be mapped.
  */
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 {
 	unsigned long pages = bo->length >> PAGE_SHIFT;
 	int ret;
 
+	if (bo->foreign)
+		return gpumem_foreign_mmap(bo->foreign, vma);
 	if (!bo->file)
 		return -EINVAL;
 	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
@@ -348,6 +408,9 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 		label = strchr(bo->file->f_path.dentry->d_name.name, ':');
 	if (label)
 		strscpy(brief->name, label + 1, sizeof(brief->name));
+	else if (bo->foreign)
+		strscpy(brief->name, gpumem_foreign_name(bo->foreign),
+			sizeof(brief->name));
 }
 
 /* Tell who listens why there was no memory. */
@@ -552,7 +615,7 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	if (bo->root || bo->pin) {
+	if (!gpumem_bo_is_own(bo)) {
 		ret = -EINVAL;
 	} else if (cmd->offset > bo->length ||
 		   cmd->length > bo->length - cmd->offset) {

@@ -14,7 +14,8 @@
  * the engine does with it.
  *
  * Importing a DMA-buf of our own gives a view of the root behind it: no scatter
- * list, no copy, and the export counts of the owner see it.
+ * list, no copy, and the export counts of the owner see it.  Those of other
+ * drivers are gpumem_foreign.c's.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -370,6 +371,11 @@ int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
+	/* It has a descriptor that can be handed on. */
+	if (bo->foreign) {
+		ret = -EOPNOTSUPP;
+		goto out_put;
+	}
 	/* Whole pages, also of a registration that starts within one. */
 	if (!PAGE_ALIGNED(bo->base + cmd->offset)) {
 		ret = -EINVAL;
@@ -410,6 +416,19 @@ out_put:
 	return ret;
 }
 
+/* A view of what is behind a DMA-buf of ours; @device is its index, out. */
+static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
+					    struct gpumem_dmabuf *buf,
+					    u32 *device)
+{
+	int ret = gpumem_client_device_index(client, buf->root->dev);
+
+	if (ret < 0)
+		return ERR_PTR(ret);
+	*device = ret;
+	return gpumem_bo_view(client, buf->root, buf->base, buf->length);
+}
+
 /**
  * gpumem_ioctl_bo_import - GPUMEM_BO_IMPORT
  * @ucmd: ioctl under way
@@ -419,9 +438,8 @@ out_put:
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_import *cmd = ucmd->cmd;
-	struct gpumem_dmabuf *buf;
 	struct dma_buf *dmabuf;
-	struct gpumem_bo *view;
+	struct gpumem_bo *bo;
 	int ret;
 
 	if (cmd->flags || cmd->reserved)
@@ -429,32 +447,28 @@ int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 	dmabuf = dma_buf_get(cmd->fd);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	if (dmabuf->ops != &gpumem_dmabuf_ops) {
-		ret = -EOPNOTSUPP;
-		goto out_put;
-	}
-	/* A view can be written. */
+	/* What is imported can be written. */
 	if (!(dmabuf->file->f_mode & FMODE_WRITE)) {
 		ret = -EACCES;
 		goto out_put;
 	}
-	buf = dmabuf->priv;
-	ret = gpumem_client_device_index(ucmd->client, buf->root->dev);
-	if (ret < 0)
-		goto out_put;
-	cmd->device = ret;
-	view = gpumem_bo_view(ucmd->client, buf->root, buf->base, buf->length);
-	if (IS_ERR(view)) {
-		ret = PTR_ERR(view);
+	cmd->device = 0;
+	if (dmabuf->ops == &gpumem_dmabuf_ops)
+		bo = gpumem_dmabuf_view(ucmd->client, dmabuf->priv,
+					&cmd->device);
+	else
+		bo = gpumem_foreign_create(ucmd->client, dmabuf);
+	if (IS_ERR(bo)) {
+		ret = PTR_ERR(bo);
 		goto out_put;
 	}
-	ret = gpumem_object_reserve(ucmd, &view->obj);
+	ret = gpumem_object_reserve(ucmd, &bo->obj);
 	if (ret) {
-		gpumem_object_put(&view->obj);
+		gpumem_object_put(&bo->obj);
 		goto out_put;
 	}
-	cmd->id = view->obj.id;
-	cmd->length = view->length;
+	cmd->id = bo->obj.id;
+	cmd->length = bo->length;
 	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 out_put:
 	dma_buf_put(dmabuf);

@@ -19,6 +19,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/dma-mapping.h>
 #include <linux/dmi.h>
 #include <linux/init.h>
 #include <linux/module.h>
@@ -403,6 +404,10 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	dev->dev.release = gpumem_device_release;
 	cdev_init(&dev->cdev, &gpumem_fops);
 	dev->cdev.owner = THIS_MODULE;
+	/* DMA-bufs of other drivers are attached to it; memory is memory. */
+	ret = dma_coerce_mask_and_coherent(&dev->dev, DMA_BIT_MASK(64));
+	if (ret)
+		goto err_put;
 	ret = dev_set_name(&dev->dev, "gpumem%u", ordinal);
 	if (ret)
 		goto err_put;

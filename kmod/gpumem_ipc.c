@@ -165,7 +165,7 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 	if (!bo)
 		return -ENOENT;
 	ret = -EINVAL;
-	if (bo->root || bo->pin)
+	if (!gpumem_bo_is_own(bo))
 		goto out_bo;
 	ret = -EOVERFLOW;
 	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset)

@@ -206,6 +206,8 @@ static const struct {
 	GPUMEM_NL_COUNTER(POOLS, pools),
 	GPUMEM_NL_COUNTER(POOL_RESERVED, pool_reserved),
 	GPUMEM_NL_COUNTER(POOL_IMPORTS, pool_imports),
+	GPUMEM_NL_COUNTER(IMPORTS, imports),
+	GPUMEM_NL_COUNTER(IMPORT_BYTES, import_bytes),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -238,7 +240,9 @@ static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_EXPORTS,
 			atomic_read(&dev->exports)) ||
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_VIEWS, atomic_read(&dev->views)) ||
-	    nla_put_u32(skb, GPUMEM_A_DEVICE_POOLS, atomic_read(&dev->pools)))
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_POOLS, atomic_read(&dev->pools)) ||
+	    nla_put_u32(skb, GPUMEM_A_DEVICE_IMPORTS,
+			atomic_read(&dev->imports)))
 		return -EMSGSIZE;
 	return 0;
 }

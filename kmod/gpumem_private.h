@@ -73,8 +73,10 @@
 /* Bytes an engine moves before it looks up, yields and checks for death again. */
 #define GPUMEM_SLICE		SZ_1M
 
+struct dma_buf;
 struct gpumem_client;
 struct gpumem_engine;
+struct gpumem_foreign;
 struct gpumem_pin;
 struct gpumem_shared_root;
 struct gpumem_pool;
@@ -285,6 +287,8 @@ struct gpumem_device {
 	atomic_t views;
 	/** @pools: pools of chunks of this device, until nobody reaches them */
 	atomic_t pools;
+	/** @imports: DMA-bufs of other drivers */
+	atomic_t imports;
 	/** @pinned: bytes of registrations of clients that opened this device */
 	atomic64_t pinned;
 };
@@ -335,6 +339,10 @@ struct gpumem_counters {
 	atomic64_t pool_reserved;
 	/** @pool_imports: imports of pools */
 	atomic64_t pool_imports;
+	/** @imports: DMA-bufs of other drivers */
+	atomic64_t imports;
+	/** @import_bytes: bytes in them */
+	atomic64_t import_bytes;
 };
 
 /**
@@ -445,10 +453,12 @@ struct gpumem_bo {
 	struct gpumem_object obj;
 	/** @dev: whose memory it is; constant */
 	struct gpumem_device *dev;
-	/** @file: the memory; a view's is its window's; NULL for a registration */
+	/** @file: the memory; a view's is its window's; NULL for some kinds */
 	struct file *file;
 	/** @pin: the registration that this is part of, or NULL; constant */
 	struct gpumem_pin *pin;
+	/** @foreign: the DMA-buf of another driver that this is, or NULL */
+	struct gpumem_foreign *foreign;
 	/** @window: of a view, or NULL; constant */
 	struct gpumem_window *window;
 	/** @kind: enum gpumem_bo_kind; constant */
@@ -469,9 +479,9 @@ struct gpumem_bo {
 	struct mutex lock;
 	/** @windows: roots only: struct gpumem_window by page index in @file */
 	struct rb_root_cached windows;
-	/** @resv: roots only: of all its DMA-bufs, or NULL; constant once set */
+	/** @resv: roots only: of its DMA-bufs, or NULL; constant once set */
 	struct dma_resv *resv;
-	/** @dmabufs: DMA-bufs that live */
+	/** @dmabufs: DMA-bufs that live; a foreign one is always there */
 	atomic_t dmabufs;
 	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
 	struct list_head tokens;
@@ -636,6 +646,8 @@ struct gpumem_share {
 	int result;
 	/** @waiting: @cb is, or was, with a fence */
 	bool waiting;
+	/** @looked: fences of foreign buffers are known, and waited for */
+	bool looked;
 	/** @prepare: makes the fence */
 	struct delayed_work prepare;
 	/** @work: executes the entry */
@@ -873,6 +885,10 @@ void gpumem_window_put(struct gpumem_window *window);
 void gpumem_window_release(struct gpumem_window *window);
 void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
 			struct gpumem_pin *pin, u64 base, u64 length);
+struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
+				    struct gpumem_foreign *foreign, u64 length,
+				    struct dma_resv *resv);
+bool gpumem_bo_is_own(struct gpumem_bo *bo);
 void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 		    struct folio **folio);
 void gpumem_bo_unmap(struct folio *folio);
@@ -1011,6 +1027,18 @@ extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
 /* gpumem_dmabuf.c */
 int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd);
+
+/* gpumem_foreign.c */
+struct gpumem_bo *gpumem_foreign_create(struct gpumem_client *client,
+					struct dma_buf *dmabuf);
+void gpumem_foreign_free(struct gpumem_foreign *foreign);
+void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset);
+int gpumem_foreign_mmap(struct gpumem_foreign *foreign,
+			struct vm_area_struct *vma);
+int gpumem_foreign_begin(struct gpumem_foreign *foreign, bool write);
+void gpumem_foreign_end(struct gpumem_foreign *foreign, bool write);
+bool gpumem_foreign_fences(struct gpumem_foreign *foreign);
+const char *gpumem_foreign_name(struct gpumem_foreign *foreign);
 
 /* gpumem_ipc.c */
 int gpumem_ipc_init(void);

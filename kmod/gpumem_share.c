@@ -24,6 +24,14 @@
  *   done	One of the client's threads drops what was held, which may free
  *		memory, and completes the entry.
  *
+ * A buffer that another driver made (gpumem_foreign.c) is accessed between two
+ * calls of that driver, which may wait, allocate and lock the reservation, so
+ * neither is made where a fence of ours has been published and not signalled.
+ * The first comes after the others' fences and before ours: an asked entry first
+ * waits, by callback, for what others left in such buffers, begins the access,
+ * and publishes if nobody left anything in the meantime; else it starts anew.
+ * The second comes when the entry is done.
+ *
  * A client that dies signals its fences with ECANCELED.  A fence pins the module.
  *
  * What is mapped behind the entry's addresses is looked up once, when it is
@@ -43,9 +51,6 @@
 
 /* Slices of a published entry before those of others. */
 #define GPUMEM_SHARE_BURST	2
-
-/* Roots that an entry may touch; a root found in several places counts anew. */
-#define GPUMEM_SHARE_ROOTS	16384
 
 /* Mappings that are looked at before the address space is unlocked for others. */
 #define GPUMEM_SHARE_LOOKS	256
@@ -71,6 +76,12 @@ struct gpumem_shared_root {
 	struct gpumem_bo *root;
 	/** @write: the entry writes it */
 	bool write;
+	/** @second: the one before it in the list has the same reservation */
+	bool second;
+	/** @writes: the entry writes one of those that have the reservation */
+	bool writes;
+	/** @begun: access has begun; foreign buffers only */
+	bool begun;
 	/** @deps: fences to wait for, referenced */
 	struct dma_fence **deps;
 	/** @ndeps: number of @deps */
@@ -297,10 +308,44 @@ static void gpumem_share_put_deps(struct gpumem_shared_root *r)
 	r->deps = NULL;
 }
 
+/* Nobody waits for the caller by a fence. */
+static void gpumem_share_end_access(struct gpumem_share *share)
+{
+	struct gpumem_shared_root *r;
+	unsigned int i;
+
+	for (i = 0; i < share->nroots; i++) {
+		r = &share->roots[i];
+		if (r->begun)
+			gpumem_foreign_end(r->root->foreign, r->write);
+		r->begun = false;
+	}
+}
+
+/* All foreign buffers, or an error that the entry fails with. */
+static int gpumem_share_begin_access(struct gpumem_share *share)
+{
+	struct gpumem_shared_root *r;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < share->nroots; i++) {
+		r = &share->roots[i];
+		if (!r->root->foreign)
+			continue;
+		ret = gpumem_foreign_begin(r->root->foreign, r->write);
+		if (ret)
+			return ret;
+		r->begun = true;
+	}
+	return 0;
+}
+
 static void gpumem_share_clear(struct gpumem_share *share)
 {
 	unsigned int i;
 
+	gpumem_share_end_access(share);
 	for (i = 0; i < share->nroots; i++) {
 		gpumem_share_put_deps(&share->roots[i]);
 		gpumem_object_put(&share->roots[i].root->obj);
@@ -310,12 +355,16 @@ static void gpumem_share_clear(struct gpumem_share *share)
 	share->nroots = 0;
 	share->root = 0;
 	share->dep = 0;
+	share->looked = false;
 }
 
 static int gpumem_share_compare(const void *a, const void *b)
 {
 	const struct gpumem_shared_root *x = a, *y = b;
 
+	/* A driver may have several buffers with one reservation. */
+	if (x->root->resv != y->root->resv)
+		return x->root->resv < y->root->resv ? -1 : 1;
 	if (x->root != y->root)
 		return x->root < y->root ? -1 : 1;
 	/* The one that writes stays. */
@@ -346,10 +395,10 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
 	struct gpumem_share *share = &stream->share;
 	unsigned int i, n, kept = 0;
 
-	n = gpumem_share_look(stream, NULL, GPUMEM_SHARE_ROOTS + 1);
+	n = gpumem_share_look(stream, NULL, GPUMEM_SHARED_MOST + 1);
 	if (!n)
 		return 0;
-	if (n > GPUMEM_SHARE_ROOTS)
+	if (n > GPUMEM_SHARED_MOST)
 		return -E2BIG;
 	share->roots = gpumem_share_alloc(stream->obj.client, n);
 	if (!share->roots)
@@ -365,6 +414,15 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
 			share->roots[kept++] = share->roots[i];
 	}
 	share->nroots = kept;
+	for (i = kept; i--;) {
+		struct gpumem_shared_root *r = &share->roots[i];
+
+		r->writes |= r->write;
+		if (!i || r->root->resv != r[-1].root->resv)
+			continue;
+		r->second = true;
+		r[-1].writes |= r->writes;
+	}
 	return 0;
 }
 
@@ -373,7 +431,8 @@ static void gpumem_share_unlock(struct gpumem_share *share)
 	unsigned int i;
 
 	for (i = 0; i < share->nroots; i++)
-		dma_resv_unlock(share->roots[i].root->resv);
+		if (!share->roots[i].second)
+			dma_resv_unlock(share->roots[i].root->resv);
 }
 
 /* Lock all reservations.  Nobody gives up: whoever has to wait starts anew. */
@@ -390,14 +449,15 @@ again:
 	for (i = 0; i < share->nroots; i++) {
 		struct dma_resv *resv = share->roots[i].root->resv;
 
-		if (resv == slow)
+		if (resv == slow || share->roots[i].second)
 			continue;
 		ret = dma_resv_lock(resv, ctx);
 		if (!ret)
 			continue;
 		/* -EDEADLK: some other one goes first. */
 		while (i--)
-			if (share->roots[i].root->resv != slow)
+			if (share->roots[i].root->resv != slow &&
+			    !share->roots[i].second)
 				dma_resv_unlock(share->roots[i].root->resv);
 		if (slow)
 			dma_resv_unlock(slow);
@@ -415,10 +475,12 @@ static bool gpumem_share_foreign(struct dma_fence *fence)
 /* Take others' fences and make room for one's own. */
 static int gpumem_share_depend(struct gpumem_shared_root *r)
 {
-	enum dma_resv_usage usage = dma_resv_usage_rw(r->write);
+	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes);
 	unsigned int i, kept = 0;
 	int ret;
 
+	if (r->second)
+		return 0;
 	ret = dma_resv_reserve_fences(r->root->resv, 1);
 	if (ret)
 		return ret;
@@ -429,7 +491,8 @@ static int gpumem_share_depend(struct gpumem_shared_root *r)
 		return ret;
 	}
 	for (i = 0; i < r->ndeps; i++) {
-		if (gpumem_share_foreign(r->deps[i]))
+		if (gpumem_share_foreign(r->deps[i]) &&
+		    !dma_fence_is_signaled(r->deps[i]))
 			r->deps[kept++] = r->deps[i];
 		else
 			dma_fence_put(r->deps[i]);
@@ -440,7 +503,40 @@ static int gpumem_share_depend(struct gpumem_shared_root *r)
 	return 0;
 }
 
-/* Make the fence and show it in all reservations, or in none. */
+static void gpumem_share_show(struct gpumem_shared_root *r,
+			      struct dma_fence *fence)
+{
+	if (r->second || (r->root->foreign &&
+			  !gpumem_foreign_fences(r->root->foreign)))
+		return;
+	dma_resv_add_fence(r->root->resv, fence,
+			   r->writes ? DMA_RESV_USAGE_WRITE :
+				      DMA_RESV_USAGE_READ);
+}
+
+/* Is there a foreign buffer that must be waited for, or prepared, first? */
+static bool gpumem_share_early(struct gpumem_share *share)
+{
+	struct gpumem_shared_root *r;
+	bool early = false;
+	unsigned int i;
+
+	for (i = 0; i < share->nroots; i++) {
+		r = &share->roots[i];
+		if (r->root->foreign && (!r->begun || r->ndeps))
+			early = true;
+	}
+	/* What others left in buffers of ours is waited for with a fence. */
+	for (i = 0; early && i < share->nroots; i++)
+		if (!share->roots[i].root->foreign)
+			gpumem_share_put_deps(&share->roots[i]);
+	return early;
+}
+
+/*
+ * Make the fence and show it in all reservations, or in none.  -EAGAIN if what
+ * foreign buffers need is to be done first.
+ */
 static int gpumem_share_publish(struct gpumem_share *share)
 {
 	struct dma_fence *fence = gpumem_fence_create(share);
@@ -450,16 +546,20 @@ static int gpumem_share_publish(struct gpumem_share *share)
 
 	if (!fence)
 		return -ENOMEM;
+	for (i = 0; i < share->nroots; i++)
+		gpumem_share_put_deps(&share->roots[i]);
+	share->root = 0;
+	share->dep = 0;
 	ww_acquire_init(&ctx, &reservation_ww_class);
 	gpumem_share_lock(share, &ctx);
 	for (i = 0; i < share->nroots && !ret; i++) {
 		ret = gpumem_share_depend(&share->roots[i]);
 		cond_resched();
 	}
+	if (!ret && gpumem_share_early(share))
+		ret = -EAGAIN;
 	for (i = 0; i < share->nroots && !ret; i++)
-		dma_resv_add_fence(share->roots[i].root->resv, fence,
-				   share->roots[i].write ?
-				   DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
+		gpumem_share_show(&share->roots[i], fence);
 	gpumem_share_unlock(share);
 	ww_acquire_fini(&ctx);
 	if (ret) {
@@ -480,35 +580,6 @@ static void gpumem_share_done(struct gpumem_stream *stream)
 	gpumem_runner_kick(stream);
 }
 
-static void gpumem_share_prepare(struct work_struct *work)
-{
-	struct gpumem_share *share = container_of(to_delayed_work(work),
-						  struct gpumem_share,
-						  prepare);
-	struct gpumem_stream *stream = container_of(share,
-						    struct gpumem_stream,
-						    share);
-	int ret;
-
-	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-		return;
-	ret = gpumem_share_collect(stream) ?: gpumem_share_publish(share);
-	if (ret == -E2BIG) {
-		share->result = ret;
-		gpumem_share_done(stream);
-		return;
-	}
-	if (ret) {
-		gpumem_share_clear(share);
-		queue_delayed_work(gpumem_share_wq, &share->prepare,
-				   GPUMEM_SHARE_AGAIN);
-		return;
-	}
-	/* The worker sees all of it. */
-	smp_store_release(&share->state, GPUMEM_SHARE_PUBLISHED);
-	queue_work(stream->dev->engine->wq, &share->work);
-}
-
 static void gpumem_share_wake(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	struct gpumem_share *share = container_of(cb, struct gpumem_share, cb);
@@ -516,7 +587,11 @@ static void gpumem_share_wake(struct dma_fence *fence, struct dma_fence_cb *cb)
 						    struct gpumem_stream,
 						    share);
 
-	queue_work(stream->dev->engine->wq, &share->work);
+	/* The state does not change while somebody waits for the fence. */
+	if (READ_ONCE(share->state) == GPUMEM_SHARE_ASKED)
+		queue_delayed_work(gpumem_share_wq, &share->prepare, 0);
+	else
+		queue_work(stream->dev->engine->wq, &share->work);
 }
 
 /* Return true when all that the entry waits for is done. */
@@ -548,6 +623,70 @@ static bool gpumem_share_met(struct gpumem_share *share)
 		share->dep++;
 	}
 	return true;
+}
+
+/*
+ * Do all that comes before the fence, and publish it.  Return 0, -EINPROGRESS if
+ * another driver's fence calls when to go on, -ENOMEM, or what the entry fails
+ * with.
+ */
+static int gpumem_share_ready(struct gpumem_stream *stream)
+{
+	struct gpumem_share *share = &stream->share;
+	int ret = 0;
+
+	if (!share->roots)
+		ret = gpumem_share_collect(stream);
+	while (!ret) {
+		/* Before it is published, of foreign buffers alone. */
+		if (!gpumem_share_met(share))
+			return -EINPROGRESS;
+		if (share->looked)
+			ret = gpumem_share_begin_access(share);
+		if (!ret)
+			ret = gpumem_share_publish(share);
+		if (ret != -EAGAIN)
+			break;
+		ret = 0;
+		share->looked = true;
+		gpumem_share_end_access(share);
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+			return -EINPROGRESS;
+		cond_resched();
+	}
+	return ret;
+}
+
+static void gpumem_share_prepare(struct work_struct *work)
+{
+	struct gpumem_share *share = container_of(to_delayed_work(work),
+						  struct gpumem_share,
+						  prepare);
+	struct gpumem_stream *stream = container_of(share,
+						    struct gpumem_stream,
+						    share);
+	int ret;
+
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+		return;
+	ret = gpumem_share_ready(stream);
+	switch (ret) {
+	case 0:
+		/* The worker sees all of it. */
+		smp_store_release(&share->state, GPUMEM_SHARE_PUBLISHED);
+		queue_work(stream->dev->engine->wq, &share->work);
+		break;
+	case -EINPROGRESS:
+		break;
+	case -ENOMEM:
+		gpumem_share_clear(share);
+		queue_delayed_work(gpumem_share_wq, &share->prepare,
+				   GPUMEM_SHARE_AGAIN);
+		break;
+	default:
+		share->result = ret;
+		gpumem_share_done(stream);
+	}
 }
 
 /* Execute some slices of a published entry.  Return true when it is done. */

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <linux/dma-buf.h>
-#include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -479,79 +477,7 @@ TEST_F(dmabuf, a_views_mapping_is_live)
 	EXPECT_EQ(0, live(self->fd, self->bo, 0, page_size));
 }
 
-/* --- other drivers */
-
-FIXTURE(foreign)
-{
-	int fd, dmabuf;
-};
-
-FIXTURE_VARIANT(foreign)
-{
-	int (*make)(void);
-	const char *what;
-};
-
-static int make_udmabuf(void)
-{
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
-	struct udmabuf_create create = { .size = MIB };
-
-	if (dev < 0)
-		return -errno;
-	create.memfd = memfd_create("udmabuf", MFD_ALLOW_SEALING);
-	if (ftruncate(create.memfd, MIB) || fcntl(create.memfd, F_ADD_SEALS, F_SEAL_SHRINK))
-		return -errno;
-	fd = ioctl(dev, UDMABUF_CREATE, &create);
-	fd = fd < 0 ? -errno : fd;
-	close(create.memfd);
-	close(dev);
-	return fd;
-}
-
-static int make_heap(void)
-{
-	int dev = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC), ret;
-	struct dma_heap_allocation_data data = { .len = MIB, .fd_flags = O_RDWR | O_CLOEXEC };
-
-	if (dev < 0)
-		return -errno;
-	ret = ioctl(dev, DMA_HEAP_IOCTL_ALLOC, &data) ? -errno : (int)data.fd;
-	close(dev);
-	return ret;
-}
-
-FIXTURE_VARIANT_ADD(foreign, udmabuf) { make_udmabuf, "udmabuf" };
-FIXTURE_VARIANT_ADD(foreign, dma_heap) { make_heap, "dma-heap" };
-
-FIXTURE_SETUP(foreign)
-{
-	self->fd = gp_open(0);
-	ASSERT_LE(0, self->fd);
-	self->dmabuf = variant->make();
-	if (self->dmabuf == -ENOENT)
-		SKIP(return, "no %s", variant->what);
-	ASSERT_LE(0, self->dmabuf);
-}
-
-FIXTURE_TEARDOWN(foreign)
-{
-	close(self->dmabuf);
-	close(self->fd);
-	EXPECT_TRUE(dev_quiet(10));
-}
-
-TEST_F(foreign, import)
-{
-	struct gpumem_bo_import import;
-	struct gpumem_stats stats;
-
-	EXPECT_EQ(-EOPNOTSUPP, gp_bo_import(self->fd, self->dmabuf, &import));
-	ASSERT_EQ(0, gp_stats(self->fd, &stats));
-	EXPECT_EQ(0, stats.objects);
-	EXPECT_EQ(0, stats.views);
-	EXPECT_EQ((off_t)MIB, lseek(self->dmabuf, 0, SEEK_END));
-}
+/* --- other drivers; what they export is in t_foreign.c */
 
 /* A DRM driver that takes our DMA-buf. */
 TEST_F(dmabuf, drm)

@@ -14,9 +14,9 @@
 #include <linux/dma-buf.h>
 
 #include "kselftest_harness.h"
+#include "exporters.h"
 #include "fail_nth.h"
 #include "pool_util.h"
-#include "vgem.h"
 
 #define ADDR	0x100000000ULL
 #define STRIDE	MIB
@@ -756,6 +756,21 @@ static int fdinfo_undo(struct env *e)
 	return close(e->other) ? -errno : 0;
 }
 
+/* --- a DMA-buf of another driver */
+
+static int foreign_make(struct env *e)
+{
+	e->dmabuf = make_udmabuf();
+	return e->dmabuf < 0 ? e->dmabuf : 0;
+}
+
+static int foreign_setup(struct env *e)
+{
+	int ret = foreign_make(e);
+
+	return ret ? ret : import(e);
+}
+
 /* --- another driver takes a DMA-buf */
 
 static int drm_import(struct env *e)
@@ -785,6 +800,7 @@ FIXTURE_VARIANT(nth)
 	bool forgets;		/* a failure may come after the change; doing it again is right */
 	bool second;		/* needs a second device */
 	bool drm;
+	bool udmabuf;
 	bool quiet;		/* never fails */
 };
 
@@ -816,6 +832,8 @@ FIXTURE_SETUP(nth)
 		SKIP(return, "there is no second device");
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_EQ(0, env_make(&self->e));
+	if (variant->udmabuf && access("/dev/udmabuf", F_OK))
+		SKIP(return, "no udmabuf");
 	if (variant->drm)
 		self->e.card = vgem_open();
 	if (variant->drm && self->e.card < 0)
@@ -856,6 +874,9 @@ OP(bo_info, NULL, bo_info, NULL);
 OP(bo_retire, token, retire, destroy, .forgets = true);
 OP(bo_export, NULL, export, close_dmabuf);
 OP(bo_import, export, import, import_undo);
+OP(bo_import_foreign, foreign_make, import, import_undo, .udmabuf = true);
+OP(mmap_foreign, foreign_setup, mmap_view, mmap_view_undo, .udmabuf = true);
+OP(destroy_foreign, foreign_setup, destroy, close_dmabuf, .udmabuf = true);
 OP(token_create, NULL, token, destroy);
 OP(token_open, token_setup, token_open, token_undo);
 OP(pool_create, NULL, pool_create, destroy);

@@ -17,6 +17,7 @@
 #include <linux/dma-buf.h>
 
 #include "kselftest_harness.h"
+#include "exporters.h"
 #include "kill_util.h"
 
 #define ADDR	0x100000000ULL
@@ -269,6 +270,20 @@ static int in_import(struct scene *sc)
 
 	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
 	dmabuf = gp_bo_export(fd, bo, 0, sc->bytes, 0);
+	MUST(dmabuf);
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_bo_import(fd, dmabuf, &i)));
+		MUST(gp_destroy(fd, i.id));
+	}
+}
+
+/* A DMA-buf of another driver, which has work to do, too. */
+static int in_import_foreign(struct scene *sc)
+{
+	int fd = gp_open(0), dmabuf = make_udmabuf();
+	struct gpumem_bo_import i;
+
 	MUST(dmabuf);
 	ready(sc);
 	for (;;) {
@@ -533,6 +548,7 @@ STATE(token_open, in_token_open, 256 * KIB, 4, 20000, 0);
 STATE(token_create, in_token_create, 256 * KIB, 4, 20000, 0);
 STATE(export, in_export, 4 * MIB, 4, 20000, 0);
 STATE(import, in_import, 4 * MIB, 4, 20000, 0);
+STATE(import_foreign, in_import_foreign, 0, 4, 20000, 0);
 STATE(retire, in_retire, 8 * MIB, 4, 20000, 0);
 STATE(mmap, in_mmap, 32 * MIB, 4, 20000, 0);
 STATE(faults, in_faults, 32 * MIB, 4, 40000, 0);
@@ -569,6 +585,8 @@ FIXTURE_SETUP(state)
 			SKIP(return, "no hugetlb pages");
 		}
 	}
+	if (variant->fn == in_import_foreign && access("/dev/udmabuf", F_OK))
+		SKIP(return, "no udmabuf");
 	self->sc = scene_new();
 	ASSERT_NE(NULL, self->sc);
 	self->second = scene_new();

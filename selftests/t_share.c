@@ -6,13 +6,13 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/sync_file.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
 #include "stream_fixture.h"
+#include "share_util.h"
 #include "vgem.h"
 
 #define A	ADDR			/* the first bo, which vgem has */
@@ -67,40 +67,6 @@ FIXTURE_TEARDOWN(share)
 	close(self->card);
 	EXPECT_TRUE(dev_quiet(10));
 	EXPECT_TRUE(leak_end(&self->leak));
-}
-
-/* What poll() says: POLLIN when no writer is at work, POLLOUT when nobody is. */
-static int ready(int dmabuf)
-{
-	struct pollfd p = { .fd = dmabuf, .events = POLLIN | POLLOUT };
-
-	return poll(&p, 1, 0) < 0 ? -errno : p.revents;
-}
-
-/* Has the stream done nothing, though it was given time?  @other shows that time went by. */
-static bool stands_still(struct stream *s, struct stream *other, __u64 at)
-{
-	for (int i = 0; i < 5; i++) {
-		struct gpumem_sqe nop = sqe_nop();
-
-		if (stream_push(other, &nop) || stream_sync(other))
-			return false;
-		nap_ms(5);
-	}
-	return __atomic_load_n(&s->page->value, __ATOMIC_ACQUIRE) == at;
-}
-
-#define PUSH(stream, ...) do {						\
-	struct gpumem_sqe sqe_ = __VA_ARGS__;				\
-	ASSERT_EQ(0, stream_push(stream, &sqe_));			\
-} while (0)
-
-/* Waits until all fences of a DMA-buf are signalled. */
-static bool settles(int dmabuf)
-{
-	struct pollfd p = { .fd = dmabuf, .events = POLLOUT };
-
-	return poll(&p, 1, 10000) == 1 && p.revents == POLLOUT;
 }
 
 TEST_F(share, writer_waits_for_a_reader)
@@ -365,7 +331,7 @@ TEST_F(share, closed_while_fences_are_signalled)
 /* Anybody may map as often as he likes; one entry touches so many buffers and no more. */
 TEST_F_TIMEOUT(share, too_many_roots, 300)
 {
-	enum { MOST = 16384 };
+	enum { MOST = GPUMEM_SHARED_MOST };
 	__u64 at = ADDR + 64 * MIB, p = page_size;
 
 	/* The same one again and again, then by turns: one of them is too many. */

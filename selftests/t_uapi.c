@@ -119,7 +119,7 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 176, pool_imports);
+LAYOUT(gpumem_stats, 192, import_bytes);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);
@@ -466,7 +466,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved, first;
-	struct span out[21];
+	struct span out[23];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -530,7 +530,8 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, fill_bytes), SPAN(gpumem_stats, doorbells),
 	   SPAN(gpumem_stats, pins), SPAN(gpumem_stats, pin_bytes),
 	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes), SPAN(gpumem_stats, pools),
-	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports) });
+	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports),
+	   SPAN(gpumem_stats, imports), SPAN(gpumem_stats, import_bytes) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 0),

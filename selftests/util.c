@@ -509,7 +509,7 @@ bool dev_attr_becomes(unsigned int ordinal, const char *name, long long value, d
 bool dev_quiet(double seconds)
 {
 	static const char * const names[] = {
-		"clients", "bos", "exports", "views", "pools", "used",
+		"clients", "bos", "exports", "views", "pools", "imports", "used",
 	};
 	__u64 end = in_seconds(seconds);
 	unsigned int n = dev_count();
@@ -532,6 +532,7 @@ const struct stat_name stat_names[] = {
 	STAT(exports), STAT(export_bytes), STAT(tokens), STAT(streams), STAT(jobs),
 	STAT(copy_bytes), STAT(fill_bytes), STAT(doorbells), STAT(pins), STAT(pin_bytes),
 	STAT(host), STAT(host_bytes), STAT(pools), STAT(pool_reserved), STAT(pool_imports),
+	STAT(imports), STAT(import_bytes),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

@@ -125,7 +125,7 @@ static void audit_device(struct audit *a, struct gnl_device *d)
 	} attributes[] = {
 		{ "size", d->total }, { "used", d->used }, { "clients", d->clients },
 		{ "bos", d->bos }, { "exports", d->exports }, { "views", d->views },
-		{ "pools", d->pools },
+		{ "pools", d->pools }, { "imports", d->imports },
 	};
 	__u64 clients = 0;
 
@@ -137,6 +137,8 @@ static void audit_device(struct audit *a, struct gnl_device *d)
 	     sum(a, 0, GPUMEM_BO_PINNED, d->index, true));
 	same(a, "device", d->index, "pools", d->pools, "the number of them listed",
 	     pools(a, 0, d->index, false));
+	same(a, "device", d->index, "imports", d->imports, "the number of them listed",
+	     sum(a, 0, GPUMEM_BO_FOREIGN, d->index, false));
 	for (size_t i = 0; i < a->nclients; i++)
 		clients += a->clients[i].device == d->index && !a->clients[i].dead;
 	same(a, "device", d->index, "clients", d->clients, "the number of them listed", clients);
@@ -159,6 +161,7 @@ static void audit_client(struct audit *a, struct gnl_client *c)
 		{ GPUMEM_BO_VIEW, "views", GNL_COUNT(c, VIEWS), GNL_COUNT(c, VIEW_BYTES) },
 		{ GPUMEM_BO_PINNED, "pins", GNL_COUNT(c, PINS), GNL_COUNT(c, PIN_BYTES) },
 		{ GPUMEM_BO_HOST, "host", GNL_COUNT(c, HOST), GNL_COUNT(c, HOST_BYTES) },
+		{ GPUMEM_BO_FOREIGN, "imports", GNL_COUNT(c, IMPORTS), GNL_COUNT(c, IMPORT_BYTES) },
 	};
 	__u64 ids = 0, imports = 0;
 
@@ -204,11 +207,12 @@ static void show_all(struct audit *a)
 		struct gnl_device *d = &a->devices[i];
 
 		if (d->used || d->clients || d->bos || d->exports || d->views || d->pinned ||
-		    d->pools)
-			say(a, "device %u: %llu bytes in use (%llu mapped only, %llu held by the kernel only), %llu pinned, %u clients, %u bos, %u exports, %u views, %u pools",
+		    d->pools || d->imports)
+			say(a, "device %u: %llu bytes in use (%llu mapped only, %llu held by the kernel only), %llu pinned, %u clients, %u bos, %u exports, %u views, %u pools, %u imports",
 			    d->index, (unsigned long long)d->used, (unsigned long long)d->orphaned,
 			    (unsigned long long)d->lingering, (unsigned long long)d->pinned,
-			    d->clients, d->bos, d->exports, d->views, d->pools);
+			    d->clients, d->bos, d->exports, d->views, d->pools,
+			    d->imports);
 	}
 	if (a->host.used)
 		say(a, "host memory: %llu bytes in use (%llu mapped only, %llu held by the kernel only)",

@@ -263,12 +263,14 @@ struct gpumem_bo_pin {
  *	one) exported
  * @GPUMEM_BO_PINNED: registered memory of the owner's process
  * @GPUMEM_BO_HOST: allocated by this client, outside the device's memory
+ * @GPUMEM_BO_FOREIGN: a DMA-buf that another driver made
  */
 enum gpumem_bo_kind {
 	GPUMEM_BO_DEVICE = 1,
 	GPUMEM_BO_VIEW = 2,
 	GPUMEM_BO_PINNED = 3,
 	GPUMEM_BO_HOST = 4,
+	GPUMEM_BO_FOREIGN = 5,
 };
 
 /**
@@ -364,16 +366,27 @@ struct gpumem_bo_export {
 /**
  * struct gpumem_bo_import - use a DMA-buf (GPUMEM_BO_IMPORT)
  * @size: sizeof(struct gpumem_bo_import)
- * @fd: descriptor of a DMA-buf that gpumem exported
+ * @fd: descriptor of a DMA-buf
  * @flags: must be 0
- * @id: buffer object of kind GPUMEM_BO_VIEW, out
- * @device: index of its device in this client, out
+ * @id: buffer object of kind GPUMEM_BO_VIEW if gpumem made the DMA-buf, else of
+ *	kind GPUMEM_BO_FOREIGN, out
+ * @device: index in this client of the device whose memory it is; 0 if another
+ *	driver made it, out
  * @reserved: must be 0
  * @length: bytes, out
  *
- * Errors: EBADF, EINVAL if @fd is no DMA-buf, EOPNOTSUPP if another driver made
- * it, EACCES if its device is not attached to this client or the descriptor
- * is read-only.
+ * Streams use a foreign buffer object like any other.  Engine work waits for the
+ * fences that others left in it, and is access by the CPU as the DMA-buf rules
+ * have it.  mmap() at offset 0 gives the exporter's own mapping, or EINVAL if
+ * there is none; what a process does with that it brackets with
+ * DMA_BUF_IOCTL_SYNC.  It is not in the device's memory, and cannot be exported,
+ * named by a token or retired.
+ *
+ * Errors: EBADF, EINVAL if @fd is no DMA-buf or does not consist of whole pages,
+ * EOPNOTSUPP if another driver made it that does not let processors reach the
+ * memory (no vmap, or registers of a device), EOVERFLOW if it is larger than a
+ * buffer object can be, EACCES if its device is not attached to this client or
+ * the descriptor is read-only, ENOMEM, or what the exporter answers.
  */
 struct gpumem_bo_import {
 	__u32 size;
@@ -592,6 +605,13 @@ enum gpumem_op {
 	GPUMEM_OP_ADD = 6,
 	GPUMEM_OP_POLL = 7,
 };
+
+/*
+ * GPUMEM_SHARED_MOST - buffer objects with DMA-bufs that an entry may touch.  One
+ * that it finds behind several mappings, not next to each other, counts for each.
+ * An entry that finds more fails with E2BIG, and touches none.
+ */
+#define GPUMEM_SHARED_MOST	16384
 
 /**
  * enum gpumem_poll - what GPUMEM_OP_POLL waits for
@@ -1198,6 +1218,8 @@ struct gpumem_channel_attach {
  * @pool_reserved: bytes in their chunks, also part of @bo_bytes and @host_bytes
  *	until only mappings or pins keep them
  * @pool_imports: live imports of pools by this client
+ * @imports: live buffer objects of kind GPUMEM_BO_FOREIGN
+ * @import_bytes: bytes in them, none of which is the device's memory
  *
  * The same numbers as in /proc/PID/fdinfo.
  */
@@ -1225,6 +1247,8 @@ struct gpumem_stats {
 	__aligned_u64 pools;
 	__aligned_u64 pool_reserved;
 	__aligned_u64 pool_imports;
+	__aligned_u64 imports;
+	__aligned_u64 import_bytes;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
