@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * DMA-bufs: file descriptors by which other drivers reach device memory and, by a function that
- * CUDA does not have, pinned and registered host memory.
+ * CUDA does not have, pinned and registered host memory. Those of others are opened in ipc.c.
  *
  * Owns nothing: the kernel's DMA-buf keeps the memory alive when the alloc is freed, and pinned
  * when it is unregistered. From its first export on an alloc is marked as exported, so that the
@@ -94,4 +94,14 @@ static CUresult host_export(int *fd, uint64_t ptr, uint64_t size, unsigned int f
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags)
 {
 	CALL(host_export(fd, (uintptr_t)ptr, bytes, flags));
+}
+
+CUresult gpumem_import_dmabuf(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags)
+{
+	CALL(dmabuf_import((uint64_t *)ptr, bytes, fd, flags));
+}
+
+CUresult gpumem_release_dmabuf(CUdeviceptr ptr)
+{
+	CALL(dmabuf_release(ptr));
 }

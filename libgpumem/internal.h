@@ -281,7 +281,7 @@ static inline struct device *ctx_device(CUcontext ctx)
 
 enum alloc_flags {
 	ALLOC_EXPORTED = 1 << 0,	/* a dma-buf or a token of it exists or existed */
-	ALLOC_IMPORTED = 1 << 1,	/* of another process */
+	ALLOC_IMPORTED = 1 << 1,	/* of another process or driver */
 	ALLOC_SYNC_MEMOPS = 1 << 2,	/* fills and copies wait */
 	ALLOC_HOST = 1 << 3,		/* pinned host memory */
 	ALLOC_REGISTERED = 1 << 4,	/* the program's own memory */
@@ -291,6 +291,8 @@ enum alloc_flags {
 	ALLOC_WRITECOMBINED = 1 << 8,	/* the same */
 	ALLOC_POOL = 1 << 9,		/* of a pool: no alloc, no context */
 	ALLOC_MANAGED = 1 << 10,	/* of a pool of managed memory */
+	ALLOC_DARK = 1 << 11,		/* never mapped for the CPU: its exporter cannot */
+	ALLOC_DMABUF = 1 << 12,		/* imported by a DMA-buf */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 };
 
@@ -446,7 +448,7 @@ uint64_t mem_new_block_id(void);
 uint64_t mem_internal(CUdevice device, uint64_t length, const char *name);
 /* Map a buffer object that was opened as an alloc of its own. */
 CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
-		   uint64_t bytes, struct share *share, uint64_t *ptr);
+		   uint64_t bytes, struct share *share, uint32_t flags, uint64_t *ptr);
 /* Undo mem_adopt(); mem_lock is held. */
 void mem_drop_adopted(struct alloc *alloc);
 
@@ -680,7 +682,8 @@ CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length);
 
 static inline bool span_dark(const struct span *span)
 {
-	return client.strict && !(span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED));
+	return span->flags & ALLOC_DARK ||
+	       (client.strict && !(span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED)));
 }
 
 /* ---- pools (pool*.c) */
@@ -727,6 +730,8 @@ bool pool_beyond(void);
 CUresult ipc_get(CUipcMemHandle *handle, uint64_t ptr);
 CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *handle, unsigned int flags);
 CUresult ipc_close(uint64_t ptr);
+CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flags);
+CUresult dmabuf_release(uint64_t ptr);
 /* An alloc goes away: forget its token. mem_lock is held. */
 void share_drop(struct share *share);
 /* The same for a block of a pool, by its id; mem_lock is not held. */

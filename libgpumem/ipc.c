@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory handles for other processes.
+ * Memory handles for other processes, and DMA-bufs that are opened.
  *
  * A handle names a whole alloc: a random token that the kernel resolves, and the exact size. The
  * token is made once per alloc, so that the handles of one alloc are the same bytes; freeing the
@@ -10,12 +10,17 @@
  * the same handle again gives the same pointer and counts; the last close unmaps. The process that
  * made a handle cannot open it.
  *
+ * A DMA-buf is opened by a function that CUDA does not have, each time as an alloc of its own. One
+ * that another driver made, and that it does not let processes map, is dark: only the engine reaches
+ * it, as if in strict mode. Any of them may be used by others at any time, so none is touched inline.
+ *
  * Locks: mem_lock for the list of imports and everything in a struct share.
  *
- * Vocabulary: share, an alloc's token (exporter) or an opened handle (importer).
+ * Vocabulary: share, an alloc's token (exporter) or an opened handle or DMA-buf (importer).
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "internal.h"
 
@@ -178,7 +183,8 @@ static CUresult import(CUcontext ctx, const struct handle *handle, uint64_t *ptr
 		client_destroy_id(open.id);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	result = mem_adopt(ctx, device, open.id, open.length, open.delta, open.bytes, share, ptr);
+	result = mem_adopt(ctx, device, open.id, open.length, open.delta, open.bytes, share,
+			   0, ptr);
 	if (result) {
 		free(share);
 		return result;
@@ -224,7 +230,14 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
 	return result;
 }
 
-CUresult ipc_close(uint64_t ptr)
+/* An address that ipc_open() gave, or dmabuf_import(). mem_lock is held, unless it is only a look. */
+static bool opened(uint64_t ptr, bool dmabuf, struct span *span)
+{
+	return vm_lookup(ptr, span) && span->flags & ALLOC_IMPORTED && !span->pool &&
+	       span->base == ptr && !(span->flags & ALLOC_DMABUF) == !dmabuf;
+}
+
+static CUresult close_opened(uint64_t ptr, bool dmabuf)
 {
 	struct span span;
 	CUcontext ctx;
@@ -232,16 +245,90 @@ CUresult ipc_close(uint64_t ptr)
 
 	if (result)
 		return result;
-	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.pool ||
-	    span.base != ptr)
+	if (!opened(ptr, dmabuf, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = work_synchronize();
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_IMPORTED) || span.pool ||
-	    span.base != ptr)
+	if (!opened(ptr, dmabuf, &span))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!--span.alloc->share->opens)
 		mem_drop_adopted(span.alloc);
+	lock_drop(&mem_lock);
+	return result;
+}
+
+CUresult ipc_close(uint64_t ptr)
+{
+	return close_opened(ptr, false);
+}
+
+/* ---- DMA-bufs */
+
+CUresult dmabuf_release(uint64_t ptr)
+{
+	return close_opened(ptr, true);
+}
+
+/* Does the exporter let processes map it? */
+static bool can_map(uint32_t bo)
+{
+	void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, client.fd, GPUMEM_MMAP_OFFSET(bo));
+
+	if (p == MAP_FAILED)
+		return false;
+	munmap(p, PAGE);
+	return true;
+}
+
+/* mem_lock is held. */
+static CUresult dmabuf_open(CUcontext ctx, int fd, uint64_t *ptr, uint64_t *bytes)
+{
+	struct gpumem_bo_import import = { .size = sizeof(import), .fd = fd };
+	struct share *share;
+	CUresult result;
+	CUdevice device;
+	int error;
+
+	error = client_ioctl(GPUMEM_BO_IMPORT, &import);
+	if (error)
+		return error == EBADF ? CUDA_ERROR_INVALID_VALUE :
+			error == EACCES ? CUDA_ERROR_NOT_PERMITTED : result_of_errno(error);
+	/* Another driver's counts as memory of the client's first device. */
+	device = device_of_index(import.device);
+	share = device == CU_DEVICE_INVALID ? NULL : calloc(1, sizeof(*share));
+	if (!share) {
+		client_destroy_id(import.id);
+		return device == CU_DEVICE_INVALID ? CUDA_ERROR_NOT_PERMITTED :
+			CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	share->import = true;
+	share->opens = 1;
+	result = mem_adopt(ctx, device, import.id, import.length, 0, import.length, share,
+			   ALLOC_DMABUF | (can_map(import.id) ? 0 : ALLOC_DARK), ptr);
+	if (result) {
+		free(share);
+		return result;
+	}
+	if (bytes)
+		*bytes = import.length;
+	return CUDA_SUCCESS;
+}
+
+CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flags)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!ptr || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Without it there is no way from dark memory to the program's own. */
+	result = copy_reserve(ctx->device);
+	if (result)
+		return result;
+	lock_take(&mem_lock);
+	result = dmabuf_open(ctx, fd, ptr, bytes);
 	lock_drop(&mem_lock);
 	return result;
 }

@@ -704,10 +704,10 @@ void mem_free_context(CUcontext ctx)
 	lock_drop(&mem_lock);
 }
 
-/* ---- memory of other processes */
+/* ---- memory of other processes and drivers */
 
 CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
-		   uint64_t bytes, struct share *share, uint64_t *ptr)
+		   uint64_t bytes, struct share *share, uint32_t flags, uint64_t *ptr)
 {
 	struct alloc *alloc = alloc_get();
 	struct block *block;
@@ -717,12 +717,12 @@ CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length,
 		client_destroy_id(bo);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	result = block_make(&block, device, bo, length, client.strict);
+	result = block_make(&block, device, bo, length, client.strict || flags & ALLOC_DARK);
 	if (result) {
 		alloc_put(alloc);
 		return result;
 	}
-	alloc_set(alloc, ctx, block, block->base + delta, bytes, ALLOC_IMPORTED);
+	alloc_set(alloc, ctx, block, block->base + delta, bytes, ALLOC_IMPORTED | flags);
 	alloc->share = share;
 	store_release(&block->whole, alloc);
 	*ptr = alloc->base;

@@ -73,6 +73,41 @@ const char *gpumem_init_error(void);
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags);
 
 /**
+ * gpumem_import_dmabuf - use a DMA-buf as device memory
+ * @ptr: its address
+ * @bytes: its length; NULL: not wanted
+ * @fd: descriptor of a DMA-buf that any driver made, gpumem included, and that can be written; may
+ *	be closed afterwards
+ * @flags: 0
+ *
+ * The memory is its exporter's, whatever the device has left. Streams copy and fill it like any
+ * other; their work waits for the fences that others left in the DMA-buf, and others wait for
+ * theirs. The CPU reaches it at the same address if the exporter lets processes map it, brackets
+ * what it does with DMA_BUF_IOCTL_SYNC on a descriptor, and gets SIGSEGV if not. Each call gives an
+ * address of its own.
+ *
+ * Neither cuMemFree() nor the functions for handles take the address: gpumem_release_dmabuf() gives
+ * it back, and so does the end of the context.
+ *
+ * Return: INVALID_VALUE for a descriptor that is none of a DMA-buf, one that does not consist of
+ * whole pages, unknown flags and NULL @ptr; NOT_PERMITTED for a read-only descriptor and for memory
+ * of a device of gpumem's that is not visible; NOT_SUPPORTED if the exporter does not let
+ * processors reach the memory; OUT_OF_MEMORY, NOT_INITIALIZED, INVALID_CONTEXT, and the context's
+ * own error.
+ */
+CUresult gpumem_import_dmabuf(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags);
+
+/**
+ * gpumem_release_dmabuf - stop using a DMA-buf
+ * @ptr: from gpumem_import_dmabuf()
+ *
+ * Waits for all work, as cuMemFree() does.
+ *
+ * Return: INVALID_VALUE for any other address, and the error of work that failed.
+ */
+CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
+
+/**
  * gpumem_describe - what lies at an address, for people
  * @addr: any address
  * @text: where the text goes, "" if the address is none of the library's; NULL if @size is 0
