@@ -14,11 +14,12 @@
 #include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 static void gpumem_fill_stats(struct gpumem_client *client,
 			      struct gpumem_stats *stats)
 {
+	const struct gpumem_cache_filter any = {};
 	struct gpumem_counters *c = &client->count;
 
 	stats->objects = atomic64_read(&c->objects);
@@ -41,6 +42,9 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->host_bytes = atomic64_read(&c->host_bytes);
 	stats->pools = atomic64_read(&c->pools);
 	stats->pool_reserved = atomic64_read(&c->pool_reserved);
+	stats->pool_cached = min(gpumem_cache_bytes(client, &any),
+				 stats->pool_reserved);
+	stats->pool_reserved -= stats->pool_cached;
 	stats->pool_imports = atomic64_read(&c->pool_imports);
 	stats->imports = atomic64_read(&c->imports);
 	stats->import_bytes = atomic64_read(&c->import_bytes);
@@ -80,6 +84,7 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->ordinal = dev->ordinal;
 	cmd->total = dev->mem.size;
 	cmd->used = gpumem_shmem_used(&dev->mem);
+	cmd->cached = gpumem_cache_total(&dev->mem);
 	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
 	memset(cmd->engine, 0, sizeof(cmd->engine));
@@ -102,10 +107,11 @@ static void gpumem_show_pools(struct seq_file *m, struct gpumem_client *client)
 		cond_resched();
 		if (brief.type != GPUMEM_OBJ_POOL)
 			continue;
-		seq_printf(m, "gpumem-pool:\tid=%u device=%u limit=%llu reserved=%llu reserved-high=%llu client-used=%llu client-used-high=%llu chunks=%llu imports=%llu%s name=",
+		seq_printf(m, "gpumem-pool:\tid=%u device=%u limit=%llu reserved=%llu reserved-high=%llu client-used=%llu client-used-high=%llu cached=%llu chunks=%llu imports=%llu%s name=",
 			   brief.id, brief.dev->ordinal, brief.pool.limit,
 			   brief.pool.reserved, brief.pool.reserved_high,
 			   brief.pool.used, brief.pool.used_high,
+			   brief.pool.cached,
 			   brief.pool.chunks, brief.pool.imports,
 			   brief.flags & GPUMEM_OBJECT_FLAG_GONE ? " gone" : "");
 		/* The client may have put anything there. */
@@ -149,6 +155,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-pool-imports:\t%llu\n", s.pool_imports);
 	seq_printf(m, "gpumem-imports:\t%llu\n", s.imports);
 	seq_printf(m, "gpumem-import-bytes:\t%llu\n", s.import_bytes);
+	seq_printf(m, "gpumem-pool-cached:\t%llu\n", s.pool_cached);
 	gpumem_show_pools(m, client);
 }
 
@@ -170,6 +177,14 @@ static ssize_t used_show(struct device *dev, struct device_attribute *attr,
 	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(&to_gpumem(dev)->mem));
 }
 static DEVICE_ATTR_RO(used);
+
+static ssize_t cached_show(struct device *dev, struct device_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf, "%llu\n",
+			  gpumem_cache_total(&to_gpumem(dev)->mem));
+}
+static DEVICE_ATTR_RO(cached);
 
 static ssize_t node_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
@@ -251,6 +266,7 @@ const struct attribute_group *gpumem_class_groups[] = {
 static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_size.attr,
 	&dev_attr_used.attr,
+	&dev_attr_cached.attr,
 	&dev_attr_node.attr,
 	&dev_attr_engine.attr,
 	&dev_attr_clients.attr,

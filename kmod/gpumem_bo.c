@@ -69,6 +69,17 @@ struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo)
 	return bo->root ?: bo;
 }
 
+static bool gpumem_window_insert(struct gpumem_window *window)
+{
+	struct gpumem_bo *root = window->root;
+
+	guard(mutex)(&root->lock);
+	if (root->discarded)
+		return false;
+	interval_tree_insert(&window->it, &root->windows);
+	return true;
+}
+
 /**
  * gpumem_window_create - let somebody reach some pages of a root
  * @root: root; gets a reference
@@ -76,7 +87,8 @@ struct gpumem_bo *gpumem_bo_root(struct gpumem_bo *bo)
  * @length: bytes, page aligned, not 0
  *
  * Return: the window, or an ERR_PTR.  The pages count as exported until
- * gpumem_window_put() and until the last VMA of its file is gone.
+ * gpumem_window_put() and until the last VMA of its file is gone.  -ENOENT if
+ * there is no memory any more.
  */
 struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 					   u64 length)
@@ -90,19 +102,23 @@ struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 	window->it.start = base >> PAGE_SHIFT;
 	window->it.last = (base + length - 1) >> PAGE_SHIFT;
 	window->root = root;
+	kref_get(&root->obj.ref);
+	/* In the tree first: what has windows is not discarded. */
+	if (!gpumem_window_insert(window)) {
+		kfree(window);
+		gpumem_object_put(&root->obj);
+		return ERR_PTR(-ENOENT);
+	}
 	if (root->pin) {
 		gpumem_pin_written(root->pin);
-	} else {
-		file = gpumem_shmem_window(root->file, window);
-		if (IS_ERR(file)) {
-			kfree(window);
-			return ERR_CAST(file);
-		}
-		window->file = file;
+		return window;
 	}
-	kref_get(&root->obj.ref);
-	scoped_guard(mutex, &root->lock)
-		interval_tree_insert(&window->it, &root->windows);
+	file = gpumem_shmem_window(root->file, window);
+	if (IS_ERR(file)) {
+		gpumem_window_release(window);
+		return ERR_CAST(file);
+	}
+	window->file = file;
 	return window;
 }
 
@@ -291,6 +307,42 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 	else if (!bo->root)
 		gpumem_token_revoke_all(bo);
 	gpumem_pool_remove_chunk(bo);
+	gpumem_cache_remove(bo);
+}
+
+/* Bytes of a root that are there.  The last reference, or a moment's answer. */
+static u64 gpumem_bo_present(struct gpumem_bo *bo)
+{
+	return READ_ONCE(bo->discarded) ? 0 : bo->length;
+}
+
+/**
+ * gpumem_bo_discard - give a chunk's memory back before its id
+ * @bo: root with a file, referenced
+ * @charge: of the memory, for the caller to free, or NULL, out
+ *
+ * Context: may sleep, without locks.
+ * Return: false if others reach it: everything is as it was.
+ */
+bool gpumem_bo_discard(struct gpumem_bo *bo, struct gpumem_charge **charge)
+{
+	struct gpumem_counters *count = &bo->obj.client->count;
+
+	*charge = NULL;
+	scoped_guard(mutex, &bo->lock) {
+		if (bo->discarded || !RB_EMPTY_ROOT(&bo->windows.rb_root))
+			return false;
+		/* Until it is clear whether it can be, nobody may reach it. */
+		WRITE_ONCE(bo->discarded, true);
+	}
+	if (!gpumem_shmem_discard(bo->file, charge)) {
+		scoped_guard(mutex, &bo->lock)
+			WRITE_ONCE(bo->discarded, false);
+		return false;
+	}
+	atomic64_sub(bo->length, bo->kind == GPUMEM_BO_HOST ?
+				 &count->host_bytes : &count->bo_bytes);
+	return true;
 }
 
 static void gpumem_bo_release_root(struct gpumem_bo *bo)
@@ -299,13 +351,13 @@ static void gpumem_bo_release_root(struct gpumem_bo *bo)
 
 	if (bo->kind == GPUMEM_BO_HOST) {
 		atomic64_dec(&count->host);
-		atomic64_sub(bo->length, &count->host_bytes);
+		atomic64_sub(gpumem_bo_present(bo), &count->host_bytes);
 	} else {
 		atomic64_dec(&count->bos);
-		atomic64_sub(bo->length, &count->bo_bytes);
+		atomic64_sub(gpumem_bo_present(bo), &count->bo_bytes);
 		atomic_dec(&bo->dev->bos);
 	}
-	gpumem_shmem_destroy(bo->file, bo->length);
+	gpumem_shmem_destroy(bo->file);
 }
 
 static void gpumem_bo_release_foreign(struct gpumem_bo *bo)
@@ -397,7 +449,7 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 
 	brief->kind = bo->kind;
 	brief->dev = bo->dev;
-	brief->length = bo->length;
+	brief->length = gpumem_bo_present(bo);
 	/* An id that is gone may be another object's. */
 	if (bo->pool && !READ_ONCE(bo->pool->gone))
 		brief->pool_id = bo->pool->obj.id;
@@ -463,6 +515,27 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 	return charge;
 }
 
+/* Discard cached chunks if they are why there was no memory. */
+static bool gpumem_bo_make_room(struct gpumem_mem *mem, struct file *file,
+				u64 length)
+{
+	struct gpumem_cache_filter f = {};
+	u64 used;
+
+	if (file == ERR_PTR(-ENOSPC)) {
+		f.mem = mem;
+		/* Longer than all the memory is nothing to make room for. */
+		if (length > mem->size)
+			return false;
+		used = gpumem_shmem_used(mem);
+		if (used > mem->size - length)
+			length = used - (mem->size - length);
+	} else if (file != ERR_PTR(-ENOMEM)) {
+		return false;
+	}
+	return gpumem_cache_take(&f, length);
+}
+
 static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 {
 	bool host = bo->kind == GPUMEM_BO_HOST;
@@ -476,6 +549,9 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		return PTR_ERR(charge);
 	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
+	if (gpumem_bo_make_room(mem, file, bo->length))
+		file = gpumem_shmem_create(mem, name, bo->length, &bo->huge,
+					   charge);
 	if (IS_ERR(file)) {
 		gpumem_bo_refused(bo, PTR_ERR(file));
 		if (bo->pool)
@@ -525,9 +601,13 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 		ret = gpumem_pool_add_chunk(bo->pool, bo);
 	if (ret)
 		return ret;
+	if (bo->pool)
+		gpumem_cache_add(bo);
 	ret = gpumem_object_reserve(ucmd, &bo->obj);
-	if (ret)
+	if (ret) {
 		gpumem_pool_remove_chunk(bo);
+		gpumem_cache_remove(bo);
+	}
 	return ret;
 }
 
@@ -547,7 +627,8 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved)
+	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved ||
+	    cmd->reserved2)
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
@@ -565,6 +646,7 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	}
 	cmd->id = bo->obj.id;
 	cmd->chunk = bo->chunk;
+	cmd->word = bo->word;
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 

@@ -623,6 +623,7 @@ static void gpumem_client_free(struct kref *ref)
 
 	xa_erase(&gpumem_clients, client->id);
 	atomic_inc(&gpumem_generation);
+	gpumem_cache_free(client);
 	put_cred(client->cred);
 	put_pid(client->pid);
 	xa_destroy(&client->objects);

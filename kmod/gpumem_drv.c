@@ -277,6 +277,8 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (vma->vm_pgoff >> shift >= GPUMEM_MAX_OBJECTS)
 		return -ENOENT;
+	if (!(vma->vm_pgoff >> shift))
+		return gpumem_cache_mmap(client, vma);
 	obj = gpumem_object_get_any(client, vma->vm_pgoff >> shift);
 	if (!obj)
 		return -ENOENT;
@@ -529,9 +531,12 @@ static int __init gpumem_start(void)
 	ret = gpumem_channel_init();
 	if (ret)
 		goto err_pool;
-	ret = class_register(&gpumem_class);
+	ret = gpumem_cache_init();
 	if (ret)
 		goto err_channel;
+	ret = class_register(&gpumem_class);
+	if (ret)
+		goto err_cache;
 	ret = alloc_chrdev_region(&gpumem_devt, 0, GPUMEM_MAX_DEVICES,
 				  "gpumem");
 	if (ret)
@@ -562,6 +567,8 @@ err_devices:
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 err_class:
 	class_unregister(&gpumem_class);
+err_cache:
+	gpumem_cache_exit();
 err_channel:
 	gpumem_channel_exit();
 err_pool:
@@ -604,6 +611,7 @@ static void __exit gpumem_exit(void)
 		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
+	gpumem_cache_exit();
 	gpumem_channel_exit();
 	gpumem_pool_exit();
 	gpumem_event_exit();

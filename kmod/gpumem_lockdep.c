@@ -27,6 +27,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_DMABUF] = "gpumem dmabuf",
 	[GPUMEM_LOCK_STREAM] = "gpumem streams",
 	[GPUMEM_LOCK_POOL] = "gpumem pool",
+	[GPUMEM_LOCK_CACHE] = "gpumem cache",
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
 	[GPUMEM_LOCK_RUNNER] = "gpumem runner",
 };
@@ -53,6 +54,8 @@ struct gpumem_stand_ins {
 	spinlock_t stream;
 	/** @pool: as pool->lock */
 	spinlock_t pool;
+	/** @cache: as cache->lock */
+	spinlock_t cache;
 	/** @timeline: as timeline->lock */
 	spinlock_t timeline;
 	/** @runner: as runner->lock */
@@ -79,6 +82,8 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	down_write(&s->vm);
 	spin_lock(&s->stream);
 	spin_lock(&s->pool);
+	spin_lock(&s->cache);
+	spin_unlock(&s->cache);
 	spin_lock_irqsave(&s->timeline, flags);
 	spin_lock(&s->runner);
 	spin_unlock(&s->runner);
@@ -124,6 +129,8 @@ int gpumem_lockdep_prime(void)
 	gpumem_lockdep_class(&s->stream, GPUMEM_LOCK_STREAM);
 	spin_lock_init(&s->pool);
 	gpumem_lockdep_class(&s->pool, GPUMEM_LOCK_POOL);
+	spin_lock_init(&s->cache);
+	gpumem_lockdep_class(&s->cache, GPUMEM_LOCK_CACHE);
 	spin_lock_init(&s->timeline);
 	gpumem_lockdep_class(&s->timeline, GPUMEM_LOCK_TIMELINE);
 	spin_lock_init(&s->runner);

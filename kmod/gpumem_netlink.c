@@ -42,7 +42,7 @@
 #include <net/netlink.h>
 #include <net/sock.h>
 
-#include "gpumem_private.h"
+#include "gpumem_pool.h"
 
 #define GPUMEM_REFUSALS_CLIENT	10
 #define GPUMEM_REFUSALS_ALL	100
@@ -204,7 +204,6 @@ static const struct {
 	GPUMEM_NL_COUNTER(HOST, host),
 	GPUMEM_NL_COUNTER(HOST_BYTES, host_bytes),
 	GPUMEM_NL_COUNTER(POOLS, pools),
-	GPUMEM_NL_COUNTER(POOL_RESERVED, pool_reserved),
 	GPUMEM_NL_COUNTER(POOL_IMPORTS, pool_imports),
 	GPUMEM_NL_COUNTER(IMPORTS, imports),
 	GPUMEM_NL_COUNTER(IMPORT_BYTES, import_bytes),
@@ -422,6 +421,8 @@ static int gpumem_nl_put_client(struct sk_buff *skb, struct netlink_callback *cb
 {
 	struct gpumem_nl_dump *dump = (void *)cb->ctx;
 	void *hdr = gpumem_nl_begin(skb, cb, GPUMEM_NL_CMD_CLIENT_GET);
+	const struct gpumem_cache_filter any = {};
+	u64 reserved, cached;
 	unsigned int i;
 	int ret;
 
@@ -446,6 +447,13 @@ static int gpumem_nl_put_client(struct sk_buff *skb, struct netlink_callback *cb
 					atomic64_read(count),
 					GPUMEM_A_CLIENT_PAD);
 	}
+	reserved = atomic64_read(&client->count.pool_reserved);
+	cached = min(gpumem_cache_bytes(client, &any), reserved);
+	ret = ret ?:
+	      nla_put_u64_64bit(skb, GPUMEM_A_CLIENT_POOL_RESERVED,
+				reserved - cached, GPUMEM_A_CLIENT_PAD) ?:
+	      nla_put_u64_64bit(skb, GPUMEM_A_CLIENT_POOL_CACHED, cached,
+				GPUMEM_A_CLIENT_PAD);
 	return gpumem_nl_end(skb, hdr, ret);
 }
 
@@ -489,7 +497,8 @@ static int gpumem_nl_put_pool(struct sk_buff *skb,
 	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CLIENT_USED_HIGH,
 			      f->used_high, pad) ||
 	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CHUNKS, f->chunks, pad) ||
-	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_IMPORTS, f->imports, pad))
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_IMPORTS, f->imports, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_CACHED, f->cached, pad))
 		return -EMSGSIZE;
 	return 0;
 }

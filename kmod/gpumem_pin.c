@@ -221,8 +221,9 @@ void gpumem_user_del_threads(struct gpumem_user *user, unsigned int n)
 	atomic_sub(n, &user->threads);
 }
 
+/* @last: tell who listens if it is refused. */
 static int gpumem_user_charge(struct gpumem_charge *charge,
-			      struct gpumem_client *client)
+			      struct gpumem_client *client, bool last)
 {
 	struct gpumem_user *user;
 	u64 have;
@@ -238,6 +239,8 @@ static int gpumem_user_charge(struct gpumem_charge *charge,
 	    charge->pages > gpumem_user_limit - have) {
 		mutex_unlock(&gpumem_users_lock);
 		gpumem_user_put(user);
+		if (!last)
+			return -EDQUOT;
 		gpumem_refused(client, &(struct gpumem_refusal) {
 			.limit = GPUMEM_LIMIT_PINNED,
 			.dev = client->devices[0],
@@ -253,23 +256,15 @@ static int gpumem_user_charge(struct gpumem_charge *charge,
 	return 0;
 }
 
-/**
- * gpumem_charge_init - count pages as pinned
- * @charge: to be set
- * @client: by whose process and user
- * @pages: number
- *
- * Return: 0, -EDQUOT or -ENOMEM.
- */
-int gpumem_charge_init(struct gpumem_charge *charge,
-		       struct gpumem_client *client, u64 pages)
+static int gpumem_charge_try(struct gpumem_charge *charge,
+			     struct gpumem_client *client, u64 pages, bool last)
 {
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	u64 pinned;
 	int ret;
 
 	charge->pages = pages;
-	ret = gpumem_user_charge(charge, client);
+	ret = gpumem_user_charge(charge, client, last);
 	if (ret)
 		return ret;
 	mmgrab(client->mm);
@@ -277,6 +272,8 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
 	if (READ_ONCE(memlock) && pinned > limit && !capable(CAP_IPC_LOCK)) {
 		gpumem_charge_fini(charge);
+		if (!last)
+			return -EDQUOT;
 		gpumem_refused(client, &(struct gpumem_refusal) {
 			.limit = GPUMEM_LIMIT_MEMLOCK,
 			.dev = client->devices[0],
@@ -287,6 +284,32 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 		return -EDQUOT;
 	}
 	return 0;
+}
+
+/**
+ * gpumem_charge_init - count pages as pinned
+ * @charge: to be set
+ * @client: by whose process and user
+ * @pages: number
+ *
+ * What the client has cached goes before it is refused.
+ *
+ * Context: without locks.
+ * Return: 0, -EDQUOT or -ENOMEM.
+ */
+int gpumem_charge_init(struct gpumem_charge *charge,
+		       struct gpumem_client *client, u64 pages)
+{
+	const struct gpumem_cache_filter f = {
+		.client = client, .mem = &gpumem_host_mem,
+	};
+	int ret = gpumem_charge_try(charge, client, pages, false);
+
+	if (ret == -EDQUOT) {
+		gpumem_cache_take(&f, pages << PAGE_SHIFT);
+		ret = gpumem_charge_try(charge, client, pages, true);
+	}
+	return ret;
 }
 
 /**

@@ -5,7 +5,9 @@
  * The kernel knows a pool by its *chunks*: roots (gpumem_bo.c) that were
  * allocated for it.  What is allocated from the chunks, and to whom it goes
  * next, is the maker's business; the kernel counts the chunks, keeps to the
- * pool's limit, and lets other clients reach the chunks and nothing else.
+ * pool's limit, and lets other clients reach the chunks and nothing else.  Chunks
+ * that the maker leaves to the kernel (gpumem_cache.c) are told apart from what
+ * is reserved, but count for the limit.
  *
  * *Reserved* is what the chunks' memory takes.  The charge sits with the memory
  * itself: a chunk counts from before its memory is populated until its file is
@@ -136,6 +138,7 @@ static bool gpumem_pool_try_claim(struct gpumem_pool *pool, u64 length,
 int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 		      u64 length)
 {
+	const struct gpumem_cache_filter f = { .client = client, .pool = pool };
 	u64 have;
 
 	if (gpumem_pool_try_claim(pool, length, &have))
@@ -143,6 +146,9 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 	/* Workers and exiting tasks leave the last fput for later. */
 	flush_delayed_fput();
 	if (gpumem_pool_try_claim(pool, length, &have))
+		return 0;
+	if (gpumem_cache_take(&f, length) &&
+	    gpumem_pool_try_claim(pool, length, &have))
 		return 0;
 	gpumem_refused(client, &(struct gpumem_refusal) {
 		.limit = GPUMEM_LIMIT_POOL,
@@ -168,6 +174,29 @@ void gpumem_pool_unclaim(struct gpumem_pool *pool, u64 length)
 }
 
 /**
+ * gpumem_pool_figures_locked - what there is to tell of a pool
+ * @pool: pool, locked
+ * @figures: its own, with what is cached taken out of what is reserved, out
+ *
+ * Context: atomic.
+ */
+void gpumem_pool_figures_locked(struct gpumem_pool *pool,
+				struct gpumem_pool_figures *figures)
+{
+	const struct gpumem_cache_filter f = { .pool = pool };
+	u64 cached;
+
+	lockdep_assert_held(&pool->lock);
+	cached = gpumem_cache_bytes(pool->obj.client, &f);
+	*figures = pool->figures;
+	/* A chunk's id may go before its memory, but not after it. */
+	figures->cached = min(cached, figures->reserved);
+	figures->reserved -= figures->cached;
+	figures->reserved_high = max(figures->reserved_high, figures->reserved);
+	figures->used = min(figures->used, figures->reserved);
+}
+
+/**
  * gpumem_pool_charge - a chunk's memory is there
  * @pool: pool
  * @length: bytes, claimed before
@@ -176,7 +205,7 @@ void gpumem_pool_unclaim(struct gpumem_pool *pool, u64 length)
 void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 			struct gpumem_charge *charge)
 {
-	struct gpumem_pool_figures *f = &pool->figures;
+	struct gpumem_pool_figures *f = &pool->figures, now;
 
 	kref_get(&pool->obj.ref);
 	charge->pool = pool;
@@ -185,10 +214,30 @@ void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 	spin_lock(&pool->lock);
 	pool->pending -= length;
 	f->reserved += length;
-	f->reserved_high = max(f->reserved_high, f->reserved);
 	f->chunks++;
 	pool->peak = max(pool->peak, f->reserved);
+	gpumem_pool_figures_locked(pool, &now);
+	f->reserved_high = now.reserved_high;
 	spin_unlock(&pool->lock);
+}
+
+/**
+ * gpumem_pool_forget_locked - what a chunk's memory took is not reserved any more
+ * @charge: of the memory; its pool is locked, and still referenced afterwards
+ *
+ * Context: atomic.
+ */
+void gpumem_pool_forget_locked(struct gpumem_charge *charge)
+{
+	struct gpumem_pool *pool = charge->pool;
+	struct gpumem_pool_figures *f = &pool->figures;
+
+	lockdep_assert_held(&pool->lock);
+	f->reserved -= charge->pool_bytes;
+	f->used = min(f->used, f->reserved);
+	atomic64_sub(charge->pool_bytes,
+		     &pool->obj.client->count.pool_reserved);
+	charge->pool_bytes = 0;
 }
 
 /**
@@ -200,18 +249,13 @@ void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 void gpumem_pool_uncharge(struct gpumem_charge *charge)
 {
 	struct gpumem_pool *pool = charge->pool;
-	struct gpumem_pool_figures *f;
 
 	if (!pool)
 		return;
-	f = &pool->figures;
 	spin_lock(&pool->lock);
-	f->reserved -= charge->pool_bytes;
-	f->used = min(f->used, f->reserved);
-	f->chunks--;
+	gpumem_pool_forget_locked(charge);
+	pool->figures.chunks--;
 	spin_unlock(&pool->lock);
-	atomic64_sub(charge->pool_bytes,
-		     &pool->obj.client->count.pool_reserved);
 	charge->pool = NULL;
 	gpumem_object_put(&pool->obj);
 }
@@ -271,7 +315,7 @@ void gpumem_pool_brief(struct gpumem_pool *pool,
 	brief->dev = pool->dev;
 	memcpy(brief->name, pool->name, sizeof(brief->name));
 	spin_lock(&pool->lock);
-	brief->pool = pool->figures;
+	gpumem_pool_figures_locked(pool, &brief->pool);
 	spin_unlock(&pool->lock);
 }
 
@@ -401,6 +445,8 @@ int gpumem_ioctl_pool_set(struct gpumem_ucmd *ucmd)
 	spin_lock(&pool->lock);
 	f->used = min(cmd->used, f->reserved);
 	f->used_high = clamp(cmd->used_high, f->used, pool->peak);
+	f->reserved_high = max(f->reserved_high,
+			       min(cmd->reserved_high, pool->peak));
 	spin_unlock(&pool->lock);
 	gpumem_object_put(&pool->obj);
 	return 0;
@@ -419,7 +465,7 @@ int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
 	const u32 resets = GPUMEM_POOL_INFO_RESET_RESERVED |
 			   GPUMEM_POOL_INFO_RESET_USED;
 	struct gpumem_pool_info *cmd = ucmd->cmd;
-	struct gpumem_pool_figures *f;
+	struct gpumem_pool_figures now, *f;
 	struct gpumem_pool *pool;
 	bool own;
 	int ret;
@@ -438,20 +484,23 @@ int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
 	cmd->device = gpumem_client_device_index(ucmd->client, pool->dev);
 	memcpy(cmd->name, pool->name, sizeof(cmd->name));
 	spin_lock(&pool->lock);
-	cmd->limit = f->limit;
-	cmd->reserved_bytes = f->reserved;
-	cmd->reserved_high = f->reserved_high;
-	cmd->used = f->used;
-	cmd->used_high = f->used_high;
-	cmd->chunks = f->chunks;
-	cmd->imports = f->imports;
+	gpumem_pool_figures_locked(pool, &now);
+	cmd->limit = now.limit;
+	cmd->reserved_bytes = now.reserved;
+	cmd->reserved_high = now.reserved_high;
+	cmd->used = now.used;
+	cmd->used_high = now.used_high;
+	cmd->chunks = now.chunks;
+	cmd->imports = now.imports;
+	cmd->cached = now.cached;
 	spin_unlock(&pool->lock);
 	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	if (ret)
 		goto out_put;
 	spin_lock(&pool->lock);
+	gpumem_pool_figures_locked(pool, &now);
 	if (cmd->flags & GPUMEM_POOL_INFO_RESET_RESERVED)
-		f->reserved_high = f->reserved;
+		f->reserved_high = now.reserved;
 	if (cmd->flags & GPUMEM_POOL_INFO_RESET_USED)
 		f->used_high = f->used;
 	spin_unlock(&pool->lock);

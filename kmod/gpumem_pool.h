@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pools: what gpumem_pool.c and gpumem_channel.c offer to the other files.
+ * Pools: what gpumem_pool.c, gpumem_cache.c and gpumem_channel.c
+ * offer to the other files.
  */
 #ifndef GPUMEM_POOL_H
 #define GPUMEM_POOL_H
@@ -55,6 +56,30 @@ struct gpumem_pool_ref {
 	struct gpumem_pool *pool;
 };
 
+/**
+ * struct gpumem_cache_filter - which cached chunks; NULL means any
+ */
+struct gpumem_cache_filter {
+	/** @client: whose */
+	struct gpumem_client *client;
+	/** @mem: in which memory */
+	struct gpumem_mem *mem;
+	/** @pool: of which pool */
+	struct gpumem_pool *pool;
+};
+
+/* gpumem_cache.c */
+int gpumem_cache_init(void);
+void gpumem_cache_exit(void);
+int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma);
+void gpumem_cache_free(struct gpumem_client *client);
+void gpumem_cache_add(struct gpumem_bo *bo);
+void gpumem_cache_remove(struct gpumem_bo *bo);
+u64 gpumem_cache_bytes(struct gpumem_client *client,
+		       const struct gpumem_cache_filter *f);
+u64 gpumem_cache_total(struct gpumem_mem *mem);
+u64 gpumem_cache_take(const struct gpumem_cache_filter *f, u64 want);
+
 /* gpumem_pool.c */
 int gpumem_pool_init(void);
 void gpumem_pool_exit(void);
@@ -64,7 +89,10 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 void gpumem_pool_unclaim(struct gpumem_pool *pool, u64 length);
 void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 			struct gpumem_charge *charge);
+void gpumem_pool_forget_locked(struct gpumem_charge *charge);
 void gpumem_pool_uncharge(struct gpumem_charge *charge);
+void gpumem_pool_figures_locked(struct gpumem_pool *pool,
+				struct gpumem_pool_figures *figures);
 int gpumem_pool_add_chunk(struct gpumem_pool *pool, struct gpumem_bo *bo);
 void gpumem_pool_remove_chunk(struct gpumem_bo *bo);
 void gpumem_pool_brief(struct gpumem_pool *pool,

@@ -18,6 +18,7 @@
  *		client->stream_lock	spin: list of streams
  *		client->gone_lock	spin: objects without an id
  *		pool->lock		spin: figures of a pool
+ *		  cache->lock		spin: words of a client's chunks
  *		timeline->lock		spin, irqsafe: value, error, waiters
  *		  runner->lock		spin, irqsafe: streams that are ready
  *
@@ -74,6 +75,7 @@
 #define GPUMEM_SLICE		SZ_1M
 
 struct dma_buf;
+struct gpumem_cache;
 struct gpumem_client;
 struct gpumem_engine;
 struct gpumem_foreign;
@@ -92,6 +94,7 @@ struct gpumem_user;
  * @GPUMEM_LOCK_DMABUF: dmabuf->lock
  * @GPUMEM_LOCK_STREAM: client->stream_lock
  * @GPUMEM_LOCK_POOL: pool->lock
+ * @GPUMEM_LOCK_CACHE: cache->lock
  * @GPUMEM_LOCK_TIMELINE: timeline->lock
  * @GPUMEM_LOCK_RUNNER: runner->lock
  * @GPUMEM_LOCKS: number of kinds
@@ -105,6 +108,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_DMABUF,
 	GPUMEM_LOCK_STREAM,
 	GPUMEM_LOCK_POOL,
+	GPUMEM_LOCK_CACHE,
 	GPUMEM_LOCK_TIMELINE,
 	GPUMEM_LOCK_RUNNER,
 	GPUMEM_LOCKS,
@@ -176,8 +180,10 @@ struct gpumem_object {
 struct gpumem_pool_figures {
 	/** @limit: bytes that chunks may have, or 0 */
 	u64 limit;
-	/** @reserved: bytes in chunks */
+	/** @reserved: bytes in chunks; where it is told, less @cached */
 	u64 reserved;
+	/** @cached: of these, in cached chunks; only where it is told */
+	u64 cached;
 	/** @reserved_high: most since the last reset */
 	u64 reserved_high;
 	/** @used: as the maker says, at most @reserved */
@@ -437,12 +443,26 @@ struct gpumem_client {
 	struct gpumem_rate refusals;
 	/** @refusals_missed: not reported; in gpumem_netlink.c */
 	u32 refusals_missed;
+	/** @cache: its cache page, or NULL; written once */
+	struct gpumem_cache *cache;
 	/** @channel: that it holds, or -1; written once */
 	int channel;
 	/** @dead: bit 0: shut down; nothing may be made any more */
 	unsigned long dead;
 	/** @count: counters */
 	struct gpumem_counters count;
+};
+
+/**
+ * enum gpumem_cached - how far the kernel is with taking a cached chunk
+ * @GPUMEM_CACHED_NO: nowhere; the word says whether it may
+ * @GPUMEM_CACHED_TAKING: it is about to discard the memory
+ * @GPUMEM_CACHED_TAKEN: it is done
+ */
+enum gpumem_cached {
+	GPUMEM_CACHED_NO,
+	GPUMEM_CACHED_TAKING,
+	GPUMEM_CACHED_TAKEN,
 };
 
 /**
@@ -475,6 +495,12 @@ struct gpumem_bo {
 	struct gpumem_pool *pool;
 	/** @chunk: number in @pool, or 0; constant once it has one */
 	u64 chunk;
+	/** @word: in the cache page, or 0; of its id */
+	unsigned int word;
+	/** @cached: enum gpumem_cached; lock of the cache page */
+	u8 cached;
+	/** @discarded: the memory was given back; @lock */
+	bool discarded;
 	/** @lock: protects @windows; held where @resv is made */
 	struct mutex lock;
 	/** @windows: roots only: struct gpumem_window by page index in @file */
@@ -894,6 +920,7 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 void gpumem_bo_unmap(struct folio *folio);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief);
+bool gpumem_bo_discard(struct gpumem_bo *bo, struct gpumem_charge **charge);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);
 void gpumem_bo_release(struct gpumem_object *obj);
 int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd);
@@ -910,7 +937,8 @@ u64 gpumem_shmem_used(struct gpumem_mem *mem);
 struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 u64 length, u64 *huge,
 				 struct gpumem_charge *charge);
-void gpumem_shmem_destroy(struct file *file, u64 length);
+bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge);
+void gpumem_shmem_destroy(struct file *file);
 struct file *gpumem_shmem_window(struct file *file,
 				 struct gpumem_window *window);
 bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,

@@ -16,6 +16,9 @@
  *    has nothing to migrate.
  *  - The inode is immutable: nobody can punch holes, truncate or write it.
  *
+ * A file ends to be one when its buffer object is a chunk that is discarded
+ * (gpumem_cache.c): then it is empty.
+ *
  * Processes map the file itself: mmap() of a device node hands the VMA to it.
  * From then on the VMA is an ordinary shared tmpfs mapping that
  * pin_user_pages() accepts, and it keeps the file, and with it the memory and
@@ -62,7 +65,7 @@
  * struct gpumem_backing - what a memory file means; its private data
  * @mem: where it is
  * @charge: of the user's budget, or NULL
- * @length: bytes
+ * @length: bytes; 0 once they were discarded
  * @orphaned: the buffer object is gone; ordered by the file's references
  */
 struct gpumem_backing {
@@ -534,17 +537,50 @@ struct file *gpumem_shmem_window(struct file *file,
 }
 
 /**
+ * gpumem_shmem_discard - give the memory of a file back before the file
+ * @file: its file, of a buffer object that has no windows and gets none
+ * @charge: of the memory, for the caller to free, or NULL, out
+ *
+ * Mappings stay and answer SIGBUS.  Faults look at the size, so nobody gets a
+ * page once it is 0, and who got one before is seen.
+ *
+ * Context: may sleep.
+ * Return: false if somebody else holds the pages: everything is as it was.
+ */
+bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge)
+{
+	struct gpumem_backing *backing = file->private_data;
+	struct address_space *mapping = file->f_mapping;
+	struct inode *inode = file_inode(file);
+	u64 length = backing->length;
+
+	*charge = NULL;
+	i_size_write(inode, 0);
+	unmap_mapping_range(mapping, 0, 0, 1);
+	/* One reference on each folio is the populated file's. */
+	if (gpumem_shmem_used_elsewhere(mapping, 0, length, 1)) {
+		i_size_write(inode, length);
+		return false;
+	}
+	gpumem_shmem_unhold(mapping, length >> PAGE_SHIFT);
+	shmem_truncate_range(inode, 0, -1);
+	backing->length = 0;
+	*charge = backing->charge;
+	backing->charge = NULL;
+	return true;
+}
+
+/**
  * gpumem_shmem_destroy - the buffer object is gone
  * @file: its file; lives on while it is mapped or pinned
- * @length: bytes
  */
-void gpumem_shmem_destroy(struct file *file, u64 length)
+void gpumem_shmem_destroy(struct file *file)
 {
 	struct gpumem_backing *backing = file->private_data;
 
-	gpumem_shmem_unhold(file->f_mapping, length >> PAGE_SHIFT);
+	gpumem_shmem_unhold(file->f_mapping, backing->length >> PAGE_SHIFT);
 	backing->orphaned = true;
-	atomic64_add(length, &backing->mem->orphaned);
+	atomic64_add(backing->length, &backing->mem->orphaned);
 	fput(file);
 }
 

@@ -671,6 +671,12 @@ static int mmap_timeline(struct env *e)
 	return do_mmap(e, e->stream.timeline, page_size, PROT_READ);
 }
 
+/* The cache page, which the first call makes. */
+static int mmap_cache(struct env *e)
+{
+	return do_mmap(e, 0, page_size, PROT_READ | PROT_WRITE);
+}
+
 static int mmap_view(struct env *e)
 {
 	return do_mmap(e, e->id, 16 * KIB, PROT_READ | PROT_WRITE);
@@ -920,6 +926,7 @@ OP(close_full, full_client, client_close, full_undo, .quiet = true);
 OP(mmap_bo, NULL, mmap_bo, mmap_undo);
 OP(mmap_ring, NULL, mmap_ring, mmap_undo);
 OP(mmap_timeline, NULL, mmap_timeline, mmap_undo);
+OP(mmap_cache, NULL, mmap_cache, mmap_undo);
 OP(mmap_view, view_setup, mmap_view, mmap_view_undo);
 OP(mmap_dmabuf, export, mmap_dmabuf, mmap_dmabuf_undo);
 OP(touch, mmap_far, touch_all, mmap_undo, .quiet = true);

@@ -405,7 +405,7 @@ TEST_F(pool, fdinfo)
 	ASSERT_EQ(0, gp_pool_share(self->fd, odd, self->other, &import));
 	fdinfo_pool(self->fd, "a b\\nc: \\001", text, sizeof(text));
 	snprintf(want, sizeof(want),
-		 "id=%u device=0 limit=%llu reserved=%llu reserved-high=%llu client-used=1000 client-used-high=2000 chunks=1 imports=1 name=a b\\nc: \\001",
+		 "id=%u device=0 limit=%llu reserved=%llu reserved-high=%llu client-used=1000 client-used-high=2000 cached=0 chunks=1 imports=1 name=a b\\nc: \\001",
 		 odd, 8 * BYTES, BYTES, BYTES);
 	EXPECT_STREQ(want, text);
 	fdinfo_pool(self->other, "a b\\nc: \\001", text, sizeof(text));

@@ -18,7 +18,7 @@
 #define AT(type, member, offset)							\
 	_Static_assert(offsetof(struct type, member) == (offset), #type "." #member " moved")
 
-LAYOUT(gpumem_info, 88, uuid);
+LAYOUT(gpumem_info, 96, cached);
 AT(gpumem_info, device, 4);
 AT(gpumem_info, abi, 8);
 AT(gpumem_info, ordinal, 12);
@@ -29,11 +29,12 @@ AT(gpumem_info, engine_workers, 36);
 AT(gpumem_info, engine, 40);
 AT(gpumem_info, release, 56);
 AT(gpumem_info, uuid, 72);
+AT(gpumem_info, cached, 88);
 LAYOUT(gpumem_device_attach, 16, device);
 AT(gpumem_device_attach, fd, 4);
 AT(gpumem_device_attach, flags, 8);
 LAYOUT(gpumem_destroy, 8, id);
-LAYOUT(gpumem_bo_alloc, 56, chunk);
+LAYOUT(gpumem_bo_alloc, 64, reserved2);
 AT(gpumem_bo_alloc, flags, 4);
 AT(gpumem_bo_alloc, device, 8);
 AT(gpumem_bo_alloc, id, 12);
@@ -41,6 +42,8 @@ AT(gpumem_bo_alloc, length, 16);
 AT(gpumem_bo_alloc, name, 24);
 AT(gpumem_bo_alloc, pool, 40);
 AT(gpumem_bo_alloc, reserved, 44);
+AT(gpumem_bo_alloc, chunk, 48);
+AT(gpumem_bo_alloc, word, 56);
 LAYOUT(gpumem_bo_info, 40, reserved);
 AT(gpumem_bo_info, id, 4);
 AT(gpumem_bo_info, kind, 8);
@@ -119,7 +122,7 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 192, import_bytes);
+LAYOUT(gpumem_stats, 200, pool_cached);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);
@@ -153,12 +156,12 @@ AT(gpumem_pool_create, flags, 4);
 AT(gpumem_pool_create, device, 8);
 AT(gpumem_pool_create, id, 12);
 AT(gpumem_pool_create, limit, 16);
-LAYOUT(gpumem_pool_set, 32, used_high);
+LAYOUT(gpumem_pool_set, 40, reserved_high);
 AT(gpumem_pool_set, id, 4);
 AT(gpumem_pool_set, flags, 8);
 AT(gpumem_pool_set, reserved, 12);
 AT(gpumem_pool_set, used, 16);
-LAYOUT(gpumem_pool_info, 96, name);
+LAYOUT(gpumem_pool_info, 104, cached);
 AT(gpumem_pool_info, id, 4);
 AT(gpumem_pool_info, flags, 8);
 AT(gpumem_pool_info, pool_flags, 12);
@@ -171,6 +174,7 @@ AT(gpumem_pool_info, used, 48);
 AT(gpumem_pool_info, used_high, 56);
 AT(gpumem_pool_info, chunks, 64);
 AT(gpumem_pool_info, imports, 72);
+AT(gpumem_pool_info, name, 80);
 LAYOUT(gpumem_pool_export, 32, token);
 AT(gpumem_pool_export, id, 4);
 AT(gpumem_pool_export, flags, 8);
@@ -466,7 +470,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved, first;
-	struct span out[23];
+	struct span out[24];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -482,13 +486,15 @@ FIXTURE_VARIANT(uapi)
 V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_info, abi), SPAN(gpumem_info, ordinal), SPAN(gpumem_info, total),
 	   SPAN(gpumem_info, used), SPAN(gpumem_info, node), SPAN(gpumem_info, engine_workers),
-	   SPAN(gpumem_info, engine), SPAN(gpumem_info, release), SPAN(gpumem_info, uuid) });
+	   SPAN(gpumem_info, engine), SPAN(gpumem_info, release), SPAN(gpumem_info, uuid),
+	   SPAN(gpumem_info, cached) }, .first = 88);
 V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
 V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST),
   RESERVED(gpumem_bo_alloc), .first = 40,
-  .out = { SPAN(gpumem_bo_alloc, id), SPAN(gpumem_bo_alloc, chunk) });
+  .out = { SPAN(gpumem_bo_alloc, id), SPAN(gpumem_bo_alloc, chunk),
+	   SPAN(gpumem_bo_alloc, word) });
 V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, RESERVED(gpumem_bo_info),
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
 	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports) });
@@ -531,7 +537,8 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, pins), SPAN(gpumem_stats, pin_bytes),
 	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes), SPAN(gpumem_stats, pools),
 	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports),
-	   SPAN(gpumem_stats, imports), SPAN(gpumem_stats, import_bytes) });
+	   SPAN(gpumem_stats, imports), SPAN(gpumem_stats, import_bytes),
+	   SPAN(gpumem_stats, pool_cached) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 0),
@@ -546,13 +553,15 @@ V(event_get, EVENT_GET, gpumem_event_get, FLAGS(gpumem_event_get, GPUMEM_EVENT_G
 	   SPAN(gpumem_event_get, value) });
 V(pool_create, POOL_CREATE, gpumem_pool_create, FLAGS(gpumem_pool_create, GPUMEM_POOL_HOST),
   NO_RESERVED, .out = { SPAN(gpumem_pool_create, id) });
-V(pool_set, POOL_SET, gpumem_pool_set, FLAGS(gpumem_pool_set, 0), RESERVED(gpumem_pool_set));
+V(pool_set, POOL_SET, gpumem_pool_set, FLAGS(gpumem_pool_set, 0), RESERVED(gpumem_pool_set),
+  .first = 32);
 V(pool_info, POOL_INFO, gpumem_pool_info, FLAGS(gpumem_pool_info, 3), RESERVED(gpumem_pool_info),
   .out = { SPAN(gpumem_pool_info, pool_flags), SPAN(gpumem_pool_info, device),
 	   SPAN(gpumem_pool_info, limit), SPAN(gpumem_pool_info, reserved_bytes),
 	   SPAN(gpumem_pool_info, reserved_high), SPAN(gpumem_pool_info, used),
 	   SPAN(gpumem_pool_info, used_high), SPAN(gpumem_pool_info, chunks),
-	   SPAN(gpumem_pool_info, imports), SPAN(gpumem_pool_info, name) });
+	   SPAN(gpumem_pool_info, imports), SPAN(gpumem_pool_info, name),
+	   SPAN(gpumem_pool_info, cached) }, .first = 96);
 V(pool_export, POOL_EXPORT, gpumem_pool_export, FLAGS(gpumem_pool_export, 3), NO_RESERVED,
   .out = { SPAN(gpumem_pool_export, fd), SPAN(gpumem_pool_export, token) });
 V(pool_import, POOL_IMPORT, gpumem_pool_import,

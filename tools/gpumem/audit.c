@@ -72,7 +72,7 @@ static __u64 pools(struct audit *a, __u32 client, int device, bool bytes)
 
 		if (o->type == GPUMEM_OBJECT_TYPE_POOL && (!client || o->client == client) &&
 		    (device < 0 || o->device == device))
-			total += bytes ? o->reserved : 1;
+			total += bytes ? o->reserved + o->cached : 1;
 	}
 	return total;
 }
@@ -91,13 +91,13 @@ static void audit_pool(struct audit *a, struct gnl_object *p)
 			chunks++;
 		}
 	}
-	if (bytes > p->reserved || chunks > p->chunks)
-		say(a, "pool %u of client %u: %llu bytes in %llu chunks are reserved, but %llu bytes in %llu chunks are listed",
-		    p->id, p->client, (unsigned long long)p->reserved,
+	if (bytes > p->reserved + p->cached || chunks > p->chunks)
+		say(a, "pool %u of client %u: %llu bytes in %llu chunks are reserved or cached, but %llu bytes in %llu chunks are listed",
+		    p->id, p->client, (unsigned long long)(p->reserved + p->cached),
 		    (unsigned long long)p->chunks, (unsigned long long)bytes,
 		    (unsigned long long)chunks);
 	if (p->used > p->reserved || p->reserved > p->reserved_high ||
-	    (p->limit && p->reserved > p->limit))
+	    (p->limit && p->reserved + p->cached > p->limit))
 		say(a, "pool %u of client %u: its figures contradict each other", p->id, p->client);
 }
 
@@ -167,7 +167,8 @@ static void audit_client(struct audit *a, struct gnl_client *c)
 
 	same(a, "client", c->id, "pools", GNL_COUNT(c, POOLS), "the number of them listed",
 	     pools(a, c->id, -1, false));
-	same(a, "client", c->id, "pool-reserved", GNL_COUNT(c, POOL_RESERVED),
+	same(a, "client", c->id, "pool-reserved and pool-cached",
+	     GNL_COUNT(c, POOL_RESERVED) + GNL_COUNT(c, POOL_CACHED),
 	     "the sum over its pools", pools(a, c->id, -1, true));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		same(a, "client", c->id, kinds[i].name, kinds[i].count,

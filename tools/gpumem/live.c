@@ -84,6 +84,10 @@ static void pool_notes(const struct gnl_object *o)
 		format_size(o->limit, text, sizeof(text));
 		printf(", limit %s", text);
 	}
+	if (o->cached) {
+		format_size(o->cached, text, sizeof(text));
+		printf(", cached %s", text);
+	}
 	printf(", chunks: %llu, imports: %llu)", (unsigned long long)o->chunks,
 	       (unsigned long long)o->imports);
 }

@@ -105,6 +105,7 @@ static void parse_object(struct nlattr **a, void *element)
 	o->used_high = get64(a, GPUMEM_A_OBJECT_CLIENT_USED_HIGH);
 	o->chunks = get64(a, GPUMEM_A_OBJECT_CHUNKS);
 	o->imports = get64(a, GPUMEM_A_OBJECT_IMPORTS);
+	o->cached = get64(a, GPUMEM_A_OBJECT_CACHED);
 }
 
 static void parse_refusal(struct nlattr **a, void *element)

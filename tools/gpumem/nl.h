@@ -32,7 +32,7 @@ struct gnl_host {
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_IMPORT_BYTES - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_POOL_CACHED - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {
@@ -49,7 +49,7 @@ struct gnl_object {
 	char name[16];
 	__u32 pool;		/* of a chunk */
 	/* Of a pool: @limit 0 is none, and @used and @used_high are its maker's word. */
-	__u64 limit, reserved, reserved_high, used, used_high, chunks, imports;
+	__u64 limit, reserved, reserved_high, used, used_high, chunks, imports, cached;
 };
 
 struct gnl_refusal {

@@ -62,13 +62,38 @@
 
 /**
  * GPUMEM_MMAP_OFFSET() - file offset at which mmap() finds an object
- * @id: buffer object, stream or timeline
+ * @id: buffer object, stream or timeline; GPUMEM_MMAP_CACHE is an offset, too
  *
  * Buffer objects map at any page aligned offset behind it; a stream maps its
  * ring (see struct gpumem_ring), a timeline its read-only page.  Buffer objects
  * need MAP_SHARED.  Rings and timelines are not inherited by fork().
  */
 #define GPUMEM_MMAP_OFFSET(id)	((__u64)(id) << GPUMEM_MMAP_SHIFT)
+
+/* Offset of the cache page, and words in it; word 0 stands for none. */
+#define GPUMEM_MMAP_CACHE	0ULL
+#define GPUMEM_CACHE_WORDS	1024U
+
+/**
+ * enum gpumem_cache_word - what a chunk's word in the cache page says
+ * @GPUMEM_CACHE_USED: the chunk is in use, or may be; what a new one has
+ * @GPUMEM_CACHE_KEPT: written by the client: nothing is in the chunk, and the
+ *	kernel may discard its memory
+ * @GPUMEM_CACHE_TAKEN: written by the kernel over KEPT: it did, or will
+ *
+ * The page is shared, one page long and not inherited by fork().  A client that
+ * has mapped it gets a word (struct gpumem_bo_alloc) for each chunk it makes.  It
+ * has a kept chunk back when it changes KEPT to USED by an atomic compare and
+ * exchange; if that finds TAKEN, all that can be done with the chunk is to
+ * destroy its id.  Kept chunks are not reserved in their pool but *cached*.
+ * They are discarded before anybody is refused memory, and when the system is
+ * short of it.
+ */
+enum gpumem_cache_word {
+	GPUMEM_CACHE_USED = 0,
+	GPUMEM_CACHE_KEPT = 1,
+	GPUMEM_CACHE_TAKEN = 2,
+};
 
 enum {
 	GPUMEM_CMD_BASE = 0x40,
@@ -119,6 +144,8 @@ enum {
  * @engine: name of the engine, NUL terminated, out
  * @release: version of the module, NUL terminated, out
  * @uuid: identity of the device, the same after a reload, out
+ * @cached: part of @used that is in cached chunks of all clients: room for who
+ *	asks for memory, out
  *
  * Errors: EACCES if @device is not attached.
  */
@@ -134,6 +161,7 @@ struct gpumem_info {
 	__u8 engine[16];
 	__u8 release[16];
 	__u8 uuid[16];
+	__aligned_u64 cached;
 };
 
 #define GPUMEM_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_INFO)
@@ -196,6 +224,8 @@ enum gpumem_bo_alloc_flags {
  * @reserved: must be 0
  * @chunk: number of the chunk in its pool, never used again there, out; 0
  *	without @pool
+ * @word: of the chunk in the cache page, out; 0 if it has none
+ * @reserved2: must be 0
  *
  * All of the memory is there and zero when the call returns.  A chunk counts as
  * reserved in its pool until its memory is given back: until its id, its views,
@@ -215,6 +245,8 @@ struct gpumem_bo_alloc {
 	__u32 pool;
 	__u32 reserved;
 	__aligned_u64 chunk;
+	__u32 word;
+	__u32 reserved2;
 };
 
 #define GPUMEM_BO_ALLOC _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ALLOC)
@@ -980,6 +1012,9 @@ struct gpumem_pool_create {
  *	reserved
  * @used_high: most bytes that were in use, as the client knows it; counts as
  *	@used at least and as the most that was ever reserved at most
+ * @reserved_high: most bytes that were reserved, as the client knows it, which
+ *	makes chunks cached and reserved again without a call; raises what is
+ *	shown, up to the most that there was in chunks
  *
  * The kernel shows both figures to who lists pools, as the client's, and does
  * nothing else with them.
@@ -993,6 +1028,7 @@ struct gpumem_pool_set {
 	__u32 reserved;
 	__aligned_u64 used;
 	__aligned_u64 used_high;
+	__aligned_u64 reserved_high;
 };
 
 #define GPUMEM_POOL_SET _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_SET)
@@ -1017,7 +1053,8 @@ enum gpumem_pool_info_flags {
  * @device: index of its device in this client, out
  * @reserved: must be 0
  * @limit: bytes that chunks may have together, or 0, out
- * @reserved_bytes: bytes in chunks whose memory is not given back, out
+ * @reserved_bytes: bytes in chunks whose memory is not given back and that are
+ *	not cached, out
  * @reserved_high: most that @reserved_bytes was since the pool was made or
  *	since it was reset, out
  * @used: the maker's own figure, at most @reserved_bytes, out
@@ -1025,6 +1062,7 @@ enum gpumem_pool_info_flags {
  * @chunks: chunks whose memory is not given back, out
  * @imports: live imports, of all clients, out
  * @name: as the maker called it, NUL terminated, out
+ * @cached: bytes in cached chunks, out
  *
  * Errors: EACCES for a reset if the pool is imported.
  */
@@ -1043,6 +1081,7 @@ struct gpumem_pool_info {
 	__aligned_u64 chunks;
 	__aligned_u64 imports;
 	__u8 name[16];
+	__aligned_u64 cached;
 };
 
 #define GPUMEM_POOL_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_INFO)
@@ -1220,6 +1259,7 @@ struct gpumem_channel_attach {
  * @pool_imports: live imports of pools by this client
  * @imports: live buffer objects of kind GPUMEM_BO_FOREIGN
  * @import_bytes: bytes in them, none of which is the device's memory
+ * @pool_cached: bytes in chunks that are cached, which @pool_reserved leaves out
  *
  * The same numbers as in /proc/PID/fdinfo.
  */
@@ -1249,6 +1289,7 @@ struct gpumem_stats {
 	__aligned_u64 pool_imports;
 	__aligned_u64 imports;
 	__aligned_u64 import_bytes;
+	__aligned_u64 pool_cached;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

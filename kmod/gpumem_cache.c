@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_cache: chunks of pools that a client keeps though nothing is in them.
+ *
+ * A client that maps its *cache page* (mmap() at offset 0) has a *word* in it for
+ * each chunk that it makes, as long as there are words.  By writing KEPT there
+ * the client says that the chunk is empty, that it would like to have it back
+ * without asking, and that the kernel may have the memory: a *cached* chunk.  It
+ * is not reserved in its pool any more and counts as cached.  The client takes
+ * it back by changing KEPT to USED in one atomic operation; the kernel takes it
+ * by changing KEPT to TAKEN in the same way, and whoever comes second sees that.
+ * So neither asks the other, and what is reserved is what the kernel cannot take.
+ *
+ * The kernel takes cached chunks where it would refuse memory otherwise: those of
+ * all clients on a device that is full or when the system has no memory, those
+ * of the client for its limits; and when it is short of memory (a shrinker, which
+ * leaves the work to a worker, for that takes locks under which others allocate).
+ * A chunk that was taken is *discarded*: it has an id and nothing in it, a mapping
+ * of it answers SIGBUS, work that touches it fails, and nobody can export it.  The
+ * client destroys it when it looks.
+ *
+ * The page is hostile.  A client that says KEPT of a chunk in use may lose what is
+ * in it.  A chunk that others reach, by a window or a pin, is not discarded: it
+ * is as it was, reserved, though its word says TAKEN.
+ */
+#include <linux/mm.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+
+#include "gpumem_compat.h"
+#include "gpumem_pool.h"
+
+/**
+ * struct gpumem_cache - the cache page of a client
+ */
+struct gpumem_cache {
+	/** @lock: protects @top, @chunk and gpumem_bo.cached; taken last */
+	spinlock_t lock;
+	/** @page: shown to the client; constant */
+	struct page *page;
+	/** @words: @page seen by the kernel; hostile content */
+	u32 *words;
+	/** @top: above the highest word in use */
+	unsigned int top;
+	/** @chunk: whose words they are, or NULL; the ids hold the references */
+	struct gpumem_bo *chunk[GPUMEM_CACHE_WORDS];
+};
+
+static struct workqueue_struct *gpumem_cache_wq;
+static struct shrinker *gpumem_cache_shrinker;
+/* Pages that the shrinker wants. */
+static atomic_long_t gpumem_cache_wanted;
+
+/* The page of a client, or NULL. */
+static struct gpumem_cache *gpumem_cache_of(struct gpumem_client *client)
+{
+	/* Pairs with the release in gpumem_cache_mmap(). */
+	return smp_load_acquire(&client->cache);
+}
+
+static struct gpumem_cache *gpumem_cache_new(void)
+{
+	struct gpumem_cache *cache;
+
+	cache = kvzalloc(sizeof(*cache), GFP_KERNEL_ACCOUNT);
+	if (!cache)
+		return NULL;
+	cache->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!cache->page) {
+		kvfree(cache);
+		return NULL;
+	}
+	cache->words = page_address(cache->page);
+	spin_lock_init(&cache->lock);
+	gpumem_lockdep_class(&cache->lock, GPUMEM_LOCK_CACHE);
+	return cache;
+}
+
+/**
+ * gpumem_cache_free - the client is gone
+ * @client: client without objects
+ */
+void gpumem_cache_free(struct gpumem_client *client)
+{
+	struct gpumem_cache *cache = client->cache;
+
+	if (!cache)
+		return;
+	/* A mapping has a reference of its own. */
+	__free_page(cache->page);
+	kvfree(cache);
+}
+
+/**
+ * gpumem_cache_mmap - show a client its cache page
+ * @client: client
+ * @vma: one page
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma)
+{
+	struct gpumem_cache *cache;
+
+	if (vma->vm_pgoff || vma_pages(vma) != 1)
+		return -EINVAL;
+	if (vma->vm_flags & VM_EXEC)
+		return -EACCES;
+	cache = gpumem_cache_of(client);
+	if (!cache) {
+		struct gpumem_cache *new = gpumem_cache_new();
+
+		if (!new)
+			return -ENOMEM;
+		/* Readers see what is in it. */
+		cache = cmpxchg_release(&client->cache, NULL, new);
+		if (cache) {
+			__free_page(new->page);
+			kvfree(new);
+		} else {
+			cache = new;
+		}
+	}
+	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYEXEC);
+	return vm_insert_page(vma, vma->vm_start, cache->page);
+}
+
+/**
+ * gpumem_cache_add - give a new chunk a word
+ * @bo: chunk; its word is set if there is one left
+ */
+void gpumem_cache_add(struct gpumem_bo *bo)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(bo->obj.client);
+	unsigned int i;
+
+	if (!cache)
+		return;
+	spin_lock(&cache->lock);
+	/* 0 stands for none. */
+	for (i = 1; i < GPUMEM_CACHE_WORDS && cache->chunk[i]; i++)
+		;
+	if (i < GPUMEM_CACHE_WORDS) {
+		WRITE_ONCE(cache->words[i], GPUMEM_CACHE_USED);
+		cache->chunk[i] = bo;
+		cache->top = max(cache->top, i + 1);
+		bo->word = i;
+	}
+	spin_unlock(&cache->lock);
+}
+
+/**
+ * gpumem_cache_remove - a chunk's id is gone
+ * @bo: buffer object; nothing happens if it has no word
+ */
+void gpumem_cache_remove(struct gpumem_bo *bo)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(bo->obj.client);
+
+	if (!bo->word)
+		return;
+	spin_lock(&cache->lock);
+	cache->chunk[bo->word] = NULL;
+	while (cache->top && !cache->chunk[cache->top - 1])
+		cache->top--;
+	spin_unlock(&cache->lock);
+	bo->word = 0;
+}
+
+/* Does the memory of a chunk count as cached? */
+static bool gpumem_cache_counts(struct gpumem_cache *cache, unsigned int i)
+{
+	lockdep_assert_held(&cache->lock);
+	switch (cache->chunk[i]->cached) {
+	case GPUMEM_CACHED_TAKING:
+		return true;
+	case GPUMEM_CACHED_TAKEN:
+		return false;
+	default:
+		return READ_ONCE(cache->words[i]) == GPUMEM_CACHE_KEPT;
+	}
+}
+
+static bool gpumem_cache_matches(const struct gpumem_cache_filter *f,
+				 struct gpumem_bo *bo)
+{
+	struct gpumem_mem *mem = bo->kind == GPUMEM_BO_HOST ? &gpumem_host_mem :
+							      &bo->dev->mem;
+
+	return (!f->pool || bo->pool == f->pool) && (!f->mem || mem == f->mem);
+}
+
+/**
+ * gpumem_cache_bytes - how much a client has cached
+ * @client: client
+ * @f: of which memory and pool; its client is not looked at
+ *
+ * Context: atomic.
+ * Return: bytes.
+ */
+u64 gpumem_cache_bytes(struct gpumem_client *client,
+		       const struct gpumem_cache_filter *f)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(client);
+	u64 bytes = 0;
+	unsigned int i;
+
+	if (!cache)
+		return 0;
+	spin_lock(&cache->lock);
+	for (i = 1; i < cache->top; i++)
+		if (cache->chunk[i] &&
+		    gpumem_cache_matches(f, cache->chunk[i]) &&
+		    gpumem_cache_counts(cache, i))
+			bytes += cache->chunk[i]->length;
+	spin_unlock(&cache->lock);
+	return bytes;
+}
+
+/**
+ * gpumem_cache_total - how much all clients have cached
+ * @mem: of that memory, or of all if NULL
+ *
+ * Return: bytes.
+ */
+u64 gpumem_cache_total(struct gpumem_mem *mem)
+{
+	const struct gpumem_cache_filter f = { .mem = mem };
+	struct gpumem_client *client;
+	unsigned long id;
+	u64 bytes = 0;
+
+	for (id = 0; (client = gpumem_client_next(&id)); id++) {
+		bytes += gpumem_cache_bytes(client, &f);
+		gpumem_client_put(client);
+	}
+	return bytes;
+}
+
+/* A cached chunk, which becomes TAKING, with a reference; or NULL. */
+static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
+					    const struct gpumem_cache_filter *f)
+{
+	struct gpumem_bo *bo;
+	unsigned int i;
+
+	spin_lock(&cache->lock);
+	for (i = 1; i < cache->top; i++) {
+		bo = cache->chunk[i];
+		if (!bo || bo->cached != GPUMEM_CACHED_NO ||
+		    !gpumem_cache_matches(f, bo))
+			continue;
+		if (cmpxchg(&cache->words[i], GPUMEM_CACHE_KEPT,
+			    GPUMEM_CACHE_TAKEN) != GPUMEM_CACHE_KEPT)
+			continue;
+		bo->cached = GPUMEM_CACHED_TAKING;
+		kref_get(&bo->obj.ref);
+		spin_unlock(&cache->lock);
+		return bo;
+	}
+	spin_unlock(&cache->lock);
+	return NULL;
+}
+
+/* Return false if there is none; @got grows if one was discarded. */
+static bool gpumem_cache_take_one(struct gpumem_client *client,
+				  const struct gpumem_cache_filter *f, u64 *got)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(client);
+	struct gpumem_charge *charge;
+	struct gpumem_bo *bo;
+
+	bo = cache ? gpumem_cache_claim(cache, f) : NULL;
+	if (!bo)
+		return false;
+	if (gpumem_bo_discard(bo, &charge))
+		*got += bo->length;
+	/* At no time does its memory count as reserved again. */
+	spin_lock(&bo->pool->lock);
+	if (charge)
+		gpumem_pool_forget_locked(charge);
+	spin_lock(&cache->lock);
+	bo->cached = GPUMEM_CACHED_TAKEN;
+	spin_unlock(&cache->lock);
+	spin_unlock(&bo->pool->lock);
+	gpumem_charge_free(charge);
+	gpumem_object_put(&bo->obj);
+	return true;
+}
+
+/**
+ * gpumem_cache_take - discard cached chunks
+ * @f: whose
+ * @want: bytes; more may be discarded
+ *
+ * Context: may sleep, without locks.
+ * Return: bytes that were discarded.
+ */
+u64 gpumem_cache_take(const struct gpumem_cache_filter *f, u64 want)
+{
+	struct gpumem_client *client;
+	unsigned long id;
+	u64 got = 0;
+
+	for (id = 0; got < want && (client = gpumem_client_next(&id)); id++) {
+		if (!f->client || f->client == client)
+			while (got < want &&
+			       gpumem_cache_take_one(client, f, &got))
+				cond_resched();
+		gpumem_client_put(client);
+	}
+	return got;
+}
+
+static void gpumem_cache_work_fn(struct work_struct *work)
+{
+	const struct gpumem_cache_filter any = {};
+	long pages = atomic_long_xchg(&gpumem_cache_wanted, 0);
+
+	gpumem_cache_take(&any, (u64)pages << PAGE_SHIFT);
+}
+
+static DECLARE_WORK(gpumem_cache_work, gpumem_cache_work_fn);
+
+static unsigned long gpumem_cache_count(struct shrinker *shrinker,
+					struct shrink_control *sc)
+{
+	return gpumem_cache_total(NULL) >> PAGE_SHIFT ?: SHRINK_EMPTY;
+}
+
+static unsigned long gpumem_cache_scan(struct shrinker *shrinker,
+				       struct shrink_control *sc)
+{
+	atomic_long_add(sc->nr_to_scan, &gpumem_cache_wanted);
+	queue_work(gpumem_cache_wq, &gpumem_cache_work);
+	return SHRINK_STOP;
+}
+
+/**
+ * gpumem_cache_init - register the shrinker
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_cache_init(void)
+{
+	/* Discarding waits for work of a queue that has no rescuer either. */
+	gpumem_cache_wq = alloc_workqueue("gpumem_cache", WQ_UNBOUND, 0);
+	if (!gpumem_cache_wq)
+		return -ENOMEM;
+	gpumem_cache_shrinker = shrinker_alloc(0, "gpumem-cache");
+	if (!gpumem_cache_shrinker) {
+		destroy_workqueue(gpumem_cache_wq);
+		return -ENOMEM;
+	}
+	gpumem_cache_shrinker->count_objects = gpumem_cache_count;
+	gpumem_cache_shrinker->scan_objects = gpumem_cache_scan;
+	/* All of it is cheaper to make again than anything that was read. */
+	gpumem_cache_shrinker->seeks = 0;
+	shrinker_register(gpumem_cache_shrinker);
+	return 0;
+}
+
+/**
+ * gpumem_cache_exit - undo gpumem_cache_init()
+ */
+void gpumem_cache_exit(void)
+{
+	shrinker_free(gpumem_cache_shrinker);
+	destroy_workqueue(gpumem_cache_wq);
+}
