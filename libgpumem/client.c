@@ -92,6 +92,8 @@ CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes)
 
 	if (error)
 		return result_of_errno(error);
+	/* What is cached the kernel gives to whoever asks. */
+	info.used -= min_u64(info.cached, info.used);
 	*free_bytes = info.total > info.used ? info.total - info.used : 0;
 	return CUDA_SUCCESS;
 }

@@ -4,31 +4,50 @@
  *
  * Thin: what is behind it is in pool*.c. Allocation and free need a context only for the default
  * streams, the functions of pools never.
+ *
+ * Allocation and free are the fastest functions there are. So with a stream that is given by its
+ * handle they jump into pool_heap.c, which tells of failures itself, and keep nothing meanwhile;
+ * all else is in functions of its own.
  */
 #include "entry.h"
 #include "internal.h"
 
-/* Both forms of a function, each with an entry of its own. */
-#define BOTH(name, args, call)						\
+/* Both forms of a function, each with an entry of its own: @fast if @ready, else @slow. */
+#define BOTH(name, args, ready, fast, slow)				\
 	BODY CUresult name ## _body args				\
 	{								\
 		const bool own = false;					\
 									\
-		CALL_AS(#name, call);					\
+		return likely(ready) ? fast : slow;			\
 	}								\
 	ENTRY(name, name ## _body);					\
 	BODY CUresult name ## _ptsz_body args				\
 	{								\
 		const bool own = true;					\
 									\
-		CALL_AS(#name "_ptsz", call);				\
+		return likely(ready) ? fast : slow;			\
 	}								\
 	ENTRY(name ## _ptsz, name ## _ptsz_body)
 
-static inline CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle, bool own)
+/* Whether it is a stream as it is, and work may be given to it by this thread. */
+static inline bool at_hand(CUstream handle)
+{
+	return !not_initialized() && !host_thread && (uintptr_t)handle >= PAGE &&
+	       load_acquire(&handle->magic) == STREAM_MAGIC &&
+	       !load_relaxed(&handle->ctx->sticky);
+}
+
+/* The stream of any handle, or what is wrong, which has been told. */
+static CUresult stream_find(const char *name, CUstream handle, bool own, CUstream *stream)
+{
+	CALL_AS(name, stream_get(handle, own, stream));
+}
+
+static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle,
+						bool own)
 {
 	CUstream stream;
-	CUresult result = stream_get(handle, own, &stream);
+	CUresult result = stream_find("cuMemAllocAsync", handle, own, &stream);
 
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
 }
@@ -42,13 +61,13 @@ static inline CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle, bo
  * Never waits. Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
  */
 BOTH(cuMemAllocAsync, (CUdeviceptr *ptr, size_t bytes, CUstream stream),
-     alloc(ptr, bytes, stream, own));
+     at_hand(stream), pool_alloc_current(ptr, bytes, stream), alloc(ptr, bytes, stream, own));
 
-static inline CUresult alloc_from(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
-				  CUstream handle, bool own)
+static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t bytes,
+						     CUmemoryPool pool, CUstream handle, bool own)
 {
 	CUstream stream;
-	CUresult result = stream_get(handle, own, &stream);
+	CUresult result = stream_find("cuMemAllocFromPoolAsync", handle, own, &stream);
 
 	return result ? result : pool_alloc(ptr, bytes, pool, stream);
 }
@@ -59,12 +78,13 @@ static inline CUresult alloc_from(CUdeviceptr *ptr, size_t bytes, CUmemoryPool p
  * Return: INVALID_VALUE also for a pool of another process.
  */
 BOTH(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream),
+     at_hand(stream), pool_alloc(ptr, bytes, pool, stream),
      alloc_from(ptr, bytes, pool, stream, own));
 
-static inline CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
+static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
 {
 	CUstream stream;
-	CUresult result = stream_get(handle, own, &stream);
+	CUresult result = stream_find("cuMemFreeAsync", handle, own, &stream);
 
 	if (result || !ptr)
 		return result;
@@ -79,7 +99,8 @@ static inline CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
  * Never waits; the address is unknown at once. Return: INVALID_VALUE for any other address,
  * INVALID_CONTEXT.
  */
-BOTH(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), free_in(ptr, stream, own));
+BOTH(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
+     pool_free(ptr, stream), free_in(ptr, stream, own));
 
 /**
  * cuMemPoolCreate - make a pool

@@ -89,6 +89,7 @@ pool_t *pool_get(void)
 	pool_used_reset(pool);
 	pool->told_used = 0;
 	pool->told_high = 0;
+	pool->told_reserved = 0;
 	lock_drop(&pool->lock);
 	return pool;
 }
@@ -134,10 +135,13 @@ void pool_tell(pool_t *pool)
 	pool_used_merge(pool);
 	set.used = pool_used(pool);
 	set.used_high = pool->used_high;
-	if (set.used == pool->told_used && set.used_high == pool->told_high)
+	set.reserved_high = pool->reserved_high;
+	if (set.used == pool->told_used && set.used_high == pool->told_high &&
+	    set.reserved_high == pool->told_reserved)
 		return;
 	pool->told_used = set.used;
 	pool->told_high = set.used_high;
+	pool->told_reserved = set.reserved_high;
 	client_ioctl(GPUMEM_POOL_SET, &set);
 }
 
@@ -186,7 +190,8 @@ static void release_excess(pool_t *pool)
 		dirty = pool->depot[class].count;
 	store_relaxed(&pool->dirty, dirty);
 	chunks_release(pool, threshold, true);
-	pool_tell(pool);
+	if (destroyed)
+		chunks_forget(pool);
 }
 
 void pools_release_excess(void)
@@ -220,13 +225,16 @@ void pools_give_back(pool_t *only)
 	pool_t *pool;
 
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
-		if (!load_relaxed(&pool->reserved) || (only && pool != only))
+		if (only && pool != only)
 			continue;
 		lock_take(&pool->lock);
-		taker_init(&taker, pool, NULL);
-		taker.exhausted = true;
-		pool_drain(pool, &taker);
-		chunks_release(pool, 0, true);
+		if (pool->chunks && !(pool->flags & POOL_IMPORT)) {
+			taker_init(&taker, pool, NULL);
+			taker.exhausted = true;
+			pool_drain(pool, &taker);
+			chunks_release(pool, 0, true);
+			chunks_forget(pool);
+		}
 		lock_drop(&pool->lock);
 	}
 	mem_free_late();
@@ -243,6 +251,7 @@ void pool_reap(pool_t *pool)
 	taker.exhausted = true;
 	pool_drain(pool, &taker);
 	chunks_release(pool, 0, true);
+	chunks_forget(pool);
 }
 
 CUresult pool_trim(pool_t *pool, uint64_t keep)
@@ -255,6 +264,7 @@ CUresult pool_trim(pool_t *pool, uint64_t keep)
 	taker_init(&taker, pool, NULL);
 	pool_drain(pool, &taker);
 	chunks_release(pool, keep, false);
+	chunks_forget(pool);
 	pool_tell(pool);
 	lock_drop(&pool->lock);
 	return CUDA_SUCCESS;
@@ -437,8 +447,6 @@ static CUresult kernel_info(pool_t *pool, uint32_t reset, struct gpumem_pool_inf
 		return result_of_errno(client_ioctl(GPUMEM_POOL_INFO, info));
 	info->reserved_bytes = pool->reserved;
 	info->reserved_high = pool->reserved_high;
-	if (reset & GPUMEM_POOL_INFO_RESET_RESERVED)
-		pool->reserved_high = pool->reserved;
 	return CUDA_SUCCESS;
 }
 
@@ -449,6 +457,8 @@ static CUresult counter(pool_t *pool, int attribute, uint64_t *value)
 
 	lock_take(&pool->lock);
 	pool_used_merge(pool);
+	/* The highest that was reserved without the kernel's help, too. */
+	pool_tell(pool);
 	switch (attribute) {
 	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
 		*value = pool_used(pool);
@@ -463,7 +473,6 @@ static CUresult counter(pool_t *pool, int attribute, uint64_t *value)
 				info.reserved_high : info.reserved_bytes;
 		break;
 	}
-	pool_tell(pool);
 	lock_drop(&pool->lock);
 	return result;
 }
@@ -524,6 +533,8 @@ static CUresult reset_high(pool_t *pool, int attribute, const void *value)
 			result = kernel_info(pool, GPUMEM_POOL_INFO_RESET_USED, &info);
 	} else {
 		result = kernel_info(pool, GPUMEM_POOL_INFO_RESET_RESERVED, &info);
+		if (!result)
+			pool->reserved_high = pool->told_reserved = pool->reserved;
 	}
 	lock_drop(&pool->lock);
 	return result;

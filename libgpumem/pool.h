@@ -17,6 +17,8 @@
  *   heap       what was freed in one stream to one pool and has not gone any further; and cells
  *              that it took in advance
  *   depot      a pool's own lists of cells by class, behind the heaps
+ *   kept       a chunk that is idle and not reserved any more, but still there: the kernel may
+ *              take its memory at any time (struct gpumem_bo_alloc, @word)
  *   drain      empty the heaps into the depot and the depot into the pages
  *   tally      what one thread added to a pool's used bytes
  *
@@ -109,8 +111,9 @@ struct chunk {
 	uint64_t number;		/* in the pool, of the kernel */
 	uint32_t flags;			/* enum alloc_flags of all that is in it; atomic */
 	struct chunk *next, *prev;	/* in pool->chunks */
-	struct chunk *next_idle, *prev_idle;	/* those that are one free range */
+	struct chunk *next_idle, *prev_idle;	/* those that are one free range; those kept */
 	bool idle;
+	uint32_t word;			/* of the cache page, or 0 */
 	uint64_t *starts;		/* a bit by page: a range begins there */
 	uint64_t *summary;		/* a bit by word of starts: it is not 0 */
 };
@@ -179,6 +182,9 @@ struct CUmemPoolHandle_st {
 	struct tally *tallies;		/* lock */
 	struct heap *heaps;		/* lock */
 	struct chunk *chunks, *idle;	/* lock */
+	struct chunk *kept, *oldest_kept;	/* lock */
+	uint32_t kept_count;		/* lock */
+	uint64_t kept_bytes;		/* lock */
 	struct range *tree, *pending;	/* by size: free, pending; lock */
 	struct range *idle_tree;	/* by size: chunks that are one free range; lock */
 	uint64_t idle_pages;		/* lock */
@@ -192,7 +198,7 @@ struct CUmemPoolHandle_st {
 	uint64_t live_imports;		/* of an import; lock */
 	struct moment *leaving;		/* a destroyed import is unmapped after these; lock */
 	unsigned int leaving_count;	/* lock */
-	uint64_t told_used, told_high;	/* to the kernel; lock */
+	uint64_t told_used, told_high, told_reserved;	/* to the kernel; lock */
 	char name[16];
 	struct CUmemPoolHandle_st *next;	/* in the list of all; constant */
 	struct CUmemPoolHandle_st *next_unused;
@@ -252,8 +258,16 @@ struct range *pages_take(pool_t *pool, uint32_t pages, const struct taker *taker
 void pages_give(pool_t *pool, struct range *range, const struct moment *freed);
 /* Have what is pending no more coalesce; ends when @tries ranges, oldest first, still are. */
 void pages_settle(pool_t *pool, const struct taker *taker, unsigned int tries);
-/* Give idle chunks back until no more than @keep bytes are reserved; @below: it may get less. */
+/*
+ * Have no more than @keep bytes reserved if idle chunks allow it; @below: it may get less. They are
+ * kept where that is possible.
+ */
 void chunks_release(pool_t *pool, uint64_t keep, bool below);
+/* Give back all chunks that are kept. */
+void chunks_forget(pool_t *pool);
+/* The words of chunks, shared with the kernel; NULL if it has none. Constant once there is a pool. */
+extern uint32_t *chunk_words;
+void chunks_init(void);
 struct range *range_of(uint64_t addr);
 void range_publish_cells(struct range *range, struct cells *cells);
 

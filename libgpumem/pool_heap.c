@@ -351,8 +351,6 @@ static CUresult grow(pool_t *pool, uint64_t size)
 	result = chunk_make(pool, length);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && length > need)
 		result = chunk_make(pool, need);
-	if (!result)
-		pool_tell(pool);
 	return result;
 }
 
@@ -492,18 +490,31 @@ live:
 	return CUDA_SUCCESS;
 }
 
-static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+/* What the API's function @name would tell. */
+static __attribute__((noinline)) CUresult alloc_told(CUdeviceptr *ptr, uint64_t size,
+						     pool_t *pool, CUstream stream,
+						     const char *name)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	if (ptr && pool_usable(pool)) {
+		*ptr = 0;
+		result = size ? alloc_slow(ptr, size, pool, stream) : CUDA_SUCCESS;
+	}
+	if (result)
+		debug_failure(name, result);
+	return result;
+}
+
+static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream,
+				  const char *name)
 {
 	struct heap *heap;
 	struct cell *cell;
 	struct bin *bin;
 
-	if (unlikely(!ptr || !pool_usable(pool)))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (unlikely(size - 1 >= CLASS_MAX)) {
-		*ptr = 0;
-		return size ? alloc_slow(ptr, size, pool, stream) : CUDA_SUCCESS;
-	}
+	if (unlikely(!ptr || !pool_usable(pool) || size - 1 >= CLASS_MAX))
+		return alloc_told(ptr, size, pool, stream, name);
 	heap = heap_of(stream, pool);
 	if (likely(heap) && heap_enter(heap)) {
 		struct tally *tally = heap->tally;
@@ -524,8 +535,7 @@ static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool,
 		}
 		heap_leave(heap);
 	}
-	*ptr = 0;
-	return alloc_slow(ptr, size, pool, stream);
+	return alloc_told(ptr, size, pool, stream, name);
 }
 
 CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream)
@@ -539,15 +549,16 @@ CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream)
 		if (result) {
 			if (ptr)
 				*ptr = 0;
+			debug_failure("cuMemAllocAsync", result);
 			return result;
 		}
 	}
-	return alloc_fast(ptr, size, pool, stream);
+	return alloc_fast(ptr, size, pool, stream, "cuMemAllocAsync");
 }
 
 CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
 {
-	return alloc_fast(ptr, size, pool, stream);
+	return alloc_fast(ptr, size, pool, stream, "cuMemAllocFromPoolAsync");
 }
 
 /* ---- freeing */
@@ -660,7 +671,7 @@ static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size
 	return ++bin->count > class_keep[class];
 }
 
-static __attribute__((noinline)) CUresult free_found(uint64_t ptr, CUstream stream)
+static CUresult free_found(uint64_t ptr, CUstream stream)
 {
 	struct chunk *chunk = vm_chunk(ptr);
 	struct moment freed;
@@ -696,6 +707,15 @@ static __attribute__((noinline)) CUresult free_found(uint64_t ptr, CUstream stre
 	cell->freed = freed;
 	free_slow(pool, cell, size, stream);
 	return CUDA_SUCCESS;
+}
+
+static __attribute__((noinline)) CUresult free_told(uint64_t ptr, CUstream stream)
+{
+	CUresult result = free_found(ptr, stream);
+
+	if (result)
+		debug_failure("cuMemFreeAsync", result);
+	return result;
 }
 
 /* Whether all is done that the stream's next operation would wait for; false if it is not sure. */
@@ -737,7 +757,7 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 		}
 		heap_leave(heap);
 	}
-	return free_found(ptr, stream);
+	return free_told(ptr, stream);
 }
 
 /* ---- freeing in no stream */

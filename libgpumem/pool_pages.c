@@ -12,6 +12,12 @@
  * smallest one that is large enough is found, and of these the one lowest in memory: what is given
  * out stays dense. The trees are treaps. Pending ranges are in a list, too, in the order in which they were freed.
  *
+ * An idle chunk that the release threshold does not allow is kept, if it was never exported: it
+ * leaves the trees and is not reserved, but stays mapped, and the next chunk of the same length is
+ * this one. Neither needs the kernel, which sees the chunk's word change and may take the memory
+ * instead; then it is found out here when the chunk is wanted. Only the same length will do, so
+ * that what is reserved does not depend on what was kept.
+ *
  * Lookups take no lock. A chunk has a table of its pages that says which range begins there, with
  * all pages of a range of cells filled in; for the other pages a bitmap of the beginnings, with a
  * summary of its words, tells where the range began. What is live stays where it is in all of these
@@ -20,12 +26,21 @@
  * Locks: pool->lock for everything but lookups; mem_lock inside it for addresses and the list of
  * unused chunks.
  */
+#include <errno.h>
+#include <linux/mempolicy.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "pool.h"
 
 #define CAPACITIES	40
+#define NODES		1024		/* the most that the kernel can have */
+#define KEPT_CHUNKS	64		/* of a pool */
+#define KEPT_PART	4		/* of a device's memory: one in so many bytes */
 
+uint32_t *chunk_words;
 static struct chunk *unused_chunks[CAPACITIES];	/* by log2 of capacity; mem_lock */
 
 /* ---- trees of ranges */
@@ -510,18 +525,188 @@ static void chunk_link(pool_t *pool, struct chunk *chunk)
 	pool->chunks = chunk;
 }
 
-static CUresult chunk_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint64_t *number)
+/*
+ * Have what this thread's calls allocate on a node only, or no more. The memory is all there when
+ * the kernel's call for it returns, so that is enough. Whoever may not say so (containers) and a
+ * kernel that knows no nodes get memory somewhere. False: the thread may not use the node.
+ */
+struct placed {
+	bool changed;
+	int mode;
+	unsigned long nodes[NODES / 64];
+};
+
+static bool place(struct placed *before, const pool_t *pool)
+{
+	unsigned long nodes[NODES / 64] = { 0 };
+	int node = pool->location.id;
+
+	before->changed = false;
+	if (pool->location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA || node >= NODES ||
+	    syscall(SYS_get_mempolicy, &before->mode, before->nodes, NODES, NULL, 0))
+		return true;
+	nodes[node / 64] = 1ul << node % 64;
+	before->changed = !syscall(SYS_set_mempolicy, MPOL_BIND, nodes, NODES);
+	return before->changed || errno != EINVAL;
+}
+
+static void place_back(const struct placed *before)
+{
+	/* The default policy has no nodes. */
+	if (before->changed)
+		syscall(SYS_set_mempolicy, before->mode,
+			before->mode == MPOL_DEFAULT ? NULL : before->nodes,
+			before->mode == MPOL_DEFAULT ? 0 : NODES);
+}
+
+/* A word of zero is of a chunk that is not kept. */
+static CUresult chunk_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint64_t *number,
+			 uint32_t *word)
 {
 	struct gpumem_bo_alloc alloc = {
 		.size = sizeof(alloc), .device = client.device[pool->device].index,
 		.length = length, .pool = pool->id, .name = "pool",
 		.flags = pool->flags & POOL_HOST ? GPUMEM_BO_ALLOC_HOST : 0,
 	};
-	int error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
+	struct placed before;
+	int error;
 
+	if (!place(&before, pool))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
+	place_back(&before);
 	*bo = alloc.id;
 	*number = alloc.chunk;
+	*word = chunk_words ? alloc.word : 0;
 	return result_of_errno(error);
+}
+
+/* A chunk that is in no tree goes back to the kernel. */
+static void chunk_drop(struct chunk *chunk)
+{
+	struct block *block = chunk->block;
+	pool_t *pool = chunk->pool;
+
+	if (chunk->pages) {
+		struct range *range = chunk->at[0];
+
+		start_clear(chunk, 0);
+		range_put(pool, range);
+	}
+	if (chunk->prev)
+		chunk->prev->next = chunk->next;
+	else
+		pool->chunks = chunk->next;
+	if (chunk->next)
+		chunk->next->prev = chunk->prev;
+	lock_take(&mem_lock);
+	vm_retract(block);
+	vm_unmap(block->base, block->mapped, block->length);
+	client_destroy_id(block->bo);
+	chunk_put(chunk);
+	lock_drop(&mem_lock);
+}
+
+static void kept_remove(pool_t *pool, struct chunk *chunk)
+{
+	if (chunk->prev_idle)
+		chunk->prev_idle->next_idle = chunk->next_idle;
+	else
+		pool->kept = chunk->next_idle;
+	if (chunk->next_idle)
+		chunk->next_idle->prev_idle = chunk->prev_idle;
+	else
+		pool->oldest_kept = chunk->prev_idle;
+	pool->kept_count--;
+	pool->kept_bytes -= (uint64_t)chunk->pages * PAGE;
+}
+
+/* It is not idle any more, nor kept. */
+static void chunk_forget(struct chunk *chunk)
+{
+	kept_remove(chunk->pool, chunk);
+	chunk_drop(chunk);
+}
+
+/* False: the kernel has the memory. */
+static bool chunk_regain(const struct chunk *chunk)
+{
+	uint32_t kept = GPUMEM_CACHE_KEPT;
+
+	return __atomic_compare_exchange_n(&chunk_words[chunk->word], &kept, GPUMEM_CACHE_USED,
+					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Make the idle chunk one that is kept, if it can be. */
+static bool chunk_keep(pool_t *pool, struct chunk *chunk)
+{
+	uint64_t length = (uint64_t)chunk->pages * PAGE;
+	uint64_t most = client.device[pool->device].total / KEPT_PART;
+
+	if (!chunk->word || length > most || load_relaxed(&chunk->flags) & ALLOC_EXPORTED)
+		return false;
+	while (pool->oldest_kept &&
+	       (pool->kept_count == KEPT_CHUNKS || pool->kept_bytes > most - length))
+		chunk_forget(pool->oldest_kept);
+	range_out(pool, chunk->at[0]);
+	store_relaxed(&pool->reserved, pool->reserved - length);
+	chunk->prev_idle = NULL;
+	chunk->next_idle = pool->kept;
+	if (pool->kept)
+		pool->kept->prev_idle = chunk;
+	else
+		pool->oldest_kept = chunk;
+	pool->kept = chunk;
+	pool->kept_count++;
+	pool->kept_bytes += length;
+	store_release(&chunk_words[chunk->word], GPUMEM_CACHE_KEPT);
+	return true;
+}
+
+static void count_reserved(pool_t *pool, uint64_t length)
+{
+	store_relaxed(&pool->reserved, pool->reserved + length);
+	if (pool->reserved_high < pool->reserved)
+		pool->reserved_high = pool->reserved;
+}
+
+/* A kept chunk of a length is an idle one again; false if there is none. */
+static bool chunk_again(pool_t *pool, uint64_t length)
+{
+	struct chunk *chunk, *next;
+
+	for (chunk = pool->kept; chunk; chunk = next) {
+		next = chunk->next_idle;
+		if (load_relaxed(&chunk_words[chunk->word]) != GPUMEM_CACHE_KEPT) {
+			chunk_forget(chunk);
+			continue;
+		}
+		if ((uint64_t)chunk->pages * PAGE != length)
+			continue;
+		if (!chunk_regain(chunk)) {
+			chunk_forget(chunk);
+			continue;
+		}
+		kept_remove(pool, chunk);
+		range_in(pool, chunk->at[0], NULL);
+		count_reserved(pool, length);
+		return true;
+	}
+	return false;
+}
+
+void chunks_forget(pool_t *pool)
+{
+	while (pool->kept)
+		chunk_forget(pool->kept);
+}
+
+void chunks_init(void)
+{
+	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, client.fd,
+			  GPUMEM_MMAP_CACHE);
+
+	chunk_words = page == MAP_FAILED ? NULL : page;
 }
 
 CUresult chunk_make(pool_t *pool, uint64_t length)
@@ -531,10 +716,12 @@ CUresult chunk_make(pool_t *pool, uint64_t length)
 	struct chunk *chunk;
 	CUresult result;
 	uint64_t number;
-	uint32_t bo;
+	uint32_t bo, word;
 
 	if (length / PAGE > UINT32_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (chunk_again(pool, length))
+		return CUDA_SUCCESS;
 	if (dark) {
 		result = copy_reserve(pool->device);
 		if (result)
@@ -546,10 +733,11 @@ CUresult chunk_make(pool_t *pool, uint64_t length)
 	lock_take(&mem_lock);
 	chunk = chunk_get(length / PAGE);
 	lock_drop(&mem_lock);
-	result = chunk ? chunk_bo(pool, length, &bo, &number) : CUDA_ERROR_OUT_OF_MEMORY;
+	result = chunk ? chunk_bo(pool, length, &bo, &number, &word) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!result) {
 		chunk->pool = pool;
 		chunk->number = number;
+		chunk->word = word;
 		chunk->pages = length / PAGE;
 		store_relaxed(&chunk->flags, ALLOC_POOL |
 			      (pool->flags & POOL_HOST ? ALLOC_HOST : 0) |
@@ -577,9 +765,8 @@ CUresult chunk_make(pool_t *pool, uint64_t length)
 	store_relaxed(&range->cell.size, 0);
 	start_set(chunk, 0, range);
 	range_in(pool, range, NULL);
-	store_relaxed(&pool->reserved, pool->reserved + length);
-	if (pool->reserved_high < pool->reserved)
-		pool->reserved_high = pool->reserved;
+	count_reserved(pool, length);
+	pool_tell(pool);
 	return CUDA_SUCCESS;
 }
 
@@ -595,6 +782,7 @@ CUresult chunk_adopt(pool_t *pool, CUdevice device, uint32_t bo, uint64_t length
 	if (chunk) {
 		chunk->pool = pool;
 		chunk->number = number;
+		chunk->word = 0;
 		chunk->pages = 0;
 		store_relaxed(&chunk->flags, ALLOC_POOL | ALLOC_IMPORTED |
 			      (pool->flags & POOL_HOST ? ALLOC_HOST : 0));
@@ -616,44 +804,35 @@ CUresult chunk_adopt(pool_t *pool, CUdevice device, uint32_t bo, uint64_t length
 
 void chunk_destroy(struct chunk *chunk)
 {
-	struct block *block = chunk->block;
 	pool_t *pool = chunk->pool;
-	uint64_t length = (uint64_t)chunk->pages * PAGE;
 
 	if (chunk->pages) {
-		struct range *range = chunk->at[0];
-
-		range_out(pool, range);
-		start_clear(chunk, 0);
-		range_put(pool, range);
-		store_relaxed(&pool->reserved, pool->reserved - length);
+		range_out(pool, chunk->at[0]);
+		store_relaxed(&pool->reserved,
+			      pool->reserved - (uint64_t)chunk->pages * PAGE);
 	}
-	if (chunk->prev)
-		chunk->prev->next = chunk->next;
-	else
-		pool->chunks = chunk->next;
-	if (chunk->next)
-		chunk->next->prev = chunk->prev;
-	lock_take(&mem_lock);
-	vm_retract(block);
-	vm_unmap(block->base, block->mapped, block->length);
-	client_destroy_id(block->bo);
-	chunk_put(chunk);
-	lock_drop(&mem_lock);
+	chunk_drop(chunk);
 }
 
 void chunks_release(pool_t *pool, uint64_t keep, bool below)
 {
 	struct chunk *chunk = pool->idle, *earlier;
+	bool told = true;
 
 	/* What became idle last is wanted next: it goes last. */
 	while (chunk && chunk->next_idle)
 		chunk = chunk->next_idle;
 	for (; chunk && pool->reserved > keep; chunk = earlier) {
 		earlier = chunk->prev_idle;
-		if (below || pool->reserved - (uint64_t)chunk->pages * PAGE >= keep)
-			chunk_destroy(chunk);
+		if (!below && pool->reserved - (uint64_t)chunk->pages * PAGE < keep)
+			continue;
+		if (chunk_keep(pool, chunk))
+			continue;
+		chunk_destroy(chunk);
+		told = false;
 	}
+	if (!told)
+		pool_tell(pool);
 }
 
 /* ---- lookups */

@@ -60,6 +60,7 @@ static void tallies_init(void)
 	pool_asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	pool_owners = !pthread_key_create(&thread_key, thread_end);
 	classes_init();
+	chunks_init();
 }
 
 void pools_prepare(void)

@@ -116,10 +116,10 @@ static inline int client_stats(struct gpumem_stats *stats)
 	return fdinfo_read(getpid(), fd, stats, &device);
 }
 
-/* Bytes of device @ordinal that are in use, by everybody. */
+/* Bytes of device @ordinal that are in use, by everybody, less what anybody could have. */
 static inline long long used(unsigned int ordinal)
 {
-	return dev_attr(ordinal, "used");
+	return dev_attr(ordinal, "used") - dev_attr(ordinal, "cached");
 }
 
 /* Bytes that a small allocation's block or a large allocation takes. */

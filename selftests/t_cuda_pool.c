@@ -6,7 +6,9 @@
  * The conformance program compares the answers of single calls with the recorded driver's; here is
  * what it cannot see.  A stream is held by a word of pinned memory (a gate).
  */
+#include <linux/mempolicy.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -701,6 +703,48 @@ TEST_F(pool, host)
 	EXPECT_EQ(INVALID, pool_of(&pool, CU_MEM_ALLOCATION_TYPE_PINNED,
 				   CU_MEM_LOCATION_TYPE_NONE, 0));
 	EXPECT_CU(cuMemFree(d));
+}
+
+/* Every page of a pool of a node is on it, whatever the thread's own policy is, which stays. */
+TEST_F(pool, host_node)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA },
+	};
+	unsigned long mask = 1;
+	int mode = -1;
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	props.location.id = 1 << 20;
+	EXPECT_EQ(INVALID, cuMemPoolCreate(&pool, &props));
+	props.location.id = -1;
+	EXPECT_EQ(INVALID, cuMemPoolCreate(&pool, &props));
+	if (access("/sys/devices/system/node/node1", F_OK))
+		SKIP(return, "there is one node only");
+	ASSERT_EQ(0, syscall(SYS_set_mempolicy, MPOL_PREFERRED, &mask, 64));
+	for (int node = 1; node >= 0; node--) {
+		void *pages[64];
+		int status[64];
+
+		props.location.id = node;
+		ASSERT_CU(cuMemPoolCreate(&pool, &props));
+		ASSERT_CU(cuMemAllocFromPoolAsync(&p, 8 * MIB, pool, self->s));
+		for (int i = 0; i < 64; i++) {
+			pages[i] = cpu(p + i * 128 * KIB);
+			*(volatile char *)pages[i] = 1;
+		}
+		ASSERT_EQ(0, syscall(SYS_move_pages, 0, 64, pages, NULL, status, 0));
+		for (int i = 0; i < 64; i++)
+			EXPECT_EQ(node, status[i]);
+		ASSERT_CU(cuMemFreeAsync(p, self->s));
+		ASSERT_CU(cuMemPoolDestroy(pool));
+	}
+	mask = 0;
+	ASSERT_EQ(0, syscall(SYS_get_mempolicy, &mode, &mask, 64, NULL, 0));
+	EXPECT_EQ(MPOL_PREFERRED, mode);
+	EXPECT_EQ(1, mask);
 }
 
 /* Managed memory is the CPU's, too, in strict mode as well. */
