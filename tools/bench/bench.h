@@ -94,6 +94,8 @@ void *bench_memory(size_t bytes, bool huge);
 void bench_touch(void *p, size_t bytes);
 /* "64K", "2M". */
 const char *bench_size(size_t bytes);
+/* mimalloc's functions; false where its library is not installed. */
+bool bench_mimalloc(void *(**get)(size_t bytes), void (**put)(void *p));
 /* A null system call, reported as "null_syscall"; nanoseconds. */
 double bench_null_syscall(void);
 /* clock_gettime(), the same way. */
@@ -116,6 +118,8 @@ void bench_lookup(void);
 void bench_malloc(void);
 void bench_mem(void);
 void bench_pin(void);
+void bench_pool(void);
+void bench_pool_threads(void);
 void bench_queue(void);
 void bench_ring(void);
 void bench_share(void);

@@ -53,9 +53,11 @@ static const struct bench {
 	{ "queue", bench_queue, false },
 	{ "lookup", bench_lookup, false },
 	{ "malloc", bench_malloc, false },
+	{ "pool", bench_pool, false },
 	{ "copy", bench_copy, true },
 	{ "ring", bench_ring, true },
 	{ "engine", bench_engine, true },
+	{ "pool_threads", bench_pool_threads, true },
 };
 
 #define BENCHES	(sizeof(benches) / sizeof(benches[0]))

@@ -50,19 +50,25 @@ static void measure(const char *name, struct allocator *a)
 	}
 }
 
+bool bench_mimalloc(void *(**get)(size_t bytes), void (**put)(void *p))
+{
+	void *lib = dlopen("libmimalloc.so.3", RTLD_NOW);
+
+	if (!lib)
+		lib = dlopen("libmimalloc.so.2", RTLD_NOW);
+	if (!lib)
+		return false;
+	*(void **)get = dlsym(lib, "mi_malloc");
+	*(void **)put = dlsym(lib, "mi_free");
+	return *get && *put;
+}
+
 void bench_malloc(void)
 {
 	struct allocator glibc = { malloc, free, 0 }, mimalloc = { 0 };
-	void *lib = dlopen("libmimalloc.so.3", RTLD_NOW);
 
 	measure("malloc", &glibc);
-	if (!lib)
-		lib = dlopen("libmimalloc.so.2", RTLD_NOW);
-	if (lib) {
-		*(void **)&mimalloc.get = dlsym(lib, "mi_malloc");
-		*(void **)&mimalloc.put = dlsym(lib, "mi_free");
-	}
-	if (mimalloc.get && mimalloc.put)
+	if (bench_mimalloc(&mimalloc.get, &mimalloc.put))
 		measure("mimalloc", &mimalloc);
 	else
 		bench_skip("mimalloc", "its library is not installed");

@@ -137,6 +137,10 @@ static int answer(unsigned long request, void *arg)
 	case GPUMEM_VM_UNMAP:
 	case GPUMEM_DESTROY:
 		return 0;
+	case GPUMEM_POOL_CREATE:
+		/* A kernel without pools is good enough for what is not shared. */
+		errno = ENOTTY;
+		return -1;
 	default:
 		errno = EOPNOTSUPP;
 		return -1;

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stream-ordered pools: what an allocation and its free cost beside mimalloc's, which does the same
+ * for one program's own memory; what the order of streams, threads and a million live allocations
+ * add to it; what the first use of memory costs beside clearing huge pages; and what another
+ * process's pointer costs.
+ *
+ * "pool" is counted.  "pool_threads" is about processors that work at the same time, so it is timed;
+ * counted, with one processor, its rows say only that threads cost no more than one.
+ */
+#include <cuda.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define MILLION		1000000
+#define LIVE_BYTES	256
+#define METADATA_MOST	64		/* bytes for each live allocation */
+#define COLD		(64 * MIB)
+#define THREADS_MOST	8
+#define THREAD_PAIRS	20000
+
+struct pool {
+	CUmemoryPool pool;
+	CUstream a, b;
+	size_t bytes;
+	void *(*get)(size_t bytes);
+	void (*put)(void *p);
+};
+
+static CUmemoryPool make(int location, int handles)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = location },
+		.handleTypes = handles,
+	};
+	cuuint64_t threshold = ~0ull;
+	CUmemoryPool pool;
+
+	bench_cu(cuMemPoolCreate(&pool, &props));
+	bench_cu(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+	return pool;
+}
+
+static void pair(void *arg)
+{
+	struct pool *w = arg;
+	CUdeviceptr p;
+
+	bench_cu(cuMemAllocFromPoolAsync(&p, w->bytes, w->pool, w->a));
+	bench_cu(cuMemFreeAsync(p, w->a));
+}
+
+static void across(void *arg)
+{
+	struct pool *w = arg;
+	CUdeviceptr p;
+
+	bench_cu(cuMemAllocFromPoolAsync(&p, w->bytes, w->pool, w->a));
+	bench_cu(cuMemFreeAsync(p, w->b));
+}
+
+static void peer_pair(void *arg)
+{
+	struct pool *w = arg;
+	void *volatile p = w->get(w->bytes);
+
+	w->put(p);
+}
+
+/* Warm: so many rounds that nothing is made any more. */
+static void measure_pairs(struct pool *w)
+{
+	static const struct {
+		size_t bytes;
+		double bar;
+	} sizes[] = {
+		{ 256, 2 }, { 4 * KIB, 2 }, { 16 * KIB, 1 }, { 64 * KIB, 1 }, { MIB, 1 },
+	};
+	bool peer = bench_mimalloc(&w->get, &w->put);
+
+	if (!peer)
+		bench_skip("mimalloc", "its library is not installed");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *size = bench_size(sizes[i].bytes);
+		const char *theirs = bench_name("mimalloc_pool_pair_%s", size);
+		const char *name = bench_name("pool_pair_%s", size);
+
+		w->bytes = sizes[i].bytes;
+		if (peer)
+			bench_peer(theirs, bench_calls(9, 500, peer_pair, w));
+		if (peer)
+			bench_beside(name, BENCH_CALL, bench_calls(9, 500, pair, w), theirs,
+				     sizes[i].bar);
+		else
+			bench_ours(name, BENCH_CALL, bench_calls(9, 500, pair, w));
+		bench_no_syscall(name, 100, pair, w);
+	}
+}
+
+static void measure_across(struct pool *w)
+{
+	static const size_t sizes[] = { 4 * KIB, 64 * KIB };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *size = bench_size(sizes[i]);
+		const char *same = bench_name("pool_same_stream_%s", size);
+		const char *name = bench_name("pool_across_streams_%s", size);
+
+		w->bytes = sizes[i];
+		bench_peer(same, bench_calls(9, 500, pair, w));
+		bench_beside(name, BENCH_CALL, bench_calls(9, 500, across, w), same, 3);
+		bench_no_syscall(name, 200, across, w);
+	}
+}
+
+/* ---- a million */
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static void measure_million(struct pool *w)
+{
+	CUdeviceptr *live = mmap(NULL, MILLION * sizeof(*live), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before, bytes;
+
+	if (live == MAP_FAILED)
+		bench_die("mmap");
+	/* Host memory: a device of the machines for counting is too small. */
+	w->pool = make(CU_MEM_LOCATION_TYPE_HOST, 0);
+	w->bytes = LIVE_BYTES;
+	bench_peer("pool_pair_empty", bench_calls(9, 500, pair, w));
+	before = heap_bytes();
+	for (int i = 0; i < MILLION; i++)
+		bench_cu(cuMemAllocFromPoolAsync(&live[i], LIVE_BYTES, w->pool, w->a));
+	bytes = heap_bytes() - before;
+	bench_beside("pool_pair_of_1000000", BENCH_CALL, bench_calls(9, 500, pair, w),
+		     "pool_pair_empty", 2);
+	bench_no_syscall("pool_pair_of_1000000", 100, pair, w);
+	bench_peer("allowed_pool_metadata", METADATA_MOST);
+	bench_beside("pool_metadata_of_1000000", BENCH_ALLOC, (double)bytes / MILLION,
+		     "allowed_pool_metadata", 1);
+	for (int i = 0; i < MILLION; i++)
+		bench_cu(cuMemFreeAsync(live[i], w->a));
+	bench_cu(cuMemPoolDestroy(w->pool));
+	munmap(live, MILLION * sizeof(*live));
+}
+
+/* ---- memory that nobody had */
+
+static struct pool *cold;
+static CUdeviceptr cold_ptr;
+static char *huge;
+
+static void make_cold(void)
+{
+	if (cold_ptr) {
+		bench_cu(cuMemFreeAsync(cold_ptr, cold->a));
+		bench_cu(cuMemPoolTrimTo(cold->pool, 0));
+		cold_ptr = 0;
+	}
+	if (madvise(huge, COLD, MADV_DONTNEED))
+		bench_die("madvise");
+}
+
+static void cold_alloc(void *arg)
+{
+	struct pool *w = arg;
+
+	bench_cu(cuMemAllocFromPoolAsync(&cold_ptr, COLD, w->pool, w->a));
+}
+
+/* The kernel clears them. */
+static void clear(void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < COLD; i += HUGE_BYTES)
+		((volatile char *)huge)[i] = 1;
+}
+
+static void measure_cold(struct pool *w)
+{
+	double ours, theirs;
+
+	cold = w;
+	huge = bench_memory(COLD, true);
+	ours = bench_pairs(5, 1, make_cold, cold_alloc, w, clear, NULL, &theirs);
+	bench_peer("clear_huge_64M", theirs);
+	bench_beside("pool_cold_64M", BENCH_ALLOC, ours, "clear_huge_64M", 1.15);
+	make_cold();
+	munmap(huge, COLD);
+}
+
+/* ---- pointers of another process */
+
+struct import {
+	CUmemoryPool pool;
+	CUmemPoolPtrExportData data;
+	CUstream stream;
+};
+
+static void import(void *arg)
+{
+	struct import *w = arg;
+	CUdeviceptr p;
+
+	bench_cu(cuMemPoolImportPointer(&p, w->pool, &w->data));
+	bench_cu(cuMemFreeAsync(p, w->stream));
+}
+
+static void null_ioctl(void *arg)
+{
+	/* Answered by the first who looks at the number. */
+	ioctl(*(int *)arg, 0, 0);
+}
+
+/* Which process a pool is of makes no difference for who imports it. */
+static void measure_import(struct pool *w)
+{
+	struct import in = { .stream = w->a };
+	CUmemoryPool shared = make(CU_MEM_LOCATION_TYPE_DEVICE,
+				   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	int fd, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	CUdeviceptr p, first;
+
+	if (null < 0)
+		bench_die("/dev/null");
+	bench_peer("null_ioctl", bench_calls(9, 500, null_ioctl, &null));
+	bench_cu(cuMemAllocFromPoolAsync(&p, 64 * KIB, shared, w->a));
+	bench_cu(cuMemPoolExportToShareableHandle(&fd, shared,
+						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	bench_cu(cuMemPoolImportFromShareableHandle(&in.pool, (void *)(uintptr_t)fd,
+						    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	bench_cu(cuMemPoolExportPointer(&in.data, p));
+	bench_cu(cuMemPoolImportPointer(&first, in.pool, &in.data));
+	bench_cu(cuMemFreeAsync(first, w->a));
+	bench_beside("pool_import_free", BENCH_CALL, bench_calls(9, 500, import, &in),
+		     "null_ioctl", 2);
+	bench_no_syscall("pool_import_free", 100, import, &in);
+	bench_cu(cuMemPoolDestroy(in.pool));
+	bench_cu(cuMemFreeAsync(p, w->a));
+	bench_cu(cuMemPoolDestroy(shared));
+	close(fd);
+	close(null);
+}
+
+void bench_pool(void)
+{
+	struct pool w = { 0 };
+	CUmemoryPool pool;
+
+	bench_cuda();
+	bench_cu(cuStreamCreate(&w.a, CU_STREAM_NON_BLOCKING));
+	bench_cu(cuStreamCreate(&w.b, CU_STREAM_NON_BLOCKING));
+	w.pool = pool = make(CU_MEM_LOCATION_TYPE_DEVICE, 0);
+	measure_pairs(&w);
+	measure_across(&w);
+	measure_cold(&w);
+	measure_import(&w);
+	measure_million(&w);
+	bench_cu(cuMemPoolDestroy(pool));
+	bench_cu(cuStreamDestroy(w.a));
+	bench_cu(cuStreamDestroy(w.b));
+}
+
+/* ---- threads */
+
+static pthread_barrier_t gate;
+
+static void *thread(void *arg)
+{
+	struct pool w = *(struct pool *)arg;
+
+	for (int i = 0; i < 200; i++)
+		pair(&w);
+	pthread_barrier_wait(&gate);
+	for (int i = 0; i < THREAD_PAIRS; i++)
+		pair(&w);
+	pthread_barrier_wait(&gate);
+	return NULL;
+}
+
+/* Nanoseconds for each pair of all threads, which have their own streams. */
+static double threads(struct pool *w, int n)
+{
+	pthread_t id[THREADS_MOST];
+	double t;
+
+	pthread_barrier_init(&gate, NULL, n + 1);
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&id[i], NULL, thread, &w[i]))
+			bench_die("pthread_create");
+	pthread_barrier_wait(&gate);
+	t = bench_now();
+	pthread_barrier_wait(&gate);
+	t = bench_now() - t;
+	for (int i = 0; i < n; i++)
+		pthread_join(id[i], NULL);
+	pthread_barrier_destroy(&gate);
+	return t / THREAD_PAIRS / n;
+}
+
+void bench_pool_threads(void)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), counts[] = { 2, 4, THREADS_MOST };
+	enum { ROUNDS = 9, KINDS = sizeof(counts) / sizeof(counts[0]) };
+	double ours[KINDS][ROUNDS], peer[ROUNDS];
+	struct pool w[THREADS_MOST] = { 0 };
+	const char *name;
+
+	if (cpus > THREADS_MOST)
+		cpus = THREADS_MOST;
+	bench_cuda();
+	for (int i = 0; i < THREADS_MOST; i++) {
+		w[i].bytes = 4 * KIB;
+		w[i].pool = i ? w[0].pool : make(CU_MEM_LOCATION_TYPE_DEVICE, 0);
+		bench_cu(cuStreamCreate(&w[i].a, CU_STREAM_NON_BLOCKING));
+	}
+	threads(w, THREADS_MOST);
+	/* In turns: other work on the machine disturbs. */
+	for (int i = 0; i < ROUNDS; i++) {
+		peer[i] = threads(w, cpus);
+		for (int k = 0; k < KINDS; k++)
+			ours[k][i] = threads(w, counts[k]) / peer[i];
+	}
+	name = bench_name("pool_threads_as_cpus");
+	bench_peer(name, bench_median(peer, ROUNDS));
+	for (int k = 0; k < KINDS; k++)
+		bench_beside(bench_name("pool_threads_%d", counts[k]), BENCH_RATIO,
+			     bench_median(ours[k], ROUNDS) * peer[ROUNDS / 2], name,
+			     counts[k] >= 4 ? 1 / 0.9 : 0);
+	bench_cu(cuMemPoolDestroy(w[0].pool));
+	for (int i = 0; i < THREADS_MOST; i++)
+		bench_cu(cuStreamDestroy(w[i].a));
+}
