@@ -41,7 +41,7 @@ struct scene {
 	_Atomic int go;			/* the tester's word */
 	_Atomic pid_t other;		/* one more process of the scene */
 	__u8 token[GPUMEM_TOKEN_SIZE];
-	__u64 message[8];		/* from one scene to another */
+	__u64 message[16];		/* from one scene to another */
 };
 
 typedef int (*scene_fn)(struct scene *sc);

@@ -33,6 +33,9 @@ struct env {
 	unsigned int devices;
 	unsigned char *host;
 	void *pinned;
+	CUmemoryPool pool, pool2, import;
+	CUmemPoolPtrExportData data;
+	CUdeviceptr theirs_in_pool;
 };
 
 typedef CUresult (*step)(struct env *e);
@@ -293,6 +296,139 @@ static CUresult export_undo(struct env *e)
 	return free_ptr(e);
 }
 
+/* --- pools */
+
+static CUresult pool_create(struct env *e)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = 8 * LARGE,
+	};
+
+	return cuMemPoolCreate(&e->pool2, &props);
+}
+
+static CUresult pool_destroy(struct env *e)
+{
+	return cuMemPoolDestroy(e->pool2);
+}
+
+static CUresult pool_alloc_default(struct env *e)
+{
+	return cuMemAllocAsync(&e->ptr, SMALL, e->stream);
+}
+
+static CUresult pool_free(struct env *e)
+{
+	CUresult result = cuMemFreeAsync(e->ptr, e->stream);
+
+	return result ? result : cuStreamSynchronize(e->stream);
+}
+
+static CUresult pool_alloc(struct env *e)
+{
+	return cuMemAllocFromPoolAsync(&e->ptr, LARGE, e->pool, e->stream);
+}
+
+static CUresult pool_trim(struct env *e)
+{
+	return cuMemPoolTrimTo(e->pool, 0);
+}
+
+static CUresult pool_free_all(struct env *e)
+{
+	CUresult result = pool_free(e);
+
+	return result ? result : pool_trim(e);
+}
+
+/* Chunks of both kinds, for trimming. */
+static CUresult pool_fill(struct env *e)
+{
+	CUresult result = pool_alloc(e);
+
+	if (!result)
+		result = pool_free(e);
+	if (!result)
+		result = cuMemAllocFromPoolAsync(&e->ptr, SMALL, e->pool, e->stream);
+	return result ? result : pool_free(e);
+}
+
+static CUresult pool_figures(struct env *e)
+{
+	cuuint64_t value, zero = 0;
+	CUresult result = cuMemPoolGetAttribute(e->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+						&value);
+
+	return result ? result : cuMemPoolSetAttribute(e->pool,
+						       CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero);
+}
+
+static CUresult pool_access(struct env *e)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return cuMemPoolSetAccess(e->pool, &access, 1);
+}
+
+static CUresult pool_export(struct env *e)
+{
+	return cuMemPoolExportToShareableHandle(&e->fd, e->pool,
+						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+}
+
+static CUresult pool_close(struct env *e)
+{
+	return close(e->fd) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult pool_import(struct env *e)
+{
+	return cuMemPoolImportFromShareableHandle(&e->import, (void *)(uintptr_t)e->fd,
+						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+}
+
+static CUresult pool_import_undo(struct env *e)
+{
+	CUresult result = cuMemPoolDestroy(e->import);
+
+	return result ? result : pool_close(e);
+}
+
+static CUresult pool_export_pointer(struct env *e)
+{
+	CUresult result = pool_alloc(e);
+
+	return result ? result : cuMemPoolExportPointer(&e->data, e->ptr);
+}
+
+static CUresult pool_import_setup(struct env *e)
+{
+	CUresult result = pool_export_pointer(e);
+
+	if (!result)
+		result = pool_export(e);
+	return result ? result : pool_import(e);
+}
+
+static CUresult pool_import_pointer(struct env *e)
+{
+	return cuMemPoolImportPointer(&e->theirs_in_pool, e->import, &e->data);
+}
+
+static CUresult pool_import_pointer_undo(struct env *e)
+{
+	CUresult result = cuMemFreeAsync(e->theirs_in_pool, e->stream);
+
+	if (!result)
+		result = pool_import_undo(e);
+	return result ? result : pool_free_all(e);
+}
+
 /* --- sweeps */
 
 FIXTURE(cuda)
@@ -304,7 +440,7 @@ FIXTURE(cuda)
 FIXTURE_VARIANT(cuda)
 {
 	step setup, act, undo;
-	bool cold, raw, peer;
+	bool cold, raw, peer, pool;
 };
 
 #define WARM(name, setup_, act_, undo_, ...)	\
@@ -319,6 +455,29 @@ static CUresult env_make(struct env *e)
 	CUresult result = cuMemAlloc(&e->keep, 4 * SMALL);
 
 	return result ? result : cuStreamCreate(&e->stream, CU_STREAM_NON_BLOCKING);
+}
+
+/* A pool that pool_*() are about. */
+static CUresult pool_env(struct env *e)
+{
+	CUresult result = pool_create(e);
+
+	e->pool = e->pool2;
+	return result;
+}
+
+static CUresult cold_pool(struct env *e)
+{
+	CUresult result = env_make(e);
+
+	return result ? result : pool_env(e);
+}
+
+static CUresult cold_import(struct env *e)
+{
+	CUresult result = cold_pool(e);
+
+	return result ? result : pool_import_setup(e);
 }
 
 static CUresult cold_stream(struct env *e)
@@ -374,6 +533,18 @@ WARM(ipc_get, alloc_large, ipc_get, free_ptr);
 WARM(ipc_open, NULL, ipc_open, ipc_close, .peer = true);
 WARM(ipc_close, ipc_open, ipc_close, NULL, .peer = true);
 WARM(export, alloc_large, export_fd, export_undo);
+COLD(first_pool, env_make, pool_create, pool_destroy);
+COLD(first_pool_alloc, env_make, pool_alloc_default, pool_free);
+COLD(first_pool_import, cold_import, pool_import_pointer, pool_import_pointer_undo);
+WARM(pool, NULL, pool_create, pool_destroy);
+WARM(pool_alloc, NULL, pool_alloc, pool_free_all, .pool = true);
+WARM(pool_trim, pool_fill, pool_trim, NULL, .pool = true);
+WARM(pool_figures, pool_fill, pool_figures, pool_trim, .pool = true);
+WARM(pool_access, NULL, pool_access, NULL, .pool = true);
+WARM(pool_export, NULL, pool_export, pool_close, .pool = true);
+WARM(pool_import, pool_export, pool_import, pool_import_undo, .pool = true);
+WARM(pool_import_pointer, pool_import_setup, pool_import_pointer, pool_import_pointer_undo,
+     .pool = true);
 
 FIXTURE_SETUP(cuda)
 {
@@ -393,6 +564,7 @@ FIXTURE_SETUP(cuda)
 	ASSERT_TRUE(fail_open());
 	ASSERT_CU(cuda_start(&e->ctx));
 	ASSERT_CU(env_make(e));
+	ASSERT_CU(variant->pool ? pool_env(e) : CUDA_SUCCESS);
 	ASSERT_EQ(1, node_fds(&e->client));
 	if (variant->peer) {
 		struct peer_message m = { .op = PEER_ALLOC, .bytes = SMALL };

@@ -3,6 +3,9 @@
  * Programs of the CUDA API that are killed in the middle of a call; kill_util.h says how, t_kill
  * has the kernel's own states.
  */
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 #include "kill_util.h"
@@ -179,6 +182,149 @@ static int in_ipc_open(struct scene *sc)
 	}
 }
 
+/* --- pools */
+
+#define POSIX	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+#define FABRIC	CU_MEM_HANDLE_TYPE_FABRIC
+
+static CUresult pool_make(CUmemoryPool *pool, int types)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .handleTypes = types,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+
+	return cuMemPoolCreate(pool, &props);
+}
+
+/* Chunks come and go, are kept and given up. */
+static int in_pool_alloc(struct scene *sc)
+{
+	CUmemoryPool pool;
+	CUstream stream;
+	CUcontext ctx;
+	CUdeviceptr p, q;
+
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST_CU(pool_make(&pool, 0));
+	ready(sc);
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemAllocFromPoolAsync(&p, sc->bytes, pool, stream)));
+		MUST_CU(cuMemAllocFromPoolAsync(&q, 4096, pool, stream));
+		MUST_CU(cuMemsetD8Async(p, 1, sc->bytes, stream));
+		MUST_CU(cuMemFreeAsync(p, stream));
+		MUST_CU(cuMemFreeAsync(q, stream));
+		MUST_CU(cuStreamSynchronize(stream));
+		MUST_CU(cuMemPoolTrimTo(pool, 0));
+	}
+}
+
+/* While blocks of a destroyed pool are pending. */
+static int in_pool_destroy(struct scene *sc)
+{
+	CUmemoryPool pool;
+	CUstream stream;
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ready(sc);
+	for (;;) {
+		MUST_CU(pool_make(&pool, 0));
+		MUST_CU(cuMemAllocFromPoolAsync(&p, sc->bytes, pool, stream));
+		MUST_CU(cuMemsetD8Async(p, 1, sc->bytes, stream));
+		MUST_CU(cuMemFreeAsync(p, stream));
+		MUST_CU(CALL(sc, cuMemPoolDestroy(pool)));
+	}
+}
+
+/* What one process tells the other: by bytes alone, for who holds the same channel. */
+struct offer {
+	CUmemFabricHandle pool;
+	CUmemPoolPtrExportData data;
+};
+
+/* In the directory where the library looks; the guest is thrown away. */
+static bool channel_file(void)
+{
+	char line[128], path[64];
+	FILE *f = fopen("/proc/devices", "re");
+	int major = -1, n;
+	char name[64];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%d %63s", &n, name) == 2 && !strcmp(name, GPUMEM_CHANNELS_NAME))
+			major = n;
+	if (f)
+		fclose(f);
+	if (major < 0)
+		return false;
+	mkdir("/dev/" GPUMEM_CHANNELS_NAME, 0755);
+	snprintf(path, sizeof(path), "/dev/%s/channel0", GPUMEM_CHANNELS_NAME);
+	return !mknod(path, S_IFCHR | 0600, makedev(major, 0)) || errno == EEXIST;
+}
+
+static void channel_file_gone(void)
+{
+	unlink("/dev/" GPUMEM_CHANNELS_NAME "/channel0");
+	rmdir("/dev/" GPUMEM_CHANNELS_NAME);
+}
+
+static int pool_exporter(struct scene *sc)
+{
+	struct offer *offer = (struct offer *)sc->message;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	_Static_assert(sizeof(*offer) <= sizeof(sc->message), "room for an offer");
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST_CU(pool_make(&pool, FABRIC));
+	MUST_CU(cuMemAllocFromPoolAsync(&p, sc->bytes, pool, stream));
+	MUST_CU(cuMemPoolExportToShareableHandle(&offer->pool, pool, FABRIC, 0));
+	MUST_CU(cuMemPoolExportPointer(&offer->data, p));
+	ready(sc);
+	/* Goes on allocating from the pool until it is killed. */
+	for (;;) {
+		MUST_CU(CALL(sc, cuMemAllocFromPoolAsync(&p, sc->bytes, pool, stream)));
+		MUST_CU(cuMemsetD8Async(p, 1, sc->bytes, stream));
+		MUST_CU(cuMemFreeAsync(p, stream));
+		MUST_CU(cuStreamSynchronize(stream));
+	}
+}
+
+static int in_pool_import(struct scene *sc)
+{
+	const struct offer *offer = (const struct offer *)sc->message;
+	CUmemFabricHandle handle = offer->pool;
+	CUmemPoolPtrExportData data = offer->data;
+	CUmemoryPool pool;
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		CUresult result = CALL(sc, cuMemPoolImportFromShareableHandle(&pool, &handle,
+									      FABRIC, 0));
+
+		if (!result)
+			result = CALL(sc, cuMemPoolImportPointer(&p, pool, &data));
+		/* The exporter is gone: that is an answer, and the end. */
+		if (result) {
+			sc->go = result;
+			CALL(sc, pause());
+		}
+		MUST_CU(cuMemsetD8(p, 1, sc->bytes));
+		MUST_CU(cuMemFree(p));
+		MUST_CU(cuMemPoolDestroy(pool));
+	}
+}
+
 FIXTURE(cuda_state)
 {
 	struct scene *sc;
@@ -202,6 +348,8 @@ STATE(stream_synchronize, in_stream_synchronize, 4 * MIB, 4, 40000);
 STATE(ctx_synchronize, in_ctx_synchronize, 4 * MIB, 4, 40000);
 STATE(event_synchronize, in_event_synchronize, 4 * MIB, 4, 40000);
 STATE(free, in_free, 4 * MIB, 4, 40000);
+STATE(pool_alloc, in_pool_alloc, 16 * MIB, 4, 40000);
+STATE(pool_destroy, in_pool_destroy, 4 * MIB, 4, 40000);
 
 FIXTURE_SETUP(cuda_state)
 {
@@ -299,6 +447,71 @@ TEST_F_TIMEOUT(cuda_ipc, either_is_killed, 3000)
 			EXPECT_EQ(1, dev_attr(0, "clients"));
 		}
 		taker = scene_start(self->taker, in_ipc_open);
+		ASSERT_LT(0, taker);
+		nap_us(rng_below(&r, 20000));
+		EXPECT_EQ(-SIGKILL, kill_child(maker));
+		while (!self->taker->go && mono_ns() < end)
+			nap_us(500);
+		EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, (CUresult)self->taker->go);
+		EXPECT_EQ(-SIGKILL, kill_child(taker));
+		EXPECT_TRUE(settled(&self->before));
+	}
+}
+
+FIXTURE(cuda_pool)
+{
+	struct scene *maker, *taker;
+	struct figures before;
+	bool channel;
+};
+
+FIXTURE_SETUP(cuda_pool)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->maker = scene_new();
+	self->taker = scene_new();
+	ASSERT_NE(NULL, self->maker);
+	ASSERT_NE(NULL, self->taker);
+	self->channel = channel_file();
+	if (!self->channel)
+		SKIP(return, "channel files can be made by root alone");
+	figures_read(&self->before);
+	ASSERT_TRUE(figures_good(&self->before));
+}
+
+FIXTURE_TEARDOWN(cuda_pool)
+{
+	channel_file_gone();
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/*
+ * Both hold the channel. The importer is killed, again and again, while the exporter allocates; then
+ * the exporter, under an importer.
+ */
+TEST_F_TIMEOUT(cuda_pool, either_is_killed, 3000)
+{
+	pid_t maker, taker;
+	struct rng r;
+
+	rng_start(&r, "kill");
+	for (unsigned int n = kills(2); n; n--) {
+		__u64 end = in_seconds(20);
+
+		self->maker->bytes = 2 * MIB;
+		maker = scene_start(self->maker, pool_exporter);
+		ASSERT_LT(0, maker);
+		self->taker->bytes = 2 * MIB;
+		memcpy(self->taker->message, self->maker->message, sizeof(self->maker->message));
+		for (int i = 0; i < 3; i++) {
+			taker = scene_start(self->taker, in_pool_import);
+			ASSERT_LT(0, taker);
+			nap_us(rng_below(&r, 20000));
+			EXPECT_EQ(-SIGKILL, kill_child(taker));
+			EXPECT_TRUE(dev_attr_becomes(0, "views", 0, 15));
+			EXPECT_EQ(1, dev_attr(0, "clients"));
+		}
+		taker = scene_start(self->taker, in_pool_import);
 		ASSERT_LT(0, taker);
 		nap_us(rng_below(&r, 20000));
 		EXPECT_EQ(-SIGKILL, kill_child(maker));
