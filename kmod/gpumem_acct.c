@@ -275,6 +275,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_views.attr,
 	&dev_attr_pools.attr,
 	&dev_attr_imports.attr,
+	&dev_attr_budget.attr,
 	NULL,
 };
 

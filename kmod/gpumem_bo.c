@@ -356,6 +356,7 @@ static void gpumem_bo_release_root(struct gpumem_bo *bo)
 		atomic64_dec(&count->bos);
 		atomic64_sub(gpumem_bo_present(bo), &count->bo_bytes);
 		atomic_dec(&bo->dev->bos);
+		gpumem_budget_uncharge(bo->obj.client, bo->dev, bo->length);
 	}
 	gpumem_shmem_destroy(bo->file);
 }
@@ -479,6 +480,9 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 		refusal.limit = host ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE;
 		refusal.used = gpumem_shmem_used(mem);
 		refusal.max = mem->size;
+		if (!host)
+			gpumem_budget_refused(bo->obj.client, bo->dev,
+					      bo->length);
 	} else if (err == -ENOMEM) {
 		refusal.limit = GPUMEM_LIMIT_SYSTEM;
 		if (gpumem_compat_memcg_full(bo->length, &refusal.used,
@@ -569,6 +573,7 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		atomic64_inc(&count->bos);
 		atomic64_add(bo->length, &count->bo_bytes);
 		atomic_inc(&bo->dev->bos);
+		gpumem_budget_charge(bo->obj.client, bo->dev, bo->length);
 	}
 	return 0;
 }

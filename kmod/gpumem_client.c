@@ -569,6 +569,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	INIT_LIST_HEAD(&client->streams);
 	gpumem_runner_init(&client->runner);
 	spin_lock_init(&client->gone_lock);
+	init_waitqueue_head(&client->told);
 	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;

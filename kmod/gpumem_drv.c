@@ -10,8 +10,8 @@
  * included, has succeeded.
  *
  * A client answers only to the address space that opened it.  A child after
- * fork(), and whoever was passed the descriptor, get EPERM from every ioctl
- * and from mmap(); they can close it.
+ * fork(), and whoever was passed the descriptor, get EPERM from every ioctl,
+ * from mmap() and from read(); they can close it.
  *
  * A node exists from module init to module exit.  What keeps the module from
  * being unloaded: open files, DMA-bufs and pools' descriptors (their file
@@ -342,6 +342,8 @@ const struct file_operations gpumem_fops = {
 	.unlocked_ioctl = gpumem_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = gpumem_mmap,
+	.read = gpumem_budget_read,
+	.poll = gpumem_budget_poll,
 	.get_unmapped_area = gpumem_get_unmapped_area,
 	.show_fdinfo = gpumem_show_fdinfo,
 	.llseek = noop_llseek,
@@ -399,6 +401,7 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	dev->ordinal = ordinal;
 	dev->mem.node = node[ordinal];
 	dev->mem.size = size;
+	gpumem_budget_device(dev);
 	gpumem_device_uuid(dev);
 	device_initialize(&dev->dev);
 	dev->dev.class = &gpumem_class;

@@ -26,9 +26,10 @@
  * Work that others wait for takes vm->lock, so nobody allocates under it.
  *
  * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
- * memory; taken inside runner->grow at most), gpumem_event_lock (mutex: the
- * table of events), point->lock (spin: what an event stands for) and
- * gpumem_nl_lock (spin: reports); the last three are taken with none held.
+ * memory; taken inside runner->grow at most), dev->budget_lock (spin: who holds
+ * a device's memory; taken inside mutexes), gpumem_event_lock (mutex: the table
+ * of events), point->lock (spin: what an event stands for) and gpumem_nl_lock
+ * (spin: reports); the last three are taken with none held.
  * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep
  * the order of those locks that have an enum gpumem_lock_kind.
  */
@@ -50,6 +51,7 @@
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
+#include <linux/poll.h>
 #include <linux/rbtree.h>
 #include <linux/rhashtable-types.h>
 #include <linux/rwsem.h>
@@ -297,6 +299,32 @@ struct gpumem_device {
 	atomic_t imports;
 	/** @pinned: bytes of registrations of clients that opened this device */
 	atomic64_t pinned;
+	/** @budget_lock: protects what follows, and the holdings of it */
+	spinlock_t budget_lock;
+	/** @holders: gpumem_holding.link of clients that hold memory of it */
+	struct list_head holders;
+	/** @nholders: how many */
+	unsigned int nholders;
+	/** @budget: bytes that are a client's share, or 0: the same for all */
+	u64 budget;
+};
+
+/**
+ * struct gpumem_holding - what a client holds of one device's memory
+ *
+ * All of it is protected by gpumem_device.budget_lock.
+ */
+struct gpumem_holding {
+	/** @client: whose it is, once it was in the list */
+	struct gpumem_client *client;
+	/** @link: in gpumem_device.holders while @bytes is not 0 */
+	struct list_head link;
+	/** @bytes: in buffer objects; these keep @client */
+	u64 bytes;
+	/** @excess: what the client has not been told yet; read without lock */
+	u64 excess;
+	/** @over: the client has more than its share, and was told so */
+	bool over;
 };
 
 /**
@@ -451,6 +479,10 @@ struct gpumem_client {
 	unsigned long dead;
 	/** @count: counters */
 	struct gpumem_counters count;
+	/** @told: who waits to be told something; see gpumem_budget.c */
+	wait_queue_head_t told;
+	/** @holdings: by the device's ordinal */
+	struct gpumem_holding holdings[GPUMEM_MAX_DEVICES];
 };
 
 /**
@@ -1094,6 +1126,19 @@ extern const struct attribute_group *gpumem_device_groups[];
 void gpumem_show_fdinfo(struct seq_file *m, struct file *file);
 int gpumem_ioctl_info(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd);
+
+/* gpumem_budget.c */
+extern struct device_attribute dev_attr_budget;
+void gpumem_budget_device(struct gpumem_device *dev);
+void gpumem_budget_charge(struct gpumem_client *client,
+			  struct gpumem_device *dev, u64 bytes);
+void gpumem_budget_uncharge(struct gpumem_client *client,
+			    struct gpumem_device *dev, u64 bytes);
+void gpumem_budget_refused(struct gpumem_client *client,
+			   struct gpumem_device *dev, u64 bytes);
+ssize_t gpumem_budget_read(struct file *file, char __user *buf, size_t count,
+			   loff_t *pos);
+__poll_t gpumem_budget_poll(struct file *file, poll_table *wait);
 
 /* gpumem_netlink.c */
 int gpumem_netlink_init(void);

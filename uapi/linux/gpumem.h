@@ -1294,4 +1294,34 @@ struct gpumem_stats {
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
 
+/**
+ * enum gpumem_notice_type - what a client is told
+ * @GPUMEM_NOTICE_OVER_BUDGET: it holds more of a device's memory than its share
+ */
+enum gpumem_notice_type {
+	GPUMEM_NOTICE_OVER_BUDGET = 1,
+};
+
+/**
+ * struct gpumem_notice - something that a client is told, in no answer to a call
+ * @type: enum gpumem_notice_type, out
+ * @device: index of the device, out
+ * @bytes: how much too many it had, out
+ *
+ * read() of the client's file gives one and waits for it, unless the file is
+ * O_NONBLOCK: EAGAIN.  poll() tells when there is one.  A read() of fewer bytes
+ * than this structure is EINVAL, of more leaves what follows alone; types may be
+ * added, and members at the end.
+ *
+ * A share is what the device's attribute "budget" in sysfs says, or else the
+ * device's memory divided by the clients that hold some.  It is no limit.  A
+ * client is told when it comes to hold more, and again when the device refuses
+ * another client memory that would have been within that one's share.
+ */
+struct gpumem_notice {
+	__u32 type;
+	__u32 device;
+	__aligned_u64 bytes;
+};
+
 #endif /* _UAPI_LINUX_GPUMEM_H */

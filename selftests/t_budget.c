@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Shares of a device's memory: what read() and poll() of a client's file say, the attribute "budget",
+ * and after random operations of several clients a model that says the same.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include "kselftest_harness.h"
+#include "util.h"
+
+#define CLIENTS	4u
+
+FIXTURE(budget)
+{
+	int fd[CLIENTS];
+};
+
+static int set_budget(const char *text)
+{
+	int fd = open("/sys/class/gpumem/gpumem0/budget", O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+static int set_bytes(__u64 bytes)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu\n", (unsigned long long)bytes);
+	return set_budget(text);
+}
+
+FIXTURE_SETUP(budget)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, set_budget("0"));
+	for (unsigned int i = 0; i < CLIENTS; i++) {
+		self->fd[i] = gp_open(0);
+		ASSERT_LE(0, self->fd[i]);
+		ASSERT_EQ(0, fcntl(self->fd[i], F_SETFL, O_NONBLOCK));
+	}
+}
+
+FIXTURE_TEARDOWN(budget)
+{
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		close(self->fd[i]);
+	EXPECT_EQ(0, set_budget("0"));
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* The excess that a client is told, 0 if nothing, or a negative errno. */
+static long long told(int fd)
+{
+	struct gpumem_notice notice;
+	ssize_t n = read(fd, &notice, sizeof(notice));
+
+	if (n < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	if (n != sizeof(notice) || notice.type != GPUMEM_NOTICE_OVER_BUDGET || notice.device)
+		return -EPROTO;
+	return notice.bytes;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
+}
+
+TEST_F(budget, attribute)
+{
+	EXPECT_EQ(0, dev_attr(0, "budget"));
+	EXPECT_EQ(0, set_budget("1234567"));
+	EXPECT_EQ(1234567, dev_attr(0, "budget"));
+	EXPECT_EQ(0, set_budget("3M\n"));
+	EXPECT_EQ(3 * MIB, dev_attr(0, "budget"));
+	EXPECT_EQ(-EINVAL, set_budget("\n"));
+	EXPECT_EQ(-EINVAL, set_budget("-1"));
+	EXPECT_EQ(-EINVAL, set_budget("many"));
+	EXPECT_EQ(-EINVAL, set_budget("1M 2"));
+	EXPECT_EQ(-EINVAL, set_budget("0xffffffffffffffff"));
+	EXPECT_EQ(3 * MIB, dev_attr(0, "budget"));
+}
+
+static int other_reads(void *arg)
+{
+	struct pollfd p = { .fd = *(int *)arg, .events = POLLIN };
+	struct gpumem_notice notice;
+
+	if (read(p.fd, &notice, sizeof(notice)) != -1 || errno != EPERM)
+		return 1;
+	return poll(&p, 1, 0) == 1 && p.revents == POLLERR ? 0 : 2;
+}
+
+TEST_F(budget, reading)
+{
+	struct gpumem_notice notice[2];
+	int fd = self->fd[0];
+	void *nowhere;
+	__u32 id;
+
+	EXPECT_EQ(-1, read(fd, notice, sizeof(notice[0]) - 1));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(0, told(fd));
+	EXPECT_FALSE(readable(fd));
+	EXPECT_EQ(0, set_budget("4M"));
+	ASSERT_EQ(0, gp_bo_alloc(fd, 10 * MIB, &id));
+	EXPECT_TRUE(readable(fd));
+	/* Not by this, and not by one who has no place for it, it is lost. */
+	EXPECT_EQ(0, run_child(other_reads, &fd));
+	nowhere = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, nowhere);
+	EXPECT_EQ(-1, read(fd, nowhere, sizeof(notice)));
+	EXPECT_EQ(EFAULT, errno);
+	memset(notice, 0x55, sizeof(notice));
+	EXPECT_EQ(sizeof(notice[0]), read(fd, notice, sizeof(notice)));
+	EXPECT_EQ(GPUMEM_NOTICE_OVER_BUDGET, notice[0].type);
+	EXPECT_EQ(0, notice[0].device);
+	EXPECT_EQ(6 * MIB, notice[0].bytes);
+	EXPECT_EQ(0x55555555, notice[1].type);
+	EXPECT_FALSE(readable(fd));
+	EXPECT_EQ(0, told(fd));
+	/* Told, and still so: not again, but by a new budget. */
+	EXPECT_EQ(0, set_budget("5M"));
+	EXPECT_EQ(5 * MIB, told(fd));
+	/* What is not so any more when it would be read is not told. */
+	EXPECT_EQ(0, set_budget("2M"));
+	EXPECT_TRUE(readable(fd));
+	EXPECT_EQ(0, set_budget("10M"));
+	EXPECT_FALSE(readable(fd));
+	EXPECT_EQ(0, set_budget("2M"));
+	EXPECT_TRUE(readable(fd));
+	ASSERT_EQ(0, gp_destroy(fd, id));
+	EXPECT_FALSE(readable(fd));
+	EXPECT_EQ(0, told(fd));
+}
+
+static int alloc_soon(void *arg)
+{
+	__u32 id;
+
+	(void)arg;
+	nap_ms(100);
+	return set_budget("1M") ? 1 : gp_bo_alloc(gp_open(0), 2 * MIB, &id) ? 2 : 0;
+}
+
+/* A reader sleeps until there is something. */
+TEST_F(budget, waiting)
+{
+	struct gpumem_notice notice;
+	__u32 id;
+	pid_t pid;
+
+	ASSERT_EQ(0, gp_bo_alloc(self->fd[0], 4 * MIB, &id));
+	ASSERT_EQ(0, fcntl(self->fd[0], F_SETFL, 0));
+	pid = start_child(alloc_soon, NULL);
+	EXPECT_EQ(sizeof(notice), read(self->fd[0], &notice, sizeof(notice)));
+	EXPECT_EQ(3 * MIB, notice.bytes);
+	EXPECT_EQ(0, end_child(pid));
+}
+
+/* Who has less than its share and gets nothing is a reason to tell those who have more. */
+TEST_F(budget, refused)
+{
+	__u64 size = dev_attr(0, "size"), most = size - 2 * MIB;
+	__u32 id, other;
+
+	if (size > 512 * MIB)
+		SKIP(return, "the device is too large to be filled");
+	ASSERT_EQ(0, gp_bo_alloc(self->fd[0], most, &id));
+	EXPECT_EQ(0, told(self->fd[0]));
+	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd[1], 4 * MIB, &other));
+	EXPECT_EQ(most - size / 2, told(self->fd[0]));
+	EXPECT_EQ(0, told(self->fd[1]));
+	/* Each time. */
+	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd[1], 4 * MIB, &other));
+	EXPECT_EQ(most - size / 2, told(self->fd[0]));
+	/* Not for one who asks for more than its share. */
+	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd[1], size / 2 + 2 * MIB, &other));
+	EXPECT_EQ(0, told(self->fd[0]));
+	/* What is left of it when some was given back before it was read. */
+	ASSERT_EQ(0, gp_destroy(self->fd[0], id));
+	ASSERT_EQ(0, gp_bo_alloc(self->fd[0], most - 2 * MIB, &id));
+	ASSERT_EQ(0, gp_bo_alloc(self->fd[0], 2 * MIB, &other));
+	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd[1], 4 * MIB, &id));
+	ASSERT_EQ(0, gp_destroy(self->fd[0], other));
+	EXPECT_EQ(most - size / 2 - 2 * MIB, told(self->fd[0]));
+}
+
+/* --- a model */
+
+struct model_client {
+	__u32 bo[8];
+	__u64 bytes[8], held;
+	bool over;
+	__u64 excess;
+};
+
+static void review(struct model_client *c, __u64 share)
+{
+	bool over = c->held > share;
+
+	if (!over && c->over)
+		c->excess = 0;
+	else if (over && (!c->over || c->excess))
+		c->excess = c->held - share;
+	c->over = over;
+}
+
+static void review_all(struct model_client *c, __u64 budget, __u64 size)
+{
+	unsigned int i, holders = 0;
+
+	for (i = 0; i < CLIENTS; i++)
+		holders += !!c[i].held;
+	for (i = 0; i < CLIENTS; i++)
+		if (c[i].held)
+			review(&c[i], budget ? budget : size / holders);
+}
+
+TEST_F(budget, model)
+{
+	__u64 steps = env_number("GPUMEM_STEPS", 1800) / 6, size = dev_attr(0, "size"), budget = 0;
+	struct model_client client[CLIENTS] = { 0 };
+	unsigned int notices = 0, i, slot;
+	struct rng rng;
+
+	if (size > 512 * MIB)
+		SKIP(return, "the device is too large to be filled");
+	rng_start(&rng, "budgets");
+	for (__u64 step = 0; step < steps; step++) {
+		struct model_client *c;
+
+		i = rng_below(&rng, CLIENTS);
+		slot = rng_below(&rng, ARRAY_SIZE(c->bo));
+		c = &client[i];
+		if (!rng_below(&rng, 10)) {
+			budget = rng_below(&rng, 3) ? rng_below(&rng, 64) * MIB : 0;
+			ASSERT_EQ(0, set_bytes(budget));
+			for (unsigned int j = 0; j < CLIENTS; j++) {
+				if (client[j].over)
+					client[j].excess = 0;
+				client[j].over = false;
+			}
+			review_all(client, budget, size);
+		} else if (c->bytes[slot]) {
+			ASSERT_EQ(0, gp_destroy(self->fd[i], c->bo[slot]));
+			c->held -= c->bytes[slot];
+			c->excess -= c->excess < c->bytes[slot] ? c->excess : c->bytes[slot];
+			c->bytes[slot] = 0;
+			if (!c->held) {
+				c->over = false;
+				c->excess = 0;
+			}
+			review_all(client, budget, size);
+		} else {
+			__u64 bytes = (1 + rng_below(&rng, 2)) * 2 * MIB;
+
+			ASSERT_EQ(0, gp_bo_alloc(self->fd[i], bytes, &c->bo[slot]));
+			c->bytes[slot] = bytes;
+			c->held += bytes;
+			review_all(client, budget, size);
+		}
+		for (i = 0; i < CLIENTS; i++) {
+			if (rng_below(&rng, 3))
+				continue;
+			ASSERT_EQ(!!client[i].excess, readable(self->fd[i]));
+			ASSERT_EQ(client[i].excess, told(self->fd[i])) {
+				TH_LOG("client %u in step %llu", i, (unsigned long long)step);
+			}
+			notices += !!client[i].excess;
+			client[i].excess = 0;
+		}
+	}
+	EXPECT_LT(0, notices);
+}
+
+TEST_HARNESS_MAIN
