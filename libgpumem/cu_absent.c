@@ -71,10 +71,8 @@
 	Z(cuMemBatchDecompressAsync) Z(cuMemcpy3DBatchAsync) Z(cuMemcpy3DBatchAsync_v2) \
 	Z(cuMemcpyBatchAsync) Z(cuMemcpyBatchAsync_v2) \
 	/* managed memory */ \
-	P(cuMemAdvise) P(cuMemAdvise_v2) P(cuMemAllocManaged) \
-	Z(cuMemDiscardAndPrefetchBatchAsync) Z(cuMemDiscardBatchAsync) Z(cuMemPrefetchAsync) \
-	Z(cuMemPrefetchAsync_v2) Z(cuMemPrefetchBatchAsync) P(cuMemRangeGetAttribute) \
-	P(cuMemRangeGetAttributes) Z(cuStreamAttachMemAsync) \
+	Z(cuMemDiscardAndPrefetchBatchAsync) Z(cuMemDiscardBatchAsync) \
+	Z(cuMemPrefetchBatchAsync) \
 	/* virtual memory, multicast */ \
 	P(cuMemAddressFree) P(cuMemAddressReserve) P(cuMemCreate) \
 	P(cuMemExportToShareableHandle) P(cuMemGetAccess) P(cuMemGetAllocationGranularity) \
@@ -89,7 +87,6 @@
 	P(cuDeviceGetHostAtomicCapabilities) P(cuDeviceGetLuid) \
 	P(cuDeviceGetNvSciSyncAttributes) P(cuDeviceGetP2PAtomicCapabilities) \
 	P(cuDeviceGetProperties) P(cuDeviceGetTexture1DLinearMaxWidth) \
-	P(cuDeviceRegisterAsyncNotification) P(cuDeviceUnregisterAsyncNotification) \
 	P(cuFlushGPUDirectRDMAWrites)
 
 #define NUMBER(name)		ABSENT_ ## name,

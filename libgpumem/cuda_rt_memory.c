@@ -102,7 +102,7 @@ static cudaError_t malloc_managed(void **ptr, size_t size, unsigned int flags)
  * cudaMallocManaged - allocate memory with one address for host and devices
  * @flags: cudaMemAttachGlobal or cudaMemAttachHost
  *
- * Return: cudaErrorMemoryAllocation, cudaErrorNotSupported, cudaErrorInvalidValue.
+ * Return: cudaErrorMemoryAllocation, cudaErrorInvalidValue.
  */
 BODY cudaError_t rt_malloc_managed_body(void **ptr, size_t size, unsigned int flags)
 {

@@ -141,7 +141,7 @@ RT_PTSZ(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t callba
  * @length: 0, or the whole size
  * @flags: cudaMemAttachGlobal, cudaMemAttachHost or cudaMemAttachSingle
  *
- * Return: cudaErrorInvalidValue, cudaErrorInvalidResourceHandle, cudaErrorNotSupported.
+ * Return: cudaErrorInvalidValue, cudaErrorInvalidResourceHandle.
  */
 RT_PTSZ(cudaStreamAttachMemAsync, (cudaStream_t stream, void *ptr, size_t length,
 				   unsigned int flags),

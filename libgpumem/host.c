@@ -412,7 +412,8 @@ CUresult host_flags(unsigned int *flags, const void *host)
 
 	if (result)
 		return result;
-	if (!flags || !vm_lookup((uintptr_t)host, &span) || !(span.flags & ALLOC_ANY_HOST))
+	if (!flags || !vm_lookup((uintptr_t)host, &span) ||
+	    !(span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = CU_MEMHOSTALLOC_DEVICEMAP;
 	if ((span.flags & ALLOC_PORTABLE) && span.ctx == ctx)

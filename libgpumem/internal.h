@@ -137,6 +137,7 @@ struct device {
 	struct queue *zeroing;		/* the library's own, in strict mode; mem_lock */
 	struct block *shared;		/* blocks with room for small allocs; mem_lock */
 	struct block *shared_host;	/* the same, outside the device's memory; mem_lock */
+	struct block *shared_managed;	/* the same, managed; mem_lock */
 };
 
 struct client {
@@ -290,7 +291,7 @@ enum alloc_flags {
 	ALLOC_PORTABLE = 1 << 7,	/* as the program asked; reported, no more */
 	ALLOC_WRITECOMBINED = 1 << 8,	/* the same */
 	ALLOC_POOL = 1 << 9,		/* of a pool: no alloc, no context */
-	ALLOC_MANAGED = 1 << 10,	/* of a pool of managed memory */
+	ALLOC_MANAGED = 1 << 10,	/* the CPU's and the devices' alike */
 	ALLOC_DARK = 1 << 11,		/* never mapped for the CPU: its exporter cannot */
 	ALLOC_DMABUF = 1 << 12,		/* imported by a DMA-buf */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
@@ -420,7 +421,7 @@ extern struct lock mem_lock;
 CUresult mem_alloc(uint64_t *ptr, uint64_t size);
 CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_t height,
 			 unsigned int element);
-/* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED */
+/* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED, ALLOC_MANAGED, ALLOC_SYNC_MEMOPS */
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
 CUresult mem_free(uint64_t ptr);
 /* Free memory that no pool has in the order of a stream. */
@@ -463,6 +464,21 @@ CUresult host_unregister(void *ptr);
 bool host_lookup(uint64_t addr, struct span *span);
 /* A context ends with a registration; mem_lock is held. */
 void host_drop(struct alloc *alloc);
+
+/* ---- managed memory (managed.c) */
+
+CUresult managed_alloc(uint64_t *ptr, uint64_t bytes, unsigned int flags);
+CUresult managed_attach(CUstream stream, bool own, uint64_t ptr, uint64_t length,
+			unsigned int flags);
+CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmemLocation location);
+CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, unsigned int flags,
+			  CUstream stream, bool own);
+CUresult managed_attributes(void *const *data, const size_t *sizes,
+			    const CUmem_range_attribute *attributes, size_t attribute_count,
+			    uint64_t ptr, uint64_t count);
+/* What was said about an allocation, or about all in a range, is forgotten: the memory goes away. */
+void managed_forget(uint64_t base);
+void managed_forget_range(uint64_t base, uint64_t length);
 
 /* ---- streams (stream.c, ring.h) */
 
@@ -720,6 +736,8 @@ CUresult pool_export_pointer(CUmemPoolPtrExportData *data, uint64_t ptr);
 CUresult pool_import_pointer(uint64_t *ptr, CUmemoryPool pool, const CUmemPoolPtrExportData *data);
 /* What lies at an address in a chunk. No lock. */
 enum found pool_lookup(struct chunk *chunk, uint64_t addr, struct span *span);
+/* Whether the system has a NUMA node. */
+bool node_exists(int node);
 /* The CUmemAllocationHandleType of a pool. */
 int pool_handle_types(CUmemoryPool pool);
 /* GPUMEM_POOL_IPC is 1: memory of pools has what CUDA gives only to other memory. */

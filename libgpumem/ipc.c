@@ -130,7 +130,8 @@ CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST) ||
+	if (!vm_lookup(ptr, &span) ||
+	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MANAGED) ||
 	    (span.pool && !pool_beyond()))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else

@@ -12,6 +12,8 @@
  *
  * Freeing waits for all work of all devices first, so that no queued work reaches a new owner.
  *
+ * Managed memory is the device's, too, in blocks of its own: the CPU reaches it in strict mode.
+ *
  * In strict mode device memory is dark; then the engine zeroes units, before the new owner hears of
  * them, and a copy's staging memory is there before the first device memory is (memcpy.c).
  *
@@ -223,15 +225,21 @@ static CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const c
 	return result_of_errno(error);
 }
 
+/* Whether the CPU cannot reach an allocation of a kind. */
+static bool kind_dark(uint32_t flags)
+{
+	return client.strict && !(flags & (ALLOC_HOST | ALLOC_MANAGED));
+}
+
 static CUresult block_alloc(struct block **block, CUdevice device, uint64_t length, uint32_t flags)
 {
 	const char *name = length <= SLOT ? "shared" :
-		flags & ALLOC_HOST ? "cuMemHostAlloc" : "cuMemAlloc";
+		flags & ALLOC_HOST ? "cuMemHostAlloc" :
+		flags & ALLOC_MANAGED ? "managed" : "cuMemAlloc";
 	uint32_t bo;
 	CUresult result = bo_alloc(&bo, device, length, name, flags);
 
-	return result ? result : block_make(block, device, bo, length,
-					    client.strict && !(flags & ALLOC_HOST));
+	return result ? result : block_make(block, device, bo, length, kind_dark(flags));
 }
 
 /* ---- units of a shared block */
@@ -360,7 +368,8 @@ static struct block *shared_room(struct block *list, unsigned int units, int *fi
 static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, uint32_t flags)
 {
 	struct device *device = ctx_device(ctx);
-	struct block **list = flags & ALLOC_HOST ? &device->shared_host : &device->shared;
+	struct block **list = flags & ALLOC_HOST ? &device->shared_host :
+		flags & ALLOC_MANAGED ? &device->shared_managed : &device->shared;
 	unsigned int units = (size + UNIT - 1) / UNIT, i;
 	CUresult result = CUDA_SUCCESS;
 	struct block *block;
@@ -430,7 +439,7 @@ CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flag
 
 	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (client.strict && !(flags & ALLOC_HOST)) {
+	if (kind_dark(flags)) {
 		result = copy_reserve(ctx->device);
 		if (result)
 			return result;
@@ -550,6 +559,8 @@ static void alloc_free(struct alloc *alloc)
 
 	if (alloc->share)
 		share_drop(alloc->share);
+	if (load_relaxed(&alloc->flags) & ALLOC_MANAGED)
+		managed_forget(alloc->base);
 	alloc_hide(alloc);
 	if (whole) {
 		block_destroy(block);
@@ -665,6 +676,8 @@ CUresult mem_free_in(uint64_t ptr, CUstream stream)
 	if (!vm_lookup(ptr, &span) || span.base != ptr || span.pool ||
 	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (span.flags & ALLOC_MANAGED)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	result = stream_moment(stream, &queue, &value);
 	if (result)
 		return result;

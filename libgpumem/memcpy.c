@@ -191,10 +191,11 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
 			return CUDA_ERROR_INVALID_VALUE;
 		end->host = span.flags & ALLOC_IO;
-		end->pinned = span.flags & ALLOC_ANY_HOST;
-		end->host_pool = span.pool && end->pinned;
+		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
+		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
 		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
-		end->sync = span.flags & ALLOC_SYNC_MEMOPS;
+		/* Of managed memory it is always on, and means calls without a stream. */
+		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
 		end->dark = span_dark(&span);
 		return CUDA_SUCCESS;
 	}

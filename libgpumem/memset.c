@@ -87,8 +87,10 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 		}
 		lock_drop(&stream->lock);
 	}
-	return fill_queued(stream, sqe, span.flags & ALLOC_SYNC_MEMOPS ||
-			   (flags & CALL_SYNC && span.flags & ALLOC_ANY_HOST));
+	/* Of managed memory SYNC_MEMOPS is always on, and means calls without a stream. */
+	return fill_queued(stream, sqe,
+			   (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS ||
+			   (flags & CALL_SYNC && span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED)));
 }
 
 CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,

@@ -76,7 +76,8 @@ static __attribute__((noinline)) CUresult pool_value(union value *v, CUpointer_a
 	if (attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES)
 		v->u64 = pool_handle_types(span->pool);
 	else
-		v->u32 = pool_beyond() && !(span->flags & (ALLOC_ANY_HOST | ALLOC_IMPORTED));
+		v->u32 = pool_beyond() &&
+			!(span->flags & (ALLOC_ANY_HOST | ALLOC_IMPORTED | ALLOC_MANAGED));
 	return CUDA_SUCCESS;
 }
 
@@ -85,7 +86,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 			    const struct span *span)
 {
 	bool host = span->flags & ALLOC_ANY_HOST;
-	bool own = !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL)) && !host;
+	bool own = !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_MANAGED)) && !host;
 
 	memset(v, 0, sizeof(*v));
 	switch (attribute) {

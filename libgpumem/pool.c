@@ -272,7 +272,7 @@ CUresult pool_trim(pool_t *pool, uint64_t keep)
 
 /* ---- making and destroying */
 
-static bool node_exists(int node)
+bool node_exists(int node)
 {
 	char path[64];
 

@@ -592,6 +592,8 @@ static void chunk_drop(struct chunk *chunk)
 
 		start_clear(chunk, 0);
 		range_put(pool, range);
+		if (pool->flags & POOL_MANAGED)
+			managed_forget_range(block->base, (uint64_t)chunk->pages * PAGE);
 	}
 	if (chunk->prev)
 		chunk->prev->next = chunk->next;
@@ -648,6 +650,8 @@ static bool chunk_keep(pool_t *pool, struct chunk *chunk)
 	while (pool->oldest_kept &&
 	       (pool->kept_count == KEPT_CHUNKS || pool->kept_bytes > most - length))
 		chunk_forget(pool->oldest_kept);
+	if (pool->flags & POOL_MANAGED)
+		managed_forget_range(chunk->block->base, length);
 	range_out(pool, chunk->at[0]);
 	store_relaxed(&pool->reserved, pool->reserved - length);
 	chunk->prev_idle = NULL;

@@ -109,6 +109,16 @@ static CUresult alloc_large(struct env *e)
 	return cuMemAlloc(&e->ptr, LARGE);
 }
 
+static CUresult managed(struct env *e)
+{
+	CUresult result = cuMemAllocManaged(&e->ptr, BLOCK, CU_MEM_ATTACH_GLOBAL);
+	const CUmemLocation device = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+
+	if (result)
+		return result;
+	return cuMemAdvise(e->ptr, SMALL, CU_MEM_ADVISE_SET_READ_MOSTLY, device);
+}
+
 static CUresult free_ptr(struct env *e)
 {
 	return cuMemFree(e->ptr);
@@ -514,6 +524,7 @@ WARM(ctx_create, NULL, ctx_create, ctx_destroy);
 WARM(ctx_destroy, ctx_full, ctx_destroy, NULL);
 WARM(alloc_block, NULL, alloc_block, free_ptr);
 WARM(alloc_large, NULL, alloc_large, free_ptr);
+WARM(alloc_managed, NULL, managed, free_ptr);
 WARM(free_large, alloc_large, free_ptr, NULL);
 WARM(alloc_host, NULL, alloc_host, free_host);
 WARM(free_host, alloc_host, free_host, NULL);

@@ -144,7 +144,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *ptr);
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *ptr, void *host_ptr, unsigned int flags);
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *ptr);
 
-/* Managed memory: one address for host and devices, moved on demand. */
+/* Managed memory: one address for host and devices. */
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 				CUmemLocation location);

@@ -34,7 +34,7 @@ check()
 	echo "$code" | sed 's/^/# /'
 }
 
-driver="cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemFree cuMemFree_v2
+driver="cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemAllocManaged cuMemFree cuMemFree_v2
 	cuMemAllocAsync cuMemAllocAsync_ptsz cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz
 	cuMemFreeAsync cuMemFreeAsync_ptsz"
 runtime="cudaMalloc cudaMallocPitch cudaMallocManaged cudaMallocHost cudaHostAlloc cudaFree cudaFreeHost

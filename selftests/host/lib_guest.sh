@@ -17,11 +17,14 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 runs='thread t_cuda_threads
 thread t_cuda_async
 thread t_cuda_stream threads
+thread t_cuda_notify unregistering threads
+thread t_cuda_managed threads
 address-undefined t_cuda_threads
 address-undefined t_cuda_async
 address-undefined t_cuda_stream
 address-undefined t_cuda_mem
 address-undefined t_cuda_ipc
+address-undefined t_cuda_managed
 valgrind t_cuda_async words_of_every_memory batch functions_of_threads after_failure context_events
 valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors
 valgrind t_cuda_threads'

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Notifications of devices: callbacks of the program that are told when the process holds more of a
+ * device's memory than its share. What that is and when it is told, the kernel decides
+ * (Documentation/accounting.rst); it is read from the client's file.
+ *
+ * Callbacks run in a thread of the library, one at a time. The thread is started with the first
+ * registration and stays; there is none in a process that registers nothing, and none in a forked
+ * child, where the API is closed. What the kernel has to tell when the first callback is registered
+ * is told to it. Callbacks may use the API, but for registering and unregistering.
+ *
+ * A registration is in the list until it is unregistered. Unregistering waits until its callback has
+ * returned, so that the program may then take away what the callback uses. A handle is looked for in
+ * the list and never followed, so a stale one is an error. Registrations have numbers, by which a
+ * round finds out how far it has come though the list changes.
+ *
+ * At most one notification of a device every PAUSE_MS is delivered; what the kernel has to tell
+ * meanwhile comes as one afterwards.
+ *
+ * Locks: notify_lock for all of it; not held while a callback runs.
+ *
+ * Vocabulary: round, the callbacks of one notification.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define PAUSE_MS	20
+
+struct CUasyncCallbackEntry_st {
+	CUasyncCallbackHandle next;
+	uint64_t number;		/* rises with each; newest first in the list */
+	CUdevice device;
+	CUasyncCallback callback;
+	void *data;
+};
+
+static pthread_mutex_t notify_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static CUasyncCallbackHandle entries;	/* notify_lock */
+static CUasyncCallbackHandle running;	/* whose callback runs, or NULL; notify_lock */
+static uint64_t last_number;		/* notify_lock */
+static bool started;			/* notify_lock */
+static __thread bool notifying;		/* this is the thread that runs callbacks */
+
+/* The newest registration of a device that is older than a number. notify_lock is held. */
+static CUasyncCallbackHandle entry_before(uint64_t number, CUdevice device)
+{
+	CUasyncCallbackHandle entry = entries;
+
+	while (entry && (entry->number >= number || entry->device != device))
+		entry = entry->next;
+	return entry;
+}
+
+/* Call all callbacks of a device that are registered now, and still are when their turn comes. */
+static void round_run(CUdevice device, uint64_t bytes)
+{
+	CUasyncCallbackHandle entry;
+	uint64_t number;
+
+	pthread_mutex_lock(&notify_lock);
+	for (number = UINT64_MAX; (entry = entry_before(number, device));) {
+		CUasyncNotificationInfo info = { .type = CU_ASYNC_NOTIFICATION_TYPE_OVER_BUDGET };
+		CUasyncCallback callback = entry->callback;
+		void *data = entry->data;
+
+		/* Each gets a structure of its own: it is not const. */
+		info.info.overBudget.bytesOverBudget = bytes;
+		number = entry->number;
+		running = entry;
+		pthread_mutex_unlock(&notify_lock);
+		callback(&info, data, entry);
+		pthread_mutex_lock(&notify_lock);
+		running = NULL;
+		pthread_cond_broadcast(&returned);
+	}
+	pthread_mutex_unlock(&notify_lock);
+}
+
+/* The visible device with an index in the client, or -1. */
+static CUdevice device_of(unsigned int index)
+{
+	unsigned int i;
+
+	for (i = 0; i < client.devices; i++)
+		if (client.device[i].index == index)
+			return i;
+	return -1;
+}
+
+static bool notice_read(struct gpumem_notice *notice)
+{
+	ssize_t n;
+
+	do
+		n = read(client.fd, notice, sizeof(*notice));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(*notice);
+}
+
+static void *notify_main(void *arg)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+	struct gpumem_notice notice;
+
+	notifying = true;
+	while (notice_read(&notice)) {
+		CUdevice device = device_of(notice.device);
+
+		if (notice.type != GPUMEM_NOTICE_OVER_BUDGET || device < 0)
+			continue;
+		round_run(device, notice.bytes);
+		nanosleep(&pause, NULL);
+	}
+	return arg;
+}
+
+/* A module that has nothing to be read from a client's file says that writing is possible. */
+static bool kernel_tells(void)
+{
+	struct pollfd poller = { .fd = client.fd, .events = POLLOUT };
+
+	return poll(&poller, 1, 0) >= 0 && !(poller.revents & POLLOUT);
+}
+
+/* notify_lock is held. */
+static CUresult thread_start(void)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	unsigned int i;
+	int error;
+
+	if (started)
+		return CUDA_SUCCESS;
+	if (!kernel_tells())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* As for host functions: the program's handlers run in its own threads, but for faults. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, NULL, &old);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (!sigismember(&old, faults[i]))
+			sigdelset(&all, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	error = pthread_create(&thread, &attr, notify_main, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_setname_np(thread, "gpumem-notify");
+	started = true;
+	return CUDA_SUCCESS;
+}
+
+static CUresult notify_register(CUdevice device, CUasyncCallback callback, void *data,
+				CUasyncCallbackHandle *handle)
+{
+	CUasyncCallbackHandle entry;
+	CUresult result;
+
+	if (notifying)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	*handle = NULL;
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	entry->device = device;
+	entry->callback = callback;
+	entry->data = data;
+	pthread_mutex_lock(&notify_lock);
+	result = thread_start();
+	if (!result) {
+		entry->number = ++last_number;
+		entry->next = entries;
+		entries = entry;
+		/* Under the lock: the callback may look for its handle there. */
+		*handle = entry;
+	}
+	pthread_mutex_unlock(&notify_lock);
+	if (result)
+		free(entry);
+	return result;
+}
+
+static CUresult notify_unregister(CUdevice device, CUasyncCallbackHandle handle)
+{
+	CUasyncCallbackHandle *link;
+
+	if (notifying)
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!device_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&notify_lock);
+	for (link = &entries; *link; link = &(*link)->next)
+		if (*link == handle && handle->device == device)
+			break;
+	if (!*link) {
+		pthread_mutex_unlock(&notify_lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	/* From here on nobody else finds it; who runs it does not look at it again. */
+	*link = handle->next;
+	while (running == handle)
+		pthread_cond_wait(&returned, &notify_lock);
+	pthread_mutex_unlock(&notify_lock);
+	free(handle);
+	return CUDA_SUCCESS;
+}
+
+/**
+ * cuDeviceRegisterAsyncNotification - have a function called when the process has too much memory
+ * @device: whose memory
+ * @callback: runs in a thread of the library, with SIGSEGV and its like as the caller has them and
+ *	all other signals blocked; it should return quickly and may use the API, but for this function
+ *	and cuDeviceUnregisterAsyncNotification(): NOT_PERMITTED
+ * @user_data: passed to it
+ * @handle: the registration, which is passed to it, too; NULL on failure
+ *
+ * It is told by how many bytes the process is over its share, once when it comes to be, and again
+ * when another process gets no memory because of that.
+ *
+ * Needs no context. Return: INVALID_DEVICE, INVALID_VALUE, NOT_PERMITTED, OUT_OF_MEMORY,
+ * NOT_SUPPORTED with a module that is too old.
+ */
+CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callback,
+					   void *user_data, CUasyncCallbackHandle *handle)
+{
+	CALL(notify_register(device, callback, user_data, handle));
+}
+
+/**
+ * cuDeviceUnregisterAsyncNotification - end a registration
+ * @device: as when it was registered
+ * @handle: the registration
+ *
+ * Waits for its callback to return if that runs: do not hold a lock that the callback takes.
+ *
+ * Return: INVALID_DEVICE; INVALID_VALUE for what is not registered; NOT_PERMITTED in a callback.
+ */
+CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle handle)
+{
+	CALL(notify_unregister(device, handle));
+}
