@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The table of functions: selftests/functions.tsv fits the library and the tests, and what is made of
+# it at the end of "make check" ticks what passed and nothing else.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+status="python3 $here/../vm/vmlib/status.py"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+number=0 passed=0 failed=0
+
+# verdict STATUS WHAT: one case.
+verdict()
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		passed=$((passed + 1))
+		echo "ok $number - $2"
+	else
+		failed=$((failed + 1))
+		echo "not ok $number - $2"
+		sed 's/^/# /' "$work/log"
+	fi
+}
+
+# ticks MARKS WHAT: the marks of cuMemAllocPitch() after the run on standard input.
+ticks()
+{
+	cat >"$work/run"
+	$status --from "$work/run" "$work/table" >"$work/log" 2>&1 &&
+		grep -qF "| \`cuMemAllocPitch\` | $1 |" "$work/table"
+	verdict $? "$2"
+}
+
+$status --check >"$work/log" 2>&1
+verdict $? "each function is the library's, and the tests named call it"
+
+good='# t_cuda_mem
+ok 1 mem.pitch
+# t_oracle.sh
+ok 94 pitch: 12 of 12 agree'
+
+ticks '✓ | ✓' "all passed" <<-END
+	== kselftest
+	$good
+	== kselftest-debug
+	$good
+END
+ticks '✓ | ✗' "one failed on one kernel" <<-END
+	== kselftest
+	$good
+	== kselftest-debug
+	# t_cuda_mem
+	not ok 1 mem.pitch
+END
+ticks '✓ | ✗' "one failed in one mode" <<-END
+	== kselftest
+	$good
+	# t_cuda_mem (GPUMEM_STRICT=1)
+	not ok 1 mem.pitch
+END
+ticks '✓ | ✗' "one was skipped" <<-END
+	== kselftest
+	# t_cuda_mem
+	ok 1 mem.pitch # SKIP no reason
+	# t_oracle.sh
+	ok 94 pitch: 12 of 12 agree
+END
+ticks '✓ | ✗' "its program left something behind" <<-END
+	== kselftest
+	$good
+	not ok t_cuda_mem left something behind: used is 4096
+END
+ticks '✓ | ✗' "a part of its group is not there yet" <<-END
+	== kselftest
+	# t_cuda_mem
+	ok 1 mem.pitch
+	# t_oracle.sh
+	ok 94 pitch: 9 of 12 agree, 3 not yet
+END
+ticks '✓ | ✗' "one of two did not run" <<-END
+	== kselftest
+	# t_cuda_mem
+	ok 1 mem.pitch
+END
+printf '== host/some\n# t_cuda_mem\nok 1 mem.pitch\n' >"$work/run"
+! $status --from "$work/run" "$work/other" >"$work/log" 2>&1 && [ ! -e "$work/other" ]
+verdict $? "no table where no kernel test ran"
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
