@@ -243,6 +243,7 @@ static void ctx_end(CUcontext ctx)
 	/* Streams of other contexts may use its memory, too. */
 	work_synchronize();
 	ctx_release_streams(ctx);
+	arrays_end(ctx);
 	mem_free_context(ctx);
 }
 

@@ -57,16 +57,6 @@
 	P(cuExternalMemoryGetMappedBuffer) P(cuExternalMemoryGetMappedMipmappedArray) \
 	P(cuImportExternalMemory) P(cuImportExternalSemaphore) \
 	Z(cuSignalExternalSemaphoresAsync) Z(cuWaitExternalSemaphoresAsync) \
-	/* arrays */ \
-	P(cuArray3DCreate) P(cuArray3DCreate_v2) P(cuArray3DGetDescriptor) \
-	P(cuArray3DGetDescriptor_v2) P(cuArrayCreate) P(cuArrayCreate_v2) P(cuArrayDestroy) \
-	P(cuArrayGetDescriptor) P(cuArrayGetDescriptor_v2) P(cuArrayGetMemoryRequirements) \
-	P(cuArrayGetPlane) P(cuArrayGetSparseProperties) P(cuMemcpyAtoA) D(cuMemcpyAtoA_v2) \
-	P(cuMemcpyAtoD) D(cuMemcpyAtoD_v2) P(cuMemcpyAtoH) P(cuMemcpyAtoHAsync) \
-	Z(cuMemcpyAtoHAsync_v2) D(cuMemcpyAtoH_v2) P(cuMemcpyDtoA) D(cuMemcpyDtoA_v2) \
-	P(cuMemcpyHtoA) P(cuMemcpyHtoAAsync) Z(cuMemcpyHtoAAsync_v2) D(cuMemcpyHtoA_v2) \
-	P(cuMipmappedArrayCreate) P(cuMipmappedArrayDestroy) P(cuMipmappedArrayGetLevel) \
-	P(cuMipmappedArrayGetMemoryRequirements) P(cuMipmappedArrayGetSparseProperties) \
 	/* batches, decompression */ \
 	Z(cuMemBatchDecompressAsync) Z(cuMemcpy3DBatchAsync) Z(cuMemcpy3DBatchAsync_v2) \
 	Z(cuMemcpyBatchAsync) Z(cuMemcpyBatchAsync_v2) \

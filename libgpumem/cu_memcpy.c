@@ -2,7 +2,7 @@
 /*
  * The API's chapter "Memory Management": copies and fills.
  *
- * Thin: what is behind it is in memcpy.c and memset.c.
+ * Thin: what is behind it is in memcpy.c, box.c and memset.c.
  *
  * Functions without a stream use the legacy stream, their _ptds forms the calling thread's own. In
  * _ptsz forms stream 0 is the calling thread's own.
@@ -162,7 +162,8 @@ ASYNC(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
  *
  * A pitch of 0 means that rows follow each other without a gap, offset included. Otherwise it must
  * be WidthInBytes + XInBytes or more, and at most 0x7fffffff, unless it is that of host memory and
- * Height is 1. Any alignment works. There are no arrays yet: CU_MEMORYTYPE_ARRAY is INVALID_VALUE.
+ * Height is 1. Any alignment works. Of an array neither pitch nor height is looked at; what lies
+ * behind its rows' ends is INVALID_VALUE (box.c).
  */
 
 /** cuMemcpy2D_v2 - rows; waits as the linear copies do */
@@ -181,7 +182,8 @@ ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
  * ---- 3D copies
  *
  * As 2D copies. A height of 0 means that slices follow each other without a gap, offset included,
- * else it must be Height + Y or more. LOD and reserved members are ignored.
+ * else it must be Height + Y or more. Reserved members are ignored; LOD is, too, but must be 0 where
+ * an array takes part.
  */
 
 /** cuMemcpy3D_v2 - slices of rows; waits as the linear copies do */

@@ -19,10 +19,10 @@
  * Device addresses are process addresses. All sizes are bytes.
  *
  * Locks, outer to inner: init_lock; lists of contexts; a context's lock; a stream's lock; an
- * event's lock; staging, queue and event slot locks; mem_lock. Lookups of addresses and queries of
+ * event's lock; array_lock; staging, queue and event slot locks; mem_lock. Lookups of addresses and queries of
  * streams and events take none.
  *
- * Structures that programs hold handles of (contexts, streams, events), allocs, blocks and queues
+ * Structures that programs hold handles of (contexts, streams, events, arrays), allocs, blocks and queues
  * are never returned to malloc(): they are reused for the same type only, so that a stale handle or
  * a concurrent lookup reads a structure of the right type and finds out by its magic number, its
  * generation or its sequence count.
@@ -294,6 +294,7 @@ enum alloc_flags {
 	ALLOC_MANAGED = 1 << 10,	/* the CPU's and the devices' alike */
 	ALLOC_DARK = 1 << 11,		/* never mapped for the CPU: its exporter cannot */
 	ALLOC_DMABUF = 1 << 12,		/* imported by a DMA-buf */
+	ALLOC_HIDDEN = 1 << 13,		/* an array's: no lookup finds it */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 };
 
@@ -423,6 +424,10 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 			 unsigned int element);
 /* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED, ALLOC_MANAGED, ALLOC_SYNC_MEMOPS */
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
+/* Device memory that no lookup finds, of a context. */
+CUresult mem_alloc_hidden(CUcontext ctx, struct alloc **alloc, uint64_t *ptr, uint64_t size);
+/* Give it back, unless the context did; no work that uses it is left. */
+void mem_free_hidden(struct alloc *alloc);
 CUresult mem_free(uint64_t ptr);
 /* Free memory that no pool has in the order of a stream. */
 CUresult mem_free_in(uint64_t ptr, CUstream stream);
@@ -657,7 +662,7 @@ CUresult ipc_event_query(const struct ipc_event *ipc);
 CUresult ipc_event_synchronize(const struct ipc_event *ipc);
 CUresult ipc_event_wait(CUstream stream, const struct ipc_event *ipc);
 
-/* ---- copies and fills (memcpy.c, memset.c) */
+/* ---- copies and fills (memcpy.c, box.c, memset.c) */
 
 /* Where a stream argument comes from and how a call behaves. */
 enum call_flags {
@@ -683,11 +688,24 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, unsigned int flags);
+/* Bytes of the first rows of arrays; offsets are bytes. */
+CUresult copy_array(CUarray dst_array, uint64_t dst, CUarray src_array, uint64_t src,
+		    uint64_t bytes, CUstream stream, unsigned int flags);
+/* @kind: enum end_flags of the address */
+CUresult copy_to_array(CUarray array, uint64_t offset, uint64_t src, unsigned int kind,
+		       uint64_t bytes, CUstream stream, unsigned int flags);
+CUresult copy_from_array(uint64_t dst, unsigned int kind, CUarray array, uint64_t offset,
+			 uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
 		     CUstream stream, unsigned int flags);
 /* @width elements in each of @height rows. */
 CUresult fill_2d(uint64_t dst, uint64_t pitch, uint32_t value, unsigned int elem, uint64_t width,
 		 uint64_t height, CUstream stream, unsigned int flags);
+
+/* ---- arrays (array.c, array.h) */
+
+/* A context ends: its arrays are none any more. Their memory is given back with the context's. */
+void arrays_end(CUcontext ctx);
 
 /* ---- strict mode (strict.c) */
 

@@ -234,6 +234,7 @@ static bool kind_dark(uint32_t flags)
 static CUresult block_alloc(struct block **block, CUdevice device, uint64_t length, uint32_t flags)
 {
 	const char *name = length <= SLOT ? "shared" :
+		flags & ALLOC_HIDDEN ? "array" :
 		flags & ALLOC_HOST ? "cuMemHostAlloc" :
 		flags & ALLOC_MANAGED ? "managed" : "cuMemAlloc";
 	uint32_t bo;
@@ -396,6 +397,8 @@ static CUresult alloc_shared(struct alloc *alloc, CUcontext ctx, uint64_t size, 
 	units_set(block->dirty, first, units);
 	block->allocs++;
 	alloc_set(alloc, ctx, block, block->base + first * UNIT, size, flags);
+	if (flags & ALLOC_HIDDEN)
+		return CUDA_SUCCESS;
 	for (i = first; i < first + units; i++)
 		store_release(&block->unit[i], alloc);
 	return CUDA_SUCCESS;
@@ -410,11 +413,13 @@ static CUresult alloc_whole(struct alloc *alloc, CUcontext ctx, uint64_t size, u
 	if (result)
 		return result;
 	alloc_set(alloc, ctx, block, block->base, size, flags);
-	store_release(&block->whole, alloc);
+	if (!(flags & ALLOC_HIDDEN))
+		store_release(&block->whole, alloc);
 	return CUDA_SUCCESS;
 }
 
-static CUresult alloc_once(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
+static CUresult alloc_once(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint64_t size,
+			   uint32_t flags)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	struct alloc *alloc;
@@ -424,16 +429,19 @@ static CUresult alloc_once(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t
 	if (alloc) {
 		result = size <= SLOT ? alloc_shared(alloc, ctx, size, flags) :
 			alloc_whole(alloc, ctx, size, flags);
-		if (result)
+		if (result) {
 			alloc_put(alloc);
-		else
+		} else {
+			*made = alloc;
 			*ptr = alloc->base;
+		}
 	}
 	lock_drop(&mem_lock);
 	return result;
 }
 
-CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
+static CUresult alloc_in(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint64_t size,
+			 uint32_t flags)
 {
 	CUresult result;
 
@@ -444,12 +452,24 @@ CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flag
 		if (result)
 			return result;
 	}
-	result = alloc_once(ctx, ptr, size, flags);
+	result = alloc_once(ctx, made, ptr, size, flags);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		return result;
 	/* What pools keep for later is wanted now. */
 	pools_give_back(NULL);
-	return alloc_once(ctx, ptr, size, flags);
+	return alloc_once(ctx, made, ptr, size, flags);
+}
+
+CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
+{
+	struct alloc *alloc;
+
+	return alloc_in(ctx, &alloc, ptr, size, flags);
+}
+
+CUresult mem_alloc_hidden(CUcontext ctx, struct alloc **alloc, uint64_t *ptr, uint64_t size)
+{
+	return alloc_in(ctx, alloc, ptr, size, ALLOC_HIDDEN);
 }
 
 CUresult mem_alloc(uint64_t *ptr, uint64_t size)
@@ -568,6 +588,13 @@ static void alloc_free(struct alloc *alloc)
 		free_shared(alloc, block, load_relaxed(&alloc->flags));
 	}
 	alloc_clear(alloc);
+}
+
+void mem_free_hidden(struct alloc *alloc)
+{
+	lock_take(&mem_lock);
+	alloc_free(alloc);
+	lock_drop(&mem_lock);
 }
 
 /* Whether the alloc of an id still begins at an address; mem_lock is held. */

@@ -22,7 +22,8 @@
  * open; here they behave like memmove(), by way of staging memory.
  *
  * A 3D copy is queued slice by slice. A copy between contexts needs no current one: it is then in
- * the legacy stream of the context that an end belongs to.
+ * the legacy stream of the context that an end belongs to. What descriptors of 2D and 3D copies and
+ * arrays say is found out in box.c.
  *
  * Locks: the stream's while submitting; stage_lock for the list of staging pieces.
  *
@@ -32,32 +33,14 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "box.h"
 #include "copy.h"
+#include "internal.h"
 #include "ring.h"
 
 #define STAGE_SIZE	(1ull << 20)
 #define STAGE_BLOCK	(2ull << 20)
 #define MAX_STAGES	64
-#define MAX_PITCH	0x7fffffffull
-
-struct end {
-	uint64_t addr;
-	uint64_t pitch;
-	uint64_t slice;			/* bytes from one slice to the next */
-	bool host;
-	bool pinned;			/* host memory that the engine reaches */
-	bool host_pool;			/* and it is a pool's */
-	bool shared;			/* somebody outside the process may reach it */
-	bool dark;			/* the CPU does not reach it */
-	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-};
-
-struct copy {
-	struct end dst, src;
-	uint64_t width, height;
-	uint64_t depth;			/* slices; 0 and 1 both mean one */
-};
 
 struct stage {
 	struct stage *next;
@@ -173,8 +156,7 @@ static uint64_t extent(const struct copy *copy, const struct end *end)
 	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
 }
 
-/* What lies at an end, and whether all of the copy fits. */
-static CUresult end_check(const struct copy *copy, struct end *end, unsigned int kind)
+CUresult copy_end(const struct copy *copy, struct end *end, unsigned int kind)
 {
 	uint64_t rows, above, bytes;
 	struct span span;
@@ -197,6 +179,7 @@ static CUresult end_check(const struct copy *copy, struct end *end, unsigned int
 		/* Of managed memory it is always on, and means calls without a stream. */
 		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
 		end->dark = span_dark(&span);
+		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}
 	/* Addresses of the arena are never the program's own memory. */
@@ -541,8 +524,7 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
-/* Both ends are checked and there is something to copy. */
-static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
+CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned;
@@ -568,11 +550,7 @@ static CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int 
 	return copy_queued(stream, copy, wait);
 }
 
-/*
- * The stream of a copy of @dst and @src. A copy between contexts needs no current one, and if
- * @nothing is to be copied, no stream either.
- */
-static CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
+CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
 			    bool nothing, CUstream *stream)
 {
 	CUresult result = stream_get(handle, flags & CALL_OWN, stream);
@@ -592,22 +570,17 @@ static CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, u
 	return result;
 }
 
-/*
- * A copy between contexts without a stream argument comes after all earlier work of the contexts
- * that the memory belongs to.
- */
-static CUresult peer_wait(CUstream stream, const struct copy *copy, unsigned int flags)
+CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags)
 {
-	const uint64_t addrs[] = { copy->dst.addr, copy->src.addr };
+	const CUcontext owners[] = { copy->dst.ctx, copy->src.ctx };
 	CUresult result = CUDA_SUCCESS;
-	struct span span;
 	unsigned int i;
 
 	if (!(flags & CALL_PEER) || !(flags & CALL_SYNC))
 		return CUDA_SUCCESS;
 	for (i = 0; !result && i < 2; i++)
-		if (vm_lookup(addrs[i], &span) && span.ctx && span.ctx != stream->ctx)
-			result = ctx_synchronize(span.ctx);
+		if (owners[i] && owners[i] != stream->ctx)
+			result = ctx_synchronize(owners[i]);
 	return result;
 }
 
@@ -623,14 +596,14 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 
 	if (result || !bytes)
 		return result;
-	result = end_check(&copy, &copy.dst, dst_kind);
+	result = copy_end(&copy, &copy.dst, dst_kind);
 	if (!result)
-		result = end_check(&copy, &copy.src, src_kind);
+		result = copy_end(&copy, &copy.src, src_kind);
 	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
 	if (!result && copy.src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result)
-		result = peer_wait(stream, &copy, flags);
+		result = copy_peer_wait(stream, &copy, flags);
 	return result ? result : copy_run(stream, &copy, flags);
 }
 
@@ -662,166 +635,4 @@ CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream ha
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 	lock_take(&handle->lock);
 	return copy_plain_locked(dst, src, bytes, handle, flags);
-}
-
-/* One operand of CUDA_MEMCPY2D, with height 0, or CUDA_MEMCPY3D. */
-struct operand {
-	CUmemorytype type;
-	const void *host;
-	uint64_t device;
-	uint64_t pitch, height;
-	uint64_t x, y, z;
-};
-
-static uint64_t operand_addr(const struct operand *op)
-{
-	return op->type == CU_MEMORYTYPE_HOST ? (uintptr_t)op->host : op->device;
-}
-
-/* Offsets do not lead from one alloc to another, nor between device memory and other memory. */
-static bool same_alloc(uint64_t base, uint64_t addr)
-{
-	struct span from, to;
-
-	if (base == addr || !(vm_reserved(base) || vm_reserved(addr)))
-		return true;
-	return vm_lookup(base, &from) && vm_lookup(addr, &to) && from.id == to.id;
-}
-
-/*
- * Where an operand begins and how its rows and slices lie. A pitch of 0 is the least possible one,
- * a height of 0, too.
- */
-static CUresult operand_geometry(const struct copy *copy, struct end *end, const struct operand *op)
-{
-	uint64_t least, height, skip, above;
-
-	if (__builtin_add_overflow(copy->width, op->x, &least))
-		return CUDA_ERROR_INVALID_VALUE;
-	end->pitch = op->pitch ? op->pitch : least;
-	if (end->pitch < least || __builtin_mul_overflow(op->y, end->pitch, &skip) ||
-	    __builtin_add_overflow(skip, op->x, &skip))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (op->height || op->z || copy->depth > 1) {
-		if (__builtin_add_overflow(copy->height, op->y, &least))
-			return CUDA_ERROR_INVALID_VALUE;
-		height = op->height ? op->height : least;
-		if (height < least || __builtin_mul_overflow(height, end->pitch, &end->slice) ||
-		    __builtin_mul_overflow(op->z, end->slice, &above) ||
-		    __builtin_add_overflow(skip, above, &skip))
-			return CUDA_ERROR_INVALID_VALUE;
-	}
-	end->addr = operand_addr(op);
-	if (!end->addr || __builtin_add_overflow(end->addr, skip, &end->addr) ||
-	    !same_alloc(operand_addr(op), end->addr))
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-static CUresult operand(const struct copy *copy, struct end *end, const struct operand *op)
-{
-	CUresult result;
-
-	switch (op->type) {
-	case CU_MEMORYTYPE_HOST:
-	case CU_MEMORYTYPE_DEVICE:
-	case CU_MEMORYTYPE_UNIFIED:
-		break;
-	default:
-		/* There are no arrays yet, so no handle is one. */
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	result = operand_geometry(copy, end, op);
-	if (!result)
-		result = end_check(copy, end, op->type == CU_MEMORYTYPE_DEVICE ? END_DEVICE :
-				   END_DEVICE | END_HOST);
-	if (!result && end->pitch > MAX_PITCH &&
-	    !(end->host && copy->height == 1 && copy->depth <= 1))
-		result = CUDA_ERROR_INVALID_VALUE;
-	return result;
-}
-
-static CUresult copy_box(struct copy *copy, const struct operand *dst, const struct operand *src,
-			 CUstream handle, unsigned int flags)
-{
-	bool nothing = !copy->width || !copy->height || !copy->depth;
-	CUstream stream;
-	CUresult result = copy_stream(handle, flags, operand_addr(dst), operand_addr(src), nothing,
-				      &stream);
-
-	if (result || nothing)
-		return result;
-	result = operand(copy, &copy->dst, dst);
-	if (!result)
-		result = operand(copy, &copy->src, src);
-	if (!result)
-		result = peer_wait(stream, copy, flags);
-	if (result)
-		return result;
-	/* Slices without a gap between them are one. */
-	if (copy->depth > 1 && copy->dst.slice == copy->height * copy->dst.pitch &&
-	    copy->src.slice == copy->height * copy->src.pitch) {
-		copy->height *= copy->depth;
-		copy->depth = 1;
-	}
-	return copy_run(stream, copy, flags);
-}
-
-/* Without a description of the copy: the context's error first. */
-static CUresult no_copy(CUstream handle, unsigned int flags)
-{
-	CUstream stream;
-	CUresult result = stream_get(handle, flags & CALL_OWN, &stream);
-
-	return result ? result : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream handle, unsigned int flags)
-{
-	if (!c)
-		return no_copy(handle, flags);
-
-	const struct operand dst = {
-		.type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice,
-		.pitch = c->dstPitch, .x = c->dstXInBytes, .y = c->dstY,
-	};
-	const struct operand src = {
-		.type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice,
-		.pitch = c->srcPitch, .x = c->srcXInBytes, .y = c->srcY,
-	};
-	struct copy copy = { .width = c->WidthInBytes, .height = c->Height, .depth = 1 };
-
-	return copy_box(&copy, &dst, &src, handle, flags);
-}
-
-CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream handle, unsigned int flags)
-{
-	if (!c)
-		return no_copy(handle, flags);
-
-	const struct operand dst = {
-		.type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice,
-		.pitch = c->dstPitch, .height = c->dstHeight,
-		.x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ,
-	};
-	const struct operand src = {
-		.type = c->srcMemoryType, .host = c->srcHost, .device = c->srcDevice,
-		.pitch = c->srcPitch, .height = c->srcHeight,
-		.x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ,
-	};
-	struct copy copy = { .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
-
-	return copy_box(&copy, &dst, &src, handle, flags);
-}
-
-CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, unsigned int flags)
-{
-	CUDA_MEMCPY3D copy;
-
-	/* The contexts lie where the other one has its unused members. */
-	_Static_assert(sizeof(*c) == sizeof(copy), "two layouts of the same");
-	if (!c)
-		return no_copy(handle, flags);
-	memcpy(&copy, c, sizeof(copy));
-	return copy_3d(&copy, handle, flags | CALL_PEER);
 }

@@ -36,7 +36,8 @@ check()
 
 driver="cuMemAlloc cuMemAlloc_v2 cuMemAllocPitch cuMemAllocPitch_v2 cuMemAllocManaged cuMemFree cuMemFree_v2
 	cuMemAllocAsync cuMemAllocAsync_ptsz cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz
-	cuMemFreeAsync cuMemFreeAsync_ptsz"
+	cuMemFreeAsync cuMemFreeAsync_ptsz cuArrayCreate cuArrayCreate_v2 cuArray3DCreate
+	cuArray3DCreate_v2 cuArrayDestroy cuMipmappedArrayCreate cuMipmappedArrayDestroy"
 runtime="cudaMalloc cudaMallocPitch cudaMallocManaged cudaMallocHost cudaHostAlloc cudaFree cudaFreeHost
 	cudaMallocAsync cudaMallocAsync_ptsz cudaMallocFromPoolAsync cudaMallocFromPoolAsync_ptsz
 	cudaFreeAsync cudaFreeAsync_ptsz"
