@@ -222,7 +222,7 @@ kselftest: lib tools selftests
 STRESS_STEPS ?= 1000000
 STRESS := t_vm:model t_pin:random t_stream:model t_model:streams t_faults:random_entries \
 	t_cuda_model:against_a_model t_cuda_property:random t_cuda_pool_order:never_overwritten \
-	t_cuda_stress:random t_pool_cache:race
+	t_cuda_stress:random t_pool_cache:race t_cuda_array_model:against_a_model
 
 .PHONY: stress
 stress: lib tools selftests

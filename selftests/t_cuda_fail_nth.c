@@ -27,6 +27,7 @@ struct env {
 	CUdeviceptr keep, ptr;
 	CUstream stream, stream2;
 	CUevent event;
+	CUmipmappedArray mipmap;
 	CUipcMemHandle handle, theirs;
 	struct peer peer;
 	int client, fd;
@@ -142,6 +143,22 @@ static CUresult register_host(struct env *e)
 static CUresult unregister_host(struct env *e)
 {
 	return cuMemHostUnregister(e->host);
+}
+
+/* Levels, in a block of their own. */
+static CUresult mipmap(struct env *e)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR d = {
+		.Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+		.NumChannels = 2,
+	};
+
+	return cuMipmappedArrayCreate(&e->mipmap, &d, 11);
+}
+
+static CUresult mipmap_destroy(struct env *e)
+{
+	return cuMipmappedArrayDestroy(e->mipmap);
 }
 
 static CUresult mem_info(struct env *e)
@@ -530,6 +547,7 @@ WARM(alloc_host, NULL, alloc_host, free_host);
 WARM(free_host, alloc_host, free_host, NULL);
 WARM(host_register, NULL, register_host, unregister_host);
 WARM(host_unregister, register_host, unregister_host, NULL);
+WARM(mipmap, NULL, mipmap, mipmap_destroy);
 WARM(mem_info, NULL, mem_info, NULL);
 WARM(stream, NULL, stream_create, stream_destroy);
 WARM(event, event_create, event_record, event_destroy);
