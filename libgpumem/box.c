@@ -142,23 +142,31 @@ CUresult box_resolve(const struct box *box, struct copy *copy)
 	return result ? result : side_resolve(copy, &copy->src, &box->src);
 }
 
+bool box_flatten(CUstream stream, struct copy *copy, CUresult *result)
+{
+	*result = CUDA_SUCCESS;
+	if (copy->dst.unmapped || copy->src.unmapped) {
+		ctx_fail(stream->ctx, CUDA_ERROR_LAUNCH_FAILED);
+		*result = CUDA_ERROR_LAUNCH_FAILED;
+		return false;
+	}
+	if (copy->dst.hollow)
+		return false;
+	/* Slices without a gap between them are one. */
+	if (copy->depth > 1 && copy->dst.slice == copy->height * copy->dst.pitch &&
+	    copy->src.slice == copy->height * copy->src.pitch) {
+		copy->height *= copy->depth;
+		copy->depth = 1;
+	}
+	return true;
+}
+
 CUresult box_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	struct copy flat = *copy;
+	CUresult result;
 
-	if (copy->dst.unmapped || copy->src.unmapped) {
-		ctx_fail(stream->ctx, CUDA_ERROR_LAUNCH_FAILED);
-		return CUDA_ERROR_LAUNCH_FAILED;
-	}
-	if (copy->dst.hollow)
-		return CUDA_SUCCESS;
-	/* Slices without a gap between them are one. */
-	if (flat.depth > 1 && flat.dst.slice == flat.height * flat.dst.pitch &&
-	    flat.src.slice == flat.height * flat.src.pitch) {
-		flat.height *= flat.depth;
-		flat.depth = 1;
-	}
-	return copy_run(stream, &flat, flags);
+	return box_flatten(stream, &flat, &result) ? copy_run(stream, &flat, flags) : result;
 }
 
 CUresult box_copy(const struct box *box, CUstream handle, unsigned int flags)

@@ -51,6 +51,7 @@ struct copy {
 	struct end dst, src;
 	uint64_t width, height;
 	uint64_t depth;			/* slices; 0 and 1 both mean one */
+	bool early;			/* the source is read before the call returns */
 };
 
 /*
@@ -58,6 +59,11 @@ struct copy {
  * INVALID_HANDLE: a destroyed array.
  */
 CUresult box_resolve(const struct box *box, struct copy *copy);
+/*
+ * What is left to do of what was resolved. False: nothing, or, if *@result is an error, what cannot be
+ * done.
+ */
+bool box_flatten(CUstream stream, struct copy *copy, CUresult *result);
 /* Copy what was resolved; @flags: enum call_flags. */
 CUresult box_run(CUstream stream, const struct copy *copy, unsigned int flags);
 /* Both, in the stream of a handle; an empty box is a success. */
@@ -80,5 +86,18 @@ CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t
  * that the memory belongs to.
  */
 CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags);
+/* Whether the caller may do it if the stream is idle. */
+bool copy_may_inline(const struct copy *copy);
+/* Whether the two ends have a byte in common, or might have. */
+bool copy_overlaps(const struct copy *copy);
+/* The caller does it. */
+void copy_now(const struct copy *copy);
+/* Put it into a queue. stream->lock is held; ring_finish() must follow. */
+CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy);
+/*
+ * From the process's memory to the engine's by way of WORK_BUFFER bytes at @buffer that both reach.
+ * It is done when this returns; the caller owns the queue.
+ */
+CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buffer);
 
 #endif /* GPUMEM_BOX_H */

@@ -57,9 +57,6 @@
 	P(cuExternalMemoryGetMappedBuffer) P(cuExternalMemoryGetMappedMipmappedArray) \
 	P(cuImportExternalMemory) P(cuImportExternalSemaphore) \
 	Z(cuSignalExternalSemaphoresAsync) Z(cuWaitExternalSemaphoresAsync) \
-	/* batches, decompression */ \
-	Z(cuMemBatchDecompressAsync) Z(cuMemcpy3DBatchAsync) Z(cuMemcpy3DBatchAsync_v2) \
-	Z(cuMemcpyBatchAsync) Z(cuMemcpyBatchAsync_v2) \
 	/* managed memory */ \
 	Z(cuMemDiscardAndPrefetchBatchAsync) Z(cuMemDiscardBatchAsync) \
 	Z(cuMemPrefetchBatchAsync) \

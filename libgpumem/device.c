@@ -151,8 +151,6 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] = 0,
 	[CU_DEVICE_ATTRIBUTE_MPS_ENABLED] = 0,
 	[CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED] = 0,
-	[CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK] = 0,
-	[CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH] = 0,
 	[CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED] = 0,
 	[CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID] = 0,
 	[CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID] = 0,
@@ -189,6 +187,12 @@ CUresult device_attribute(int *value, int attribute, CUdevice device)
 		break;
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
 		*value = d->node;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
+		*value = decompress_algorithms();
+		break;
+	case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
+		*value = decompress_length();
 		break;
 	default:
 		*value = attributes[attribute];

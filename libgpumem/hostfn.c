@@ -17,6 +17,8 @@
  * In the thread the API is closed, but for what works on streams and events that the program names:
  * host_thread is what CALL() asks for.
  *
+ * Turns are for work.c, too: its threads do the library's own work in stream order.
+ *
  * Locks: host_lock for the list of queues and the lists of calls; inside the stream's. It is not
  * held while a function runs.
  *
@@ -37,8 +39,7 @@ struct hostcall {
 	CUstreamCallback callback;
 	void *arg;
 	CUstream handle;		/* as the program gave it */
-	uint64_t turn;			/* of the queue: when this is reached */
-	uint64_t ran;			/* of the queue's host timeline: reached by running it */
+	struct turn turn;
 };
 
 __thread bool host_thread __attribute__((tls_model("initial-exec")));
@@ -48,6 +49,107 @@ static bool started;			/* host_lock */
 static uint32_t ready;			/* timeline: turns so far; constant once started */
 static struct queue *host_queues;	/* host_lock; those that ever had a call; grows only */
 
+/* ---- turns */
+
+/* What a queue needs for turns. host_lock is held. */
+static CUresult queue_start(struct queue *queue)
+{
+	struct gpumem_timeline_create create = { .size = sizeof(create) };
+	int error;
+
+	if (queue->host_timeline)
+		return CUDA_SUCCESS;
+	error = client_ioctl(GPUMEM_TIMELINE_CREATE, &create);
+	if (error)
+		return result_of_errno(error);
+	queue->host_timeline = create.id;
+	queue->next_host = host_queues;
+	store_release(&host_queues, queue);
+	return CUDA_SUCCESS;
+}
+
+/* host_lock is held. */
+static CUresult turn_begin_locked(struct queue *queue, struct turn *turn)
+{
+	CUresult result = queue_start(queue);
+
+	if (result)
+		return result;
+	turn->queue = queue;
+	turn->ran = ++queue->last_ran;
+	/* Reached before the thread is told: the entry that tells comes after. */
+	turn->value = load_relaxed(&queue->tail);
+	return CUDA_SUCCESS;
+}
+
+CUresult turn_begin(struct queue *queue, struct turn *turn)
+{
+	CUresult result;
+
+	lock_take(&host_lock);
+	result = turn_begin_locked(queue, turn);
+	lock_drop(&host_lock);
+	return result;
+}
+
+void turn_put(const struct turn *turn, uint32_t tell)
+{
+	const struct gpumem_sqe add = { .op = GPUMEM_OP_ADD, .handle = tell, .value = 1 };
+	const struct gpumem_sqe wait = {
+		.op = GPUMEM_OP_WAIT, .handle = turn->queue->host_timeline, .value = turn->ran,
+	};
+
+	ring_put(turn->queue, &add);
+	ring_put(turn->queue, &wait);
+}
+
+bool turn_come(const struct turn *turn)
+{
+	return queue_reached(turn->queue, turn->value);
+}
+
+void turn_over(const struct turn *turn)
+{
+	struct gpumem_timeline_signal signal = {
+		.size = sizeof(signal), .id = turn->queue->host_timeline, .value = turn->ran,
+	};
+
+	told_kernel();
+	client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal);
+}
+
+/* ---- the thread */
+
+CUresult thread_make(void *(*main)(void *arg), void *arg, const char *name)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	unsigned int i;
+	int error;
+
+	/*
+	 * The program's signal handlers run in the program's threads, but for what a function
+	 * brings upon itself: a fault that is blocked ends the process past every handler.
+	 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, NULL, &old);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (!sigismember(&old, faults[i]))
+			sigdelset(&all, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	error = pthread_create(&thread, &attr, main, arg);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_setname_np(thread, name);
+	return CUDA_SUCCESS;
+}
+
 /* The first call of a queue whose turn has come, taken from its list. */
 static struct hostcall *call_take(struct queue *queue)
 {
@@ -55,7 +157,7 @@ static struct hostcall *call_take(struct queue *queue)
 
 	lock_take(&host_lock);
 	call = queue->calls;
-	if (call && queue_reached(queue, call->turn)) {
+	if (call && turn_come(&call->turn)) {
 		queue->calls = call->next;
 		if (!queue->calls)
 			queue->last_call = NULL;
@@ -68,9 +170,7 @@ static struct hostcall *call_take(struct queue *queue)
 
 static void call_run(struct queue *queue, struct hostcall *call)
 {
-	struct gpumem_timeline_signal signal = {
-		.size = sizeof(signal), .id = queue->host_timeline, .value = call->ran,
-	};
+	const struct turn turn = call->turn;
 	CUresult status = queue_status(queue);
 
 	if (!call->fn)
@@ -78,8 +178,7 @@ static void call_run(struct queue *queue, struct hostcall *call)
 	else if (!status)
 		call->fn(call->arg);
 	free(call);
-	told_kernel();
-	client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal);
+	turn_over(&turn);
 }
 
 static bool run_some(void)
@@ -123,78 +222,35 @@ static void *host_main(void *arg)
 /* host_lock is held. */
 static CUresult thread_start(void)
 {
-	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
 	struct gpumem_timeline_create create = { .size = sizeof(create) };
-	pthread_attr_t attr;
-	sigset_t all, old;
-	pthread_t thread;
-	unsigned int i;
-	int error;
+	CUresult result;
 
 	if (started)
 		return CUDA_SUCCESS;
-	error = client_ioctl(GPUMEM_TIMELINE_CREATE, &create);
-	if (error)
-		return result_of_errno(error);
+	result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_CREATE, &create));
+	if (result)
+		return result;
 	ready = create.id;
-	/*
-	 * The program's signal handlers run in the program's threads, but for what a function
-	 * brings upon itself: a fault that is blocked ends the process past every handler.
-	 */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, NULL, &old);
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		if (!sigismember(&old, faults[i]))
-			sigdelset(&all, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &all, NULL);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	error = pthread_create(&thread, &attr, host_main, NULL);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (error) {
+	result = thread_make(host_main, NULL, "gpumem-host");
+	if (result)
 		client_destroy_id(ready);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	pthread_setname_np(thread, "gpumem-host");
-	started = true;
-	return CUDA_SUCCESS;
-}
-
-/* What a queue needs for calls. host_lock is held. */
-static CUresult queue_start(struct queue *queue)
-{
-	struct gpumem_timeline_create create = { .size = sizeof(create) };
-	int error;
-
-	if (queue->host_timeline)
-		return CUDA_SUCCESS;
-	error = client_ioctl(GPUMEM_TIMELINE_CREATE, &create);
-	if (error)
-		return result_of_errno(error);
-	queue->host_timeline = create.id;
-	queue->next_host = host_queues;
-	store_release(&host_queues, queue);
-	return CUDA_SUCCESS;
+	else
+		started = true;
+	return result;
 }
 
 /* Put a call's entries into the ring; there is room for both. stream->lock is held. */
 static CUresult call_put(struct queue *queue, struct hostcall *call)
 {
-	struct gpumem_sqe tell = { .op = GPUMEM_OP_ADD, .value = 1 };
-	struct gpumem_sqe wait = { .op = GPUMEM_OP_WAIT };
+	struct turn turn;
 	CUresult result;
 
 	lock_take(&host_lock);
 	result = thread_start();
 	if (!result)
-		result = queue_start(queue);
+		result = turn_begin_locked(queue, &call->turn);
 	if (!result) {
-		tell.handle = ready;
-		wait.handle = queue->host_timeline;
-		wait.value = call->ran = ++queue->last_ran;
-		/* Reached before the thread is told: the entry that tells comes after. */
-		call->turn = load_relaxed(&queue->tail);
+		turn = call->turn;
 		if (queue->last_call)
 			queue->last_call->next = call;
 		else
@@ -202,11 +258,10 @@ static CUresult call_put(struct queue *queue, struct hostcall *call)
 		queue->last_call = call;
 	}
 	lock_drop(&host_lock);
-	if (result)
-		return result;
-	ring_put(queue, &tell);
-	ring_put(queue, &wait);
-	return CUDA_SUCCESS;
+	/* The call may have run already, if something else told the thread. */
+	if (!result)
+		turn_put(&turn, ready);
+	return result;
 }
 
 void host_settle(struct queue *queue, uint64_t value)

@@ -19,7 +19,7 @@
  * Device addresses are process addresses. All sizes are bytes.
  *
  * Locks, outer to inner: init_lock; lists of contexts; a context's lock; a stream's lock; an
- * event's lock; array_lock; staging, queue and event slot locks; mem_lock. Lookups of addresses and queries of
+ * event's lock; array_lock; staging, queue, work and event slot locks; mem_lock. Lookups of addresses and queries of
  * streams and events take none.
  *
  * Structures that programs hold handles of (contexts, streams, events, arrays), allocs, blocks and queues
@@ -295,6 +295,7 @@ enum alloc_flags {
 	ALLOC_DARK = 1 << 11,		/* never mapped for the CPU: its exporter cannot */
 	ALLOC_DMABUF = 1 << 12,		/* imported by a DMA-buf */
 	ALLOC_HIDDEN = 1 << 13,		/* an array's: no lookup finds it */
+	ALLOC_DECOMPRESS = 1 << 14,	/* of a pool that was made for decompression */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 };
 
@@ -628,6 +629,60 @@ CUresult host_call(CUstream handle, bool own, CUhostFn fn, CUstreamCallback call
  */
 void host_settle(struct queue *queue, uint64_t value);
 
+/*
+ * A place in a queue at which the CPU has something to do: entries behind it wait until that is
+ * over. One thread of the library is told when it has come.
+ */
+struct turn {
+	struct queue *queue;
+	uint64_t value;			/* of the queue: it has come when this is reached */
+	uint64_t ran;			/* of the queue's host timeline: reached when it is over */
+};
+
+/* The next place in a queue; turn_put() must follow. Its owner's stream lock is held for both. */
+CUresult turn_begin(struct queue *queue, struct turn *turn);
+/* Put the turn's two entries, for which there is room; the first adds one to timeline @tell. */
+void turn_put(const struct turn *turn, uint32_t tell);
+bool turn_come(const struct turn *turn);
+void turn_over(const struct turn *turn);
+/* A thread of the library's, detached, that handles no signals but its own faults. */
+CUresult thread_make(void *(*main)(void *arg), void *arg, const char *name);
+
+/* ---- the library's own work in stream order (work.c) */
+
+#define WORK_BUFFER	(8ull << 20)
+
+/* A thread that does work, and what it has to do it with. */
+struct worker {
+	unsigned char *memory;		/* WORK_BUFFER bytes for the CPU; constant */
+	uint64_t buffer;		/* the same for the engine, too, or 0; atomic */
+	struct queue *queue[GPUMEM_MAX_DEVICES];	/* to the engine, made at first use */
+	void *inflater;			/* decompress.c's */
+};
+
+/* Work: items that are independent of each other and done by several threads. */
+struct work {
+	struct work *next;		/* work_lock, as the next two */
+	unsigned int taken;
+	unsigned int done;
+	unsigned int items;		/* not 0; constant, as what follows */
+	bool engine;			/* only for workers that have a buffer */
+	struct turn turn;
+	CUdevice device;
+	void (*run)(struct work *work, struct worker *worker, unsigned int item);
+};
+
+/* Have work's turn come at this place of a queue and free() it when it is done. Lock as above. */
+CUresult work_put(struct queue *queue, struct work *work);
+/* See to it that there are workers, and, if @engine, one with a buffer. No lock is held. */
+CUresult work_reserve(CUdevice device, bool engine);
+/* The worker's queue to a device's engine, or NULL. */
+struct queue *worker_queue(struct worker *worker, CUdevice device);
+/* Wait for what the worker submitted. */
+CUresult worker_wait(struct worker *worker, CUdevice device);
+/* Work failed: its context gets the error. */
+void work_fail(const struct work *work, CUresult result);
+
 /* ---- events (event.c) */
 
 CUresult event_create(CUevent *event, unsigned int flags);
@@ -706,6 +761,32 @@ CUresult fill_2d(uint64_t dst, uint64_t pitch, uint32_t value, unsigned int elem
 
 /* A context ends: its arrays are none any more. Their memory is given back with the context's. */
 void arrays_end(CUcontext ctx);
+
+/* ---- batches of copies (batch.c) */
+
+/* cuMemcpyBatchAsync(); on failure *@fail, if it is not NULL, is the copy's index or SIZE_MAX. */
+CUresult copy_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+		    size_t count, const CUmemcpyAttributes *attrs, const size_t *indices,
+		    size_t attr_count, size_t *fail, CUstream handle);
+CUresult copy_batch_3d(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail,
+		       unsigned long long flags, CUstream handle);
+
+/* ---- decompression (decompress.c) */
+
+/* What can be decompressed here: enum CUmemDecompressAlgorithm_enum; loads libraries. */
+unsigned int decompress_algorithms(void);
+/* Bytes that an operation may read or write at most. */
+unsigned int decompress_length(void);
+/* cuMemBatchDecompressAsync(); @fail as above. */
+CUresult decompress_batch(const CUmemDecompressParams *params, size_t count, unsigned int flags,
+			  size_t *fail, CUstream handle, bool own);
+
+/* Whether memory may take part. */
+static inline bool span_decompress(const struct span *span)
+{
+	return span->flags & ALLOC_DECOMPRESS ||
+	       !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_ANY_HOST));
+}
 
 /* ---- strict mode (strict.c) */
 

@@ -25,10 +25,15 @@
  * the legacy stream of the context that an end belongs to. What descriptors of 2D and 3D copies and
  * arrays say is found out in box.c.
  *
- * Locks: the stream's while submitting; stage_lock for the list of staging pieces.
+ * Locks: the stream's while submitting; inside it stage_lock for the list of staging pieces, and
+ * early_lock for the queues that read early.
  *
- * Vocabulary: end, one side of a copy; host, memory that the engine does not reach; slice, the rows
- * at one depth; piece, what one staging buffer holds.
+ * A copy may ask for its source to be read before the call returns (box.h), as pageable memory is
+ * in any case. Other memory is then copied to staging memory at once, out of the stream's order: by
+ * the CPU, or by the engine in a queue that waits for nothing.
+ *
+ * Vocabulary: end (box.h); host, memory that the engine does not reach; slice, the rows at one depth;
+ * piece, what one staging buffer holds; early, as above.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -53,6 +58,9 @@ struct stage {
 static struct lock stage_lock;
 static struct stage *stages;		/* stage_lock; atomic */
 static unsigned int stage_count;	/* stage_lock */
+
+static pthread_mutex_t early_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct queue *early_queues[GPUMEM_MAX_DEVICES];	/* early_lock */
 
 /* ---- staging memory */
 
@@ -195,7 +203,7 @@ static bool dark(const struct copy *copy)
 }
 
 /* Whether the two ends have a byte in common, or might have. */
-static bool overlaps(const struct copy *copy)
+bool copy_overlaps(const struct copy *copy)
 {
 	return copy->dst.addr < copy->src.addr + extent(copy, &copy->src) &&
 	       copy->src.addr < copy->dst.addr + extent(copy, &copy->dst);
@@ -207,7 +215,7 @@ static bool overlaps(const struct copy *copy)
  */
 static struct copy next_slice(const struct copy *copy, uint64_t done)
 {
-	bool down = copy->dst.addr > copy->src.addr && overlaps(copy);
+	bool down = copy->dst.addr > copy->src.addr && copy_overlaps(copy);
 	uint64_t z = down ? slices(copy) - 1 - done : done;
 	struct copy slice = *copy;
 
@@ -227,7 +235,7 @@ static void rows_now(const struct copy *copy)
 		memmove(at(copy->dst.addr), at(copy->src.addr), copy->width * copy->height);
 		return;
 	}
-	if (copy->dst.addr > copy->src.addr && overlaps(copy)) {
+	if (copy->dst.addr > copy->src.addr && copy_overlaps(copy)) {
 		for (row = copy->height; row--;)
 			memmove(at(copy->dst.addr + row * copy->dst.pitch),
 				at(copy->src.addr + row * copy->src.pitch), copy->width);
@@ -238,7 +246,7 @@ static void rows_now(const struct copy *copy)
 			at(copy->src.addr + row * copy->src.pitch), copy->width);
 }
 
-static void copy_now(const struct copy *copy)
+void copy_now(const struct copy *copy)
 {
 	uint64_t done;
 
@@ -321,7 +329,7 @@ static CUresult put_device(CUstream stream, struct queue *queue, const struct co
 	if (copy->dst.addr == copy->src.addr &&
 	    (copy->height == 1 || copy->dst.pitch == copy->src.pitch))
 		return CUDA_SUCCESS;
-	if (overlaps(copy))
+	if (copy_overlaps(copy))
 		return put_overlapping(stream, queue, copy);
 	return put_rows(queue, copy->dst.addr, copy->dst.pitch, copy->src.addr, copy->src.pitch,
 			copy->width, copy->height);
@@ -380,7 +388,51 @@ static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct
 	return CUDA_SUCCESS;
 }
 
-/* From the process's memory. Everything is read when this returns. */
+/* Have the engine fill a staging buffer without waiting for any stream. */
+static CUresult read_early(CUdevice device, const struct copy *in)
+{
+	struct queue **queue = &early_queues[device];
+	CUresult result;
+
+	pthread_mutex_lock(&early_lock);
+	/* A queue that failed does nothing any more. */
+	if (!*queue || queue_status(*queue))
+		*queue = queue_make(device, 0);
+	if (*queue) {
+		result = ring_finish(*queue, put_rows(*queue, in->dst.addr, in->dst.pitch,
+						      in->src.addr, in->src.pitch, in->width,
+						      in->height));
+		if (!result)
+			result = queue_wait(*queue, load_relaxed(&(*queue)->tail));
+		if (!result)
+			result = queue_status(*queue);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&early_lock);
+	return result;
+}
+
+/* A piece of a copy into a staging buffer. */
+static struct copy piece_in(const struct copy *copy, const struct piece *piece, uint64_t buffer)
+{
+	return (struct copy){
+		.dst = { .addr = buffer, .pitch = piece->width },
+		.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch },
+		.width = piece->width, .height = piece->rows,
+	};
+}
+
+static CUresult put_piece_out(struct queue *queue, const struct copy *copy,
+			      const struct piece *piece, uint64_t buffer)
+{
+	CUresult result = put_rows(queue, piece_addr(&copy->dst, piece), copy->dst.pitch, buffer,
+				   piece->width, piece->width, piece->rows);
+
+	return result ? result : ring_kick(queue);
+}
+
+/* From the process's memory, or early. Everything is read when this returns. */
 static CUresult put_from_host(CUstream stream, struct queue *queue, const struct copy *copy)
 {
 	struct piece piece = { 0 };
@@ -392,19 +444,37 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 
 		if (!stage)
 			return copy_pieces(queue, copy, &piece);
-		in = (struct copy){
-			.dst = { .addr = stage->addr, .pitch = piece.width },
-			.src = { .addr = piece_addr(&copy->src, &piece), .pitch = copy->src.pitch },
-			.width = piece.width, .height = piece.rows,
-		};
-		copy_now(&in);
-		result = put_rows(queue, piece_addr(&copy->dst, &piece), copy->dst.pitch,
-				  stage->addr, piece.width, piece.width, piece.rows);
+		in = piece_in(copy, &piece, stage->addr);
+		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
+			copy_now(&in);
+		else
+			result = read_early(stream->ctx->device, &in);
 		if (!result)
-			result = ring_kick(queue);
+			result = put_piece_out(queue, copy, &piece, stage->addr);
 		stage_drop(stage, queue);
 	}
 	return result;
+}
+
+CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buffer)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t done;
+
+	for (done = 0; !result && done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+		struct piece piece = { 0 };
+
+		while (!result && next_piece(&slice, &piece)) {
+			const struct copy in = piece_in(&slice, &piece, buffer);
+
+			copy_now(&in);
+			result = put_piece_out(queue, &slice, &piece, buffer);
+			if (!result)
+				result = queue_wait(queue, load_relaxed(&queue->tail));
+		}
+	}
+	return result ? result : queue_status(queue);
 }
 
 /* Take a piece out of staging memory when it has arrived. */
@@ -496,26 +566,34 @@ static CUresult put_slice(CUstream stream, struct queue *queue, const struct cop
 {
 	if (copy->dst.host)
 		return put_to_host(stream, queue, copy);
-	if (copy->src.host)
+	if (copy->src.host || copy->early)
 		return put_from_host(stream, queue, copy);
 	return put_device(stream, queue, copy);
+}
+
+CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t done;
+
+	for (done = 0; !result && done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+
+		result = put_slice(stream, queue, &slice);
+	}
+	return result;
 }
 
 static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 {
 	struct queue *queue;
-	uint64_t value = 0, done;
+	uint64_t value = 0;
 	CUresult result;
 
 	lock_take(&stream->lock);
 	result = stream_prepare(stream, &queue);
 	if (!result) {
-		for (done = 0; !result && done < slices(copy); done++) {
-			const struct copy slice = next_slice(copy, done);
-
-			result = put_slice(stream, queue, &slice);
-		}
-		result = ring_finish(queue, result);
+		result = ring_finish(queue, copy_put(stream, queue, copy));
 		value = load_relaxed(&queue->tail);
 	}
 	lock_drop(&stream->lock);
@@ -524,12 +602,17 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
+bool copy_may_inline(const struct copy *copy)
+{
+	return (copy->dst.host && copy->src.host) ||
+	       (client.inlining && !copy->dst.shared && !copy->src.shared && !dark(copy));
+}
+
 CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned;
-	bool may = both || (client.inlining && !copy->dst.shared && !copy->src.shared &&
-			    !dark(copy));
+	bool may = copy_may_inline(copy);
 	/* What the program's memory gets must be there when the call returns. */
 	bool wait = copy->dst.host || copy->dst.sync || copy->src.sync ||
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));

@@ -378,6 +378,8 @@ static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char 
 		flags |= POOL_MANAGED;
 	else if (!device)
 		flags |= POOL_HOST;
+	else if (props->usage & CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS)
+		flags |= POOL_DECOMPRESS;
 	store_relaxed(&pool->flags, flags);
 	pool->device = device ? location->id : 0;
 	pool->location = *location;

@@ -161,6 +161,7 @@ enum pool_flags {
 	POOL_HOST = 1 << 2,
 	POOL_MANAGED = 1 << 3,
 	POOL_DESTROYED = 1 << 4,	/* no handle any more, but memory */
+	POOL_DECOMPRESS = 1 << 5,	/* CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS */
 };
 
 struct CUmemPoolHandle_st {

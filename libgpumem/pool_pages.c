@@ -745,7 +745,8 @@ CUresult chunk_make(pool_t *pool, uint64_t length)
 		chunk->pages = length / PAGE;
 		store_relaxed(&chunk->flags, ALLOC_POOL |
 			      (pool->flags & POOL_HOST ? ALLOC_HOST : 0) |
-			      (pool->flags & POOL_MANAGED ? ALLOC_MANAGED : 0));
+			      (pool->flags & POOL_MANAGED ? ALLOC_MANAGED : 0) |
+			      (pool->flags & POOL_DECOMPRESS ? ALLOC_DECOMPRESS : 0));
 		lock_take(&mem_lock);
 		result = chunk_map(chunk, pool->device, bo, length, dark);
 		lock_drop(&mem_lock);

@@ -301,7 +301,7 @@ typedef struct CUmemcpyAttributes_st {
 } CUmemcpyAttributes_v1;
 typedef CUmemcpyAttributes_v1 CUmemcpyAttributes;
 
-/* One buffer of cuMemBatchDecompressAsync(); dstActBytes is device-visible and may be NULL. */
+/* One buffer of cuMemBatchDecompressAsync(); all three pointers are of device memory. */
 typedef struct CUmemDecompressParams_st {
 	size_t srcNumBytes;
 	size_t dstNumBytes;
