@@ -19,12 +19,15 @@ thread t_cuda_async
 thread t_cuda_stream threads
 thread t_cuda_notify unregistering threads
 thread t_cuda_managed threads
+thread t_cuda_decompress beside_host_functions hostile
 address-undefined t_cuda_threads
 address-undefined t_cuda_async
 address-undefined t_cuda_stream
 address-undefined t_cuda_mem
 address-undefined t_cuda_ipc
 address-undefined t_cuda_managed
+address-undefined t_cuda_batch arrays orders
+address-undefined t_cuda_decompress hostile other_memory
 valgrind t_cuda_async words_of_every_memory batch functions_of_threads after_failure context_events
 valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors
 valgrind t_cuda_threads'
