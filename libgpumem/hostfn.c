@@ -275,8 +275,8 @@ void host_settle(struct queue *queue, uint64_t value)
 	wait.id = queue->host_timeline;
 	wait.value = queue->last_ran;
 	for (call = queue->calls; call; call = call->next)
-		if (call->turn >= value) {
-			wait.value = call->ran - 1;
+		if (call->turn.value >= value) {
+			wait.value = call->turn.ran - 1;
 			break;
 		}
 	lock_drop(&host_lock);
