@@ -317,7 +317,7 @@ static void gpumem_share_end_access(struct gpumem_share *share)
 	for (i = 0; i < share->nroots; i++) {
 		r = &share->roots[i];
 		if (r->begun)
-			gpumem_foreign_end(r->root->foreign, r->write);
+			gpumem_foreign_end(r->root->foreign);
 		r->begun = false;
 	}
 }
@@ -333,7 +333,7 @@ static int gpumem_share_begin_access(struct gpumem_share *share)
 		r = &share->roots[i];
 		if (!r->root->foreign)
 			continue;
-		ret = gpumem_foreign_begin(r->root->foreign, r->write);
+		ret = gpumem_foreign_begin(r->root->foreign);
 		if (ret)
 			return ret;
 		r->begun = true;
