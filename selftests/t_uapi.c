@@ -255,7 +255,7 @@ union any {
 	struct gpumem_pool_import pool_import;
 	struct gpumem_pool_chunk_open chunk_open;
 	struct gpumem_channel_attach channel;
-	unsigned char bytes[256];
+	unsigned char bytes[512];
 };
 
 /* Memory to register. */
