@@ -132,34 +132,15 @@ static bool kernel_tells(void)
 /* notify_lock is held. */
 static CUresult thread_start(void)
 {
-	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
-	pthread_attr_t attr;
-	sigset_t all, old;
-	pthread_t thread;
-	unsigned int i;
-	int error;
+	CUresult result;
 
 	if (started)
 		return CUDA_SUCCESS;
 	if (!kernel_tells())
 		return CUDA_ERROR_NOT_SUPPORTED;
-	/* As for host functions: the program's handlers run in its own threads, but for faults. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, NULL, &old);
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		if (!sigismember(&old, faults[i]))
-			sigdelset(&all, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &all, NULL);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	error = pthread_create(&thread, &attr, notify_main, NULL);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (error)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_setname_np(thread, "gpumem-notify");
-	started = true;
-	return CUDA_SUCCESS;
+	result = thread_make(notify_main, NULL, "gpumem-notify");
+	started = !result;
+	return result;
 }
 
 static CUresult notify_register(CUdevice device, CUasyncCallback callback, void *data,
