@@ -160,6 +160,7 @@ static CUresult put_items(struct batch *batch, struct queue **queue, bool idle)
 			break;
 		}
 		if (!idle && wants_turn(item)) {
+			batch->wait |= item->copy.src.sync || item->copy.dst.sync;
 			turns++;
 			continue;
 		}

@@ -119,6 +119,8 @@ static CUresult point_wait(CUevent event, const struct point *point)
 		return CUDA_SUCCESS;
 	result = event->flags & CU_EVENT_BLOCKING_SYNC ?
 		queue_sleep(point->queue, point->value) : queue_wait(point->queue, point->value);
+	if (unlikely(result) && queue_status(point->queue))
+		host_settle(point->queue, point->value);
 	return load_relaxed(&point->queue->ctx) == event->ctx ? result : CUDA_SUCCESS;
 }
 

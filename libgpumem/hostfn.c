@@ -159,6 +159,7 @@ static struct hostcall *call_take(struct queue *queue)
 	call = queue->calls;
 	if (call && turn_come(&call->turn)) {
 		queue->calls = call->next;
+		queue->call_taken = call->turn.ran;
 		if (!queue->calls)
 			queue->last_call = NULL;
 	} else {
@@ -178,6 +179,7 @@ static void call_run(struct queue *queue, struct hostcall *call)
 	else if (!status)
 		call->fn(call->arg);
 	free(call);
+	store_release(&queue->call_over, turn.ran);
 	turn_over(&turn);
 }
 
@@ -267,21 +269,29 @@ static CUresult call_put(struct queue *queue, struct hostcall *call)
 void host_settle(struct queue *queue, uint64_t value)
 {
 	struct gpumem_timeline_wait wait = { .size = sizeof(wait), .deadline = ~0ull };
+	const struct timespec nap = { .tv_nsec = 100000 };
 	struct hostcall *call;
+	uint64_t last;
 
 	if (host_thread)
 		return;
 	lock_take(&host_lock);
 	wait.id = queue->host_timeline;
 	wait.value = queue->last_ran;
-	for (call = queue->calls; call; call = call->next)
+	last = queue->call_taken;
+	for (call = queue->calls; call; call = call->next) {
 		if (call->turn.value >= value) {
 			wait.value = call->turn.ran - 1;
 			break;
 		}
+		last = call->turn.ran;
+	}
 	lock_drop(&host_lock);
 	while (wait.id && client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) == ETIMEDOUT)
 		;
+	/* Nothing waits in a queue that failed: work behind a call may be over before the call. */
+	while (load_acquire(&queue->call_over) < last)
+		nanosleep(&nap, NULL);
 }
 
 static CUresult submit(CUstream stream, struct hostcall *call)

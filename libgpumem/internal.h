@@ -525,6 +525,8 @@ struct queue {
 	uint32_t host_timeline;		/* host functions that have run, or 0; host_lock */
 	uint64_t last_ran;		/* its value when all have; host_lock */
 	struct hostcall *calls, *last_call;	/* host functions to be run; host_lock */
+	uint64_t call_taken;		/* turn.ran of the call that was taken last; host_lock */
+	uint64_t call_over;		/* turn.ran of the call that was over last; atomic */
 	struct queue *next_host;	/* in the list of such queues; constant */
 	struct queue *next;		/* in device->queues */
 	struct queue *next_idle;	/* in the recycling list; queue_lock */
@@ -665,6 +667,7 @@ struct work {
 	struct work *next;		/* work_lock, as the next two */
 	unsigned int taken;
 	unsigned int done;
+	uint32_t failed;		/* an item failed: the rest is left out; atomic */
 	unsigned int items;		/* not 0; constant, as what follows */
 	bool engine;			/* only for workers that have a buffer */
 	struct turn turn;
@@ -681,7 +684,7 @@ struct queue *worker_queue(struct worker *worker, CUdevice device);
 /* Wait for what the worker submitted. */
 CUresult worker_wait(struct worker *worker, CUdevice device);
 /* Work failed: its context gets the error. */
-void work_fail(const struct work *work, CUresult result);
+void work_fail(struct work *work, CUresult result);
 
 /* ---- events (event.c) */
 

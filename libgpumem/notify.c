@@ -118,6 +118,10 @@ static void *notify_main(void *arg)
 		round_run(device, notice.bytes);
 		nanosleep(&pause, NULL);
 	}
+	/* The next registration tries again. */
+	pthread_mutex_lock(&notify_lock);
+	started = false;
+	pthread_mutex_unlock(&notify_lock);
 	return arg;
 }
 

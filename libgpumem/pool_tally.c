@@ -31,6 +31,9 @@ static void thread_end(void *arg)
 	struct tally *tally, *next;
 	struct heap *heap;
 
+	/* In a forked child, locks may be held by threads that are not there. */
+	if (not_initialized())
+		return;
 	for (tally = self->tallies; tally; tally = next) {
 		pool_t *pool = tally->pool;
 

@@ -147,12 +147,12 @@ static CUresult queue_error(struct queue *queue)
 	CUresult result = queue_status(queue);
 	CUcontext ctx;
 
-	if (likely(!result))
-		return CUDA_SUCCESS;
 	ctx = load_relaxed(&queue->ctx);
 	if (!ctx)
 		return CUDA_SUCCESS;
-	ctx_fail(ctx, result);
+	/* Work on the CPU fails the context alone (work.c). */
+	if (unlikely(result))
+		ctx_fail(ctx, result);
 	return load_relaxed(&ctx->sticky);
 }
 
@@ -205,7 +205,7 @@ static CUresult queue_settle(struct queue *queue, uint64_t value)
 {
 	CUresult result = queue_wait(queue, value);
 
-	if (unlikely(result))
+	if (unlikely(result) && queue_status(queue))
 		host_settle(queue, value);
 	return result;
 }
@@ -229,7 +229,7 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 	 * An entry that is done has left the ring. Failed work does not hinder the next. The
 	 * stream's lock is held: it keeps off those alone who would find the ring full, too, and
 	 * what the ring waits for takes no lock of this stream: other streams' entries are in their
-	 * rings and kicked, host functions cannot submit, and synchronizing takes no locks.
+	 * rings and kicked, host functions must not submit, and synchronizing takes no locks.
 	 */
 	queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
 	return room_for(queue, entries) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;

@@ -72,7 +72,7 @@ static bool run_one(struct worker *worker)
 	if (!work)
 		return false;
 	items = work->items;
-	if (!queue_status(work->turn.queue))
+	if (!queue_status(work->turn.queue) && !load_relaxed(&work->failed))
 		work->run(work, worker, item);
 	/*
 	 * What the items did is seen by whoever finds that this was the last. For the others there is
@@ -215,10 +215,11 @@ CUresult work_put(struct queue *queue, struct work *work)
 	return CUDA_SUCCESS;
 }
 
-void work_fail(const struct work *work, CUresult result)
+void work_fail(struct work *work, CUresult result)
 {
 	CUcontext ctx = load_relaxed(&work->turn.queue->ctx);
 
+	store_relaxed(&work->failed, 1);
 	if (ctx)
 		ctx_fail(ctx, result);
 }
