@@ -342,6 +342,8 @@ bool gpumem_bo_discard(struct gpumem_bo *bo, struct gpumem_charge **charge)
 	}
 	atomic64_sub(bo->length, bo->kind == GPUMEM_BO_HOST ?
 				 &count->host_bytes : &count->bo_bytes);
+	if (bo->kind != GPUMEM_BO_HOST)
+		gpumem_budget_uncharge(bo->obj.client, bo->dev, bo->length);
 	return true;
 }
 
@@ -356,7 +358,9 @@ static void gpumem_bo_release_root(struct gpumem_bo *bo)
 		atomic64_dec(&count->bos);
 		atomic64_sub(gpumem_bo_present(bo), &count->bo_bytes);
 		atomic_dec(&bo->dev->bos);
-		gpumem_budget_uncharge(bo->obj.client, bo->dev, bo->length);
+		if (!bo->discarded)
+			gpumem_budget_uncharge(bo->obj.client, bo->dev,
+					       bo->length);
 	}
 	gpumem_shmem_destroy(bo->file);
 }
@@ -519,12 +523,17 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 	return charge;
 }
 
-/* Discard cached chunks if they are why there was no memory. */
-static bool gpumem_bo_make_room(struct gpumem_mem *mem, struct file *file,
+/*
+ * Discard cached chunks if they are why there was no memory: enough of the
+ * device's; the client's own when its control group is full, as others' need not be
+ * in that; any when the system is.
+ */
+static bool gpumem_bo_make_room(struct gpumem_client *client,
+				struct gpumem_mem *mem, struct file *file,
 				u64 length)
 {
 	struct gpumem_cache_filter f = {};
-	u64 used;
+	u64 used, max;
 
 	if (file == ERR_PTR(-ENOSPC)) {
 		f.mem = mem;
@@ -534,8 +543,12 @@ static bool gpumem_bo_make_room(struct gpumem_mem *mem, struct file *file,
 		used = gpumem_shmem_used(mem);
 		if (used > mem->size - length)
 			length = used - (mem->size - length);
+		if (gpumem_cache_total(mem) < length)
+			return false;
 	} else if (file != ERR_PTR(-ENOMEM)) {
 		return false;
+	} else if (gpumem_compat_memcg_full(length, &used, &max)) {
+		f.client = client;
 	}
 	return gpumem_cache_take(&f, length);
 }
@@ -553,7 +566,8 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		return PTR_ERR(charge);
 	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
-	if (gpumem_bo_make_room(mem, file, bo->length))
+	/* What is discarded may be had by others first. */
+	while (gpumem_bo_make_room(bo->obj.client, mem, file, bo->length))
 		file = gpumem_shmem_create(mem, name, bo->length, &bo->huge,
 					   charge);
 	if (IS_ERR(file)) {

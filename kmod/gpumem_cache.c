@@ -24,6 +24,7 @@
  * is as it was, reserved, though its word says TAKEN.
  */
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 
@@ -234,6 +235,7 @@ u64 gpumem_cache_total(struct gpumem_mem *mem)
 	for (id = 0; (client = gpumem_client_next(&id)); id++) {
 		bytes += gpumem_cache_bytes(client, &f);
 		gpumem_client_put(client);
+		cond_resched();
 	}
 	return bytes;
 }
@@ -294,6 +296,9 @@ static bool gpumem_cache_take_one(struct gpumem_client *client,
  * @f: whose
  * @want: bytes; more may be discarded
  *
+ * Looks at no more chunks of a client than it can have at a time, as it may go on
+ * making new ones that others hold; and at none when the caller is being killed.
+ *
  * Context: may sleep, without locks.
  * Return: bytes that were discarded.
  */
@@ -301,14 +306,18 @@ u64 gpumem_cache_take(const struct gpumem_cache_filter *f, u64 want)
 {
 	struct gpumem_client *client;
 	unsigned long id;
+	unsigned int n;
 	u64 got = 0;
 
-	for (id = 0; got < want && (client = gpumem_client_next(&id)); id++) {
-		if (!f->client || f->client == client)
-			while (got < want &&
-			       gpumem_cache_take_one(client, f, &got))
-				cond_resched();
+	for (id = 0; got < want && !fatal_signal_pending(current) &&
+	     (client = gpumem_client_next(&id)); id++) {
+		for (n = 1; (!f->client || f->client == client) &&
+		     n < GPUMEM_CACHE_WORDS && got < want &&
+		     !fatal_signal_pending(current) &&
+		     gpumem_cache_take_one(client, f, &got); n++)
+			cond_resched();
 		gpumem_client_put(client);
+		cond_resched();
 	}
 	return got;
 }

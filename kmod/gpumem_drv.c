@@ -609,12 +609,13 @@ static void __exit gpumem_exit(void)
 				&gpumem_devices[i]->dev);
 		gpumem_engine_flush(gpumem_devices[i]->engine);
 	}
+	/* Its worker lets go of objects of devices. */
+	gpumem_cache_exit();
 	gpumem_stream_exit();
 	for (i = 0; i < devices; i++)
 		gpumem_device_destroy(gpumem_devices[i]);
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
-	gpumem_cache_exit();
 	gpumem_channel_exit();
 	gpumem_pool_exit();
 	gpumem_event_exit();

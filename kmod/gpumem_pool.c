@@ -147,9 +147,9 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 	flush_delayed_fput();
 	if (gpumem_pool_try_claim(pool, length, &have))
 		return 0;
-	if (gpumem_cache_take(&f, length) &&
-	    gpumem_pool_try_claim(pool, length, &have))
-		return 0;
+	while (length <= pool->figures.limit && gpumem_cache_take(&f, length))
+		if (gpumem_pool_try_claim(pool, length, &have))
+			return 0;
 	gpumem_refused(client, &(struct gpumem_refusal) {
 		.limit = GPUMEM_LIMIT_POOL,
 		.dev = pool->dev,

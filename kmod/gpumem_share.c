@@ -334,6 +334,9 @@ static int gpumem_share_begin_access(struct gpumem_share *share)
 		if (!r->root->foreign)
 			continue;
 		ret = gpumem_foreign_begin(r->root->foreign);
+		/* The exporter knows nothing of what these mean here. */
+		if (ret == -EAGAIN || ret == -EINPROGRESS)
+			ret = -EIO;
 		if (ret)
 			return ret;
 		r->begun = true;
@@ -475,7 +478,9 @@ static bool gpumem_share_foreign(struct dma_fence *fence)
 /* Take others' fences and make room for one's own. */
 static int gpumem_share_depend(struct gpumem_shared_root *r)
 {
-	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes);
+	/* Access is begun in both directions, and would sleep for all of them. */
+	bool all = r->root->foreign;
+	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes || all);
 	unsigned int i, kept = 0;
 	int ret;
 
@@ -491,7 +496,7 @@ static int gpumem_share_depend(struct gpumem_shared_root *r)
 		return ret;
 	}
 	for (i = 0; i < r->ndeps; i++) {
-		if (gpumem_share_foreign(r->deps[i]) &&
+		if ((all || gpumem_share_foreign(r->deps[i])) &&
 		    !dma_fence_is_signaled(r->deps[i]))
 			r->deps[kept++] = r->deps[i];
 		else
