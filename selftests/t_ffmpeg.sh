@@ -10,15 +10,17 @@ build=${BUILD:-$here/../build}
 
 formats=(nv12 yuv420p p010le yuv444p rgb0)
 sizes=(320x240 321x179)
-# On a kernel that takes its time the odd size and two formats will do.
+modes=(GPUMEM_INLINE=1 GPUMEM_INLINE=0 GPUMEM_STRICT=1)
+primaries=(0 1)
+# On a kernel that takes its time the odd size, two formats and one kind of context will do.
 if [ "${GPUMEM_QUICK:-}" ]; then
 	formats=(nv12 rgb0)
 	sizes=(321x179)
+	primaries=(1)
 fi
 limit=100
 [ "${GPUMEM_QUICK:-}" ] && limit=300
 frames=3
-modes=(GPUMEM_INLINE=1 GPUMEM_INLINE=0 GPUMEM_STRICT=1)
 
 echo "TAP version 13"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
@@ -32,7 +34,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
-echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#modes[@]} * 2 + 4))"
+echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#modes[@]} * ${#primaries[@]} + 4))"
 
 # One process for all formats and sizes, as it takes long to start: each frame is written twice, as
 # it is (NAME.plain) and after its way through the device (NAME.device); what is written are
@@ -73,7 +75,7 @@ used()
 
 before=$(used)
 for mode in "${modes[@]}"; do
-	for primary in 0 1; do
+	for primary in "${primaries[@]}"; do
 		declare -x "${mode?}"
 		encode hwupload,hwdownload \
 			-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
