@@ -196,30 +196,35 @@ int gpumem_foreign_mmap(struct gpumem_foreign *foreign,
 	return dma_buf_mmap(foreign->dmabuf, vma, 0);
 }
 
+static enum dma_data_direction gpumem_foreign_dir(bool write)
+{
+	return write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
+}
+
 /**
  * gpumem_foreign_begin - access begins
  * @foreign: DMA-buf
- *
- * In both directions, whatever the access: exporters keep the mapping that they
- * made for the first access, for the direction that it had.
+ * @write: it is written, too
  *
  * Context: may sleep, until fences are signalled that are in the DMA-buf.
  * Return: 0 or a negative errno.
  */
-int gpumem_foreign_begin(struct gpumem_foreign *foreign)
+int gpumem_foreign_begin(struct gpumem_foreign *foreign, bool write)
 {
-	return dma_buf_begin_cpu_access(foreign->dmabuf, DMA_BIDIRECTIONAL);
+	return dma_buf_begin_cpu_access(foreign->dmabuf,
+					gpumem_foreign_dir(write));
 }
 
 /**
  * gpumem_foreign_end - access is over
  * @foreign: DMA-buf
+ * @write: as with gpumem_foreign_begin()
  *
  * Context: may sleep; nobody waits for the caller by a fence.
  */
-void gpumem_foreign_end(struct gpumem_foreign *foreign)
+void gpumem_foreign_end(struct gpumem_foreign *foreign, bool write)
 {
-	dma_buf_end_cpu_access(foreign->dmabuf, DMA_BIDIRECTIONAL);
+	dma_buf_end_cpu_access(foreign->dmabuf, gpumem_foreign_dir(write));
 }
 
 /**

@@ -1095,8 +1095,8 @@ void gpumem_foreign_free(struct gpumem_foreign *foreign);
 void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset);
 int gpumem_foreign_mmap(struct gpumem_foreign *foreign,
 			struct vm_area_struct *vma);
-int gpumem_foreign_begin(struct gpumem_foreign *foreign);
-void gpumem_foreign_end(struct gpumem_foreign *foreign);
+int gpumem_foreign_begin(struct gpumem_foreign *foreign, bool write);
+void gpumem_foreign_end(struct gpumem_foreign *foreign, bool write);
 bool gpumem_foreign_fences(struct gpumem_foreign *foreign);
 const char *gpumem_foreign_name(struct gpumem_foreign *foreign);
 

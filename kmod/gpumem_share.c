@@ -317,7 +317,7 @@ static void gpumem_share_end_access(struct gpumem_share *share)
 	for (i = 0; i < share->nroots; i++) {
 		r = &share->roots[i];
 		if (r->begun)
-			gpumem_foreign_end(r->root->foreign);
+			gpumem_foreign_end(r->root->foreign, r->write);
 		r->begun = false;
 	}
 }
@@ -333,7 +333,7 @@ static int gpumem_share_begin_access(struct gpumem_share *share)
 		r = &share->roots[i];
 		if (!r->root->foreign)
 			continue;
-		ret = gpumem_foreign_begin(r->root->foreign);
+		ret = gpumem_foreign_begin(r->root->foreign, r->write);
 		/* The exporter knows nothing of what these mean here. */
 		if (ret == -EAGAIN || ret == -EINPROGRESS)
 			ret = -EIO;
@@ -478,9 +478,7 @@ static bool gpumem_share_foreign(struct dma_fence *fence)
 /* Take others' fences and make room for one's own. */
 static int gpumem_share_depend(struct gpumem_shared_root *r)
 {
-	/* Access is begun in both directions, and would sleep for all of them. */
-	bool all = r->root->foreign;
-	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes || all);
+	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes);
 	unsigned int i, kept = 0;
 	int ret;
 
@@ -496,7 +494,8 @@ static int gpumem_share_depend(struct gpumem_shared_root *r)
 		return ret;
 	}
 	for (i = 0; i < r->ndeps; i++) {
-		if ((all || gpumem_share_foreign(r->deps[i])) &&
+		/* Where access begins later, that would sleep for all of them. */
+		if ((r->root->foreign || gpumem_share_foreign(r->deps[i])) &&
 		    !dma_fence_is_signaled(r->deps[i]))
 			r->deps[kept++] = r->deps[i];
 		else

@@ -83,7 +83,8 @@ static void put_place(struct text *text, uint64_t addr, const struct span *span)
 	put_text(text, " is at offset ");
 	put_number(text, addr - span->base, 10);
 	put_text(text, span->flags & ALLOC_HOST ? " of the pinned host memory at " :
-		 span->flags & ALLOC_IMPORTED ? " of the opened handle or DMA-buf at " :
+		 span->flags & ALLOC_DMABUF ? " of the imported DMA-buf at " :
+		 span->flags & ALLOC_IMPORTED ? " of the opened memory handle at " :
 		 " of the allocation at ");
 	put_number(text, span->base, 16);
 	put_text(text, " of ");

@@ -7,6 +7,7 @@
 #define GPUMEM_SELFTESTS_EXPORTERS_H
 
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,8 @@ static inline int make_udmabuf(void)
 {
 	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
 	struct udmabuf_create create = { .size = MIB, .flags = UDMABUF_FLAGS_CLOEXEC };
+	struct dma_buf_sync begin = { .flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct dma_buf_sync end = { .flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW };
 
 	if (dev < 0)
 		return -errno;
@@ -36,6 +39,13 @@ static inline int make_udmabuf(void)
 	fd = fd < 0 ? -errno : fd;
 	close(create.memfd);
 	close(dev);
+	/*
+	 * It keeps the mapping for DMA of the first access, and the kernel's DMA debugging complains
+	 * of access in other directions later: the first is in both.
+	 */
+	if (fd >= 0 && (ioctl(fd, DMA_BUF_IOCTL_SYNC, &begin) ||
+			ioctl(fd, DMA_BUF_IOCTL_SYNC, &end)))
+		return -errno;
 	return fd;
 }
 
