@@ -77,6 +77,9 @@ static int gpumem_foreign_vmap(struct gpumem_foreign *foreign)
 	if (!foreign->dmabuf->ops->vmap)
 		return -EOPNOTSUPP;
 	ret = dma_buf_vmap_unlocked(foreign->dmabuf, &foreign->map);
+	/* Nothing here is an argument: udmabuf says this when it has no memory. */
+	if (ret == -EINVAL)
+		ret = -ENOMEM;
 	if (ret)
 		return ret;
 	/* Registers of a device: it is the only one that knows how. */
