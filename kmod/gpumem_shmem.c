@@ -542,7 +542,9 @@ struct file *gpumem_shmem_window(struct file *file,
  * @charge: of the memory, for the caller to free, or NULL, out
  *
  * Mappings stay and answer SIGBUS.  Faults look at the size, so nobody gets a
- * page once it is 0, and who got one before is seen.
+ * page once it is 0, and who holds one from before is seen.  Not seen is a fault
+ * that looked before and maps its page after: who pins that by its mapping keeps
+ * a page that no budget counts, and that is zeroed before anybody else has it.
  *
  * Context: may sleep.
  * Return: false if somebody else holds the pages: everything is as it was.

@@ -15,8 +15,8 @@
 #  - when it ends without finishing its TAP plan, or takes too long;
 #  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
 #  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used},
-#    anything that "gpumem leaks" finds, or shared memory that is still charged to its control
-#    group;
+#    anything that "gpumem leaks" finds, or shared memory that is still charged to the
+#    programs' control group;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
 # "modes.tsv" names programs to run once more in another environment, and the kernels to do it on.
@@ -167,7 +167,7 @@ count() {	# NAME STATUS
 	fi
 }
 
-# Each program runs in a control group of its own, where there are such.
+# The programs run in a control group that has nothing else in it, where there are such.
 cgroups=/sys/fs/cgroup
 group=$cgroups/kselftest.$$
 echo +memory 2>/dev/null >$cgroups/cgroup.subtree_control
@@ -248,7 +248,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		done
 		left=$(leftovers all)
 		[ $grown -le 1024 ] ||
-			left+="${left:+, }$grown KiB of shared memory charged to its control group"
+			left+="${left:+, }$grown KiB of shared memory charged to the control group"
 	fi
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
 	log_since >"$work/log"
