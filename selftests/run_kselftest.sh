@@ -19,6 +19,10 @@
 #    programs' control group;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
+# Where several runs share the work, GPUMEM_QUEUE is a directory that all of them see: each program
+# is run by whoever makes a directory of its name there first, and those that "settings" calls long
+# come first.
+#
 # "modes.tsv" names programs to run once more in another environment, and the kernels to do it on.
 # The last line is "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
 set -u -o pipefail
@@ -71,10 +75,14 @@ fatal='\bOops: |kernel BUG at|general protection fault|Unable to handle kernel|d
 dead=
 
 setting() {	# PROGRAM: its seconds
-	local v
-	v=$(sed -n "s/^timeout\.$1=//p" "$here/settings" | tail -n 1)
-	[ "$v" ] || v=$(sed -n 's/^timeout=//p' "$here/settings" | tail -n 1)
-	echo "${GPUMEM_TIMEOUT:-${v:-300}}"
+	local key v seconds=300
+	while IFS='=' read -r key v; do
+		case $key in
+		timeout) seconds=$v ;;
+		"timeout.$1") seconds=$v; break ;;
+		esac
+	done <"$here/settings"
+	echo "${GPUMEM_TIMEOUT:-$seconds}"
 }
 
 may_skip() {	# PROGRAM.CASE
@@ -93,14 +101,16 @@ mark() {	# TITLE: a line in the kernel's log that is like no other
 	echo "$mark" >/dev/kmsg 2>/dev/null
 }
 
-# The kernel's log since the mark; all of it when the mark is gone, which is worse, not better.
-log_since() {
-	dmesg >"$work/dmesg"
-	if grep -qF "$mark" "$work/dmesg"; then
-		sed "1,/gpumem-kselftest $$\.$marks: /d" "$work/dmesg"
-	else
-		cat "$work/dmesg"
-	fi
+# Has the kernel complained since the mark?  Then $work/log is its log since then; all of it when
+# the mark is gone, which is worse, not better.
+complaint() {
+	local last
+	dmesg >"$work/log"
+	last=$(grep -E "gpumem-kselftest $$\.$marks: |$splat" "$work/log")
+	[[ ${last##*$'\n'} != *"$mark" ]] || return 1
+	sed -i "1,/gpumem-kselftest $$\.$marks: /d" "$work/log"
+	[ -s "$work/log" ] || dmesg >"$work/log"
+	grep -qE "$splat" "$work/log"
 }
 
 tool=${BUILD:-$here/../build}/bin/gpumem
@@ -176,9 +186,21 @@ mkdir "$group" 2>/dev/null || group=
 # KiB of shared memory that the programs have been charged for, less what files in the tmpfs mounts
 # that can be seen hold of it.
 group_shmem() {
+	local word n kib=0
 	[ -e "$group/memory.stat" ] || { echo 0; return; }
-	echo $(($(sed -n 's/^shmem //p' "$group/memory.stat") / 1024 - $(df -a -k -t tmpfs \
-		--output=used 2>/dev/null | awk 'NR > 1 { kib += $1 } END { print kib + 0 }')))
+	while read -r word n; do
+		[ "$word" != shmem ] || kib=$((n / 1024))
+	done <"$group/memory.stat"
+	while read -r n; do
+		[[ $n != [0-9]* ]] || kib=$((kib - n))
+	done < <(df -a -k -t tmpfs --output=used 2>/dev/null)
+	echo $kib
+}
+
+# Waits without starting a program.
+exec {never}<> <(:)
+nap() {		# SECONDS
+	read -r -t "$1" -u "$never" _
 }
 
 # Runs a command with its output in $work/out; shows it too.  Returns its status, 124 when it took
@@ -190,7 +212,7 @@ run_limited() {	# SECONDS COMMAND...
 	: >"$work/out"
 	# shellcheck disable=SC2016
 	setsid sh -c '[ -z "$1" ] || echo 0 >"$1/cgroup.procs"; shift; exec "$@"' - "$group" \
-		timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null &
+		timeout -k 10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null {never}<&- &
 	pid=$!
 	if [ ! "$quiet" ]; then
 		tail -n +1 -s 0.2 -f --pid=$pid "$work/out" 2>/dev/null &
@@ -201,7 +223,7 @@ run_limited() {	# SECONDS COMMAND...
 		if [ "$hasty" ] && grep -q '^not ok ' "$work/out"; then
 			kill $pid
 		fi
-		sleep 0.2
+		nap 0.2
 	done
 	if kill -0 $pid 2>/dev/null; then
 		disown $pid
@@ -211,8 +233,7 @@ run_limited() {	# SECONDS COMMAND...
 	[ "$show" ] && wait "$show"
 	wait $pid
 	status=$?
-	pkill -KILL -s $pid
-	[ -z "$group" ] || echo 1 2>/dev/null >"$group/cgroup.kill"
+	[ -e "$group/cgroup.kill" ] && echo 1 >"$group/cgroup.kill" || pkill -KILL -s $pid
 	return $status
 }
 
@@ -244,15 +265,14 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 			left=$(leftovers)
 			grown=$(($(group_shmem) - shmem))
 			[ "$left" ] || [ $grown -gt 1024 ] || break
-			sleep 0.5
+			nap 0.5
 		done
 		left=$(leftovers all)
 		[ $grown -le 1024 ] ||
 			left+="${left:+, }$grown KiB of shared memory charged to the control group"
 	fi
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
-	log_since >"$work/log"
-	if grep -qE "$splat" "$work/log"; then
+	if complaint; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
 		grep -qE "$fatal" "$work/log" && dead=$name
@@ -278,10 +298,26 @@ while IFS=$'\t' read -r kernel program _; do
 		bad "modes.tsv: no program $program"
 done <"$here/modes.tsv"
 
+if [ "${GPUMEM_QUEUE:-}" ]; then
+	long=()
+	while IFS='=' read -r key value; do
+		[ "$key" != long ] || [[ " ${names[*]} " != *" $value "* ]] || long+=("$value")
+	done <"$here/settings"
+	rest=()
+	for name in "${names[@]}"; do
+		[[ " ${long[*]} " == *" $name "* ]] || rest+=("$name")
+	done
+	names=("${long[@]}" "${rest[@]}")
+fi
+
 for name in "${names[@]}"; do
 	[ "$hasty" ] && [ $failed != 0 ] && break
 	if [ "$dead" ]; then
-		bad "$name was not run: the kernel died under $dead"
+		[ "${GPUMEM_QUEUE:-}" ] || bad "$name was not run: the kernel died under $dead"
+		continue
+	fi
+	if [ "${GPUMEM_QUEUE:-}" ] && ! mkdir "$GPUMEM_QUEUE/$name" 2>"$work/err"; then
+		[ -d "$GPUMEM_QUEUE/$name" ] || bad "$name: $(<"$work/err")"
 		continue
 	fi
 	run_one "$name"
@@ -296,4 +332,4 @@ for name in "${names[@]}"; do
 done
 
 echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+[ $failed = 0 ] && { [ $passed != 0 ] || [ "${GPUMEM_QUEUE:-}" ]; }

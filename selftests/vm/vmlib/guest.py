@@ -39,6 +39,8 @@ if [ "$HOSTROOT" ]; then
 	mount --bind "/mnt/lo$MODULES" /mnt/modules || die "no $MODULES"
 	layers=lowerdir=/mnt/lo,upperdir=/mnt/rw/up,workdir=/mnt/rw/wk
 	mount -t overlay -o $layers ov $R || die "no overlay"
+	# To change a file is to copy it up.
+	[ ! -e /vm/near ] || (cd $R && xargs -0 chmod u+r </vm/near)
 	for d in proc sys dev; do
 		mkdir -p $R/$d
 		mount --move /$d $R/$d || mount --bind /$d $R/$d

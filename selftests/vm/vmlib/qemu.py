@@ -152,6 +152,8 @@ def command_line(o, kernel, initrd, serials, virtiofs):
         boot += ICOUNT_BOOT + " "
     else:
         q += ["-smp", str(o.cpus), "-device", "virtio-rng-pci"]
+        # QEMU translates code anew at each address where it finds it.
+        boot += "" if kvm or o.randomize else "norandmaps "
         q += ["-accel", "kvm", "-cpu", "host"] if kvm else [
             "-accel", "tcg,thread=multi", "-cpu", TCG_CPU]
         if virtiofs:

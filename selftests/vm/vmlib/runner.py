@@ -60,6 +60,11 @@ def parse(argv):
     a("--icount", action="store_true", help="deterministic: one guest instruction is one ns;\n"
       "1 CPU, a root made of COMMAND's files only")
     a("--copy", action="append", default=[], metavar="FILE", help="with --icount: one more file")
+    a("--near", action="append", default=[], metavar="PATH",
+      help="copy this file, or the files in this directory, and the libraries that they\n"
+      "need, into the guest's memory at first: programs start much faster")
+    a("--randomize", action="store_true", help="address spaces as the kernel likes them best;\n"
+      "programs start much slower without KVM")
     a("--out", metavar="DIR", help="writable in the guest, at the same place")
     a("--load", action="append", default=[], metavar="MODULE", help="modprobe before COMMAND")
     a("--expect", action="append", default=[], metavar="REGEX",
@@ -170,6 +175,17 @@ def command_files(o):
     return initrd.closure(paths, library_path() if o.insmod else "")
 
 
+def near_files(o):
+    """The files that are copied into the guest's memory."""
+    paths = []
+    for path in o.near:
+        inside = [e.path for e in os.scandir(path)] if os.path.isdir(path) else [
+            shutil.which(path) or path]
+        paths += sorted(os.path.realpath(p) for p in inside
+                        if os.path.isfile(p) and not p.endswith((".d", ".o", ".a", ".gcda")))
+    return sorted({os.path.realpath(p) for p in initrd.closure(paths, library_path())})
+
+
 def module_needs(ko):
     """The names of the modules that @ko says it depends on."""
     modinfo = shutil.which("modinfo", path="/usr/sbin:/sbin:" + os.environ.get("PATH", ""))
@@ -218,6 +234,8 @@ def make_initrd(o, kernel, busybox, modules, share):
     conf["KEEPTMP"] = "1" if any((p + "/").startswith("/tmp/") for p in inside) else ""
     c.file("vm/conf", "".join("%s=%s\n" % (k, shlex.quote(v))
                               for k, v in sorted(conf.items())).encode())
+    if o.near and not o.icount:
+        c.file("vm/near", "".join(p[1:] + "\0" for p in near_files(o)).encode())
     c.file("init", guest.INIT.encode())
     c.file("vm/stage2", guest.STAGE2.encode())
     c.file("vm/command", command_script(o).encode())
