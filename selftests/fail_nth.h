@@ -117,8 +117,10 @@ static inline bool fail_setup(bool page_faults)
 	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)to);
 	fail_knob("reject-end", text);
 	fail_knob("stacktrace-depth", to ? "32" : "0");
-	/* Futexes are not memory. */
+	/* Futexes are not memory: no address lies in an empty range. */
 	fail_write("fail_futex", "require-start", "1");
+	fail_write("fail_futex", "require-end", "1");
+	fail_write("fail_futex", "verbose", "0");
 	return true;
 }
 
