@@ -325,6 +325,7 @@ for name in "${names[@]}"; do
 		[ "$hasty" ] && [ $failed != 0 ] && break
 		# shellcheck disable=SC2053
 		if [ "$program" = "${name%%:*}" ] && [[ $release == $kernel ]] && [ ! "$dead" ]; then
+			[ -z "${GPUMEM_STEPS:-}" ] || [ "${GPUMEM_QUICK:-}" ] || mode=${mode/GPUMEM_STEPS=*/}
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
 		fi

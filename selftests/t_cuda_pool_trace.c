@@ -11,7 +11,8 @@
  * Shapes: the steps of a transformer's training, with sequences of different lengths; joins of
  * tables by columns; random sizes from 8 bytes to what 256 MiB are at scale.
  *
- * A seed of each counts as 1500 of GPUMEM_STEPS; three are the default.
+ * A seed of each counts as 1500 of GPUMEM_STEPS; three are the default.  GPUMEM_QUICK makes each
+ * trace shorter.
  */
 #include "kselftest_harness.h"
 #include "cuda_util.h"
@@ -28,6 +29,12 @@ struct trace {
 	CUresult error;
 	struct rng rng;
 };
+
+/* On a kernel that takes its time. */
+static bool quick(void)
+{
+	return getenv("GPUMEM_QUICK");
+}
 
 static size_t scaled(const struct trace *t, double mib)
 {
@@ -107,7 +114,7 @@ static void training(struct trace *t)
 {
 	for (int i = 0; i < LAYERS * WEIGHTS * 2; i++)
 		get(t, i, scaled(t, weight[i % WEIGHTS]));
-	for (int step = 0; step < 8; step++)
+	for (int step = 0; step < (quick() ? 2 : 8); step++)
 		training_step(t, some(t, 0.25, 1));
 }
 
@@ -117,7 +124,7 @@ static void join(struct trace *t)
 {
 	enum { LEFT, RIGHT = 16, TABLE = 32, PARTS = 40, OUT = 200, COLUMNS = 8 };
 
-	for (int round = 0; round < 6; round++) {
+	for (int round = 0; round < (quick() ? 2 : 6); round++) {
 		double rows = some(t, 0.3, 1);
 		int parts = 8 + rng_below(&t->rng, 24);
 
@@ -167,7 +174,7 @@ static void random_sizes(struct trace *t)
 	unsigned int names = 1500;
 
 	memset(size, 0, sizeof(size));
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < (quick() ? 4000 : 20000); i++) {
 		unsigned int name = rng_below(&t->rng, names);
 		unsigned int log2 = 3 + rng_below(&t->rng, 25);
 		size_t bytes = (1ull << log2) + rng_below(&t->rng, 1ull << log2);

@@ -10,13 +10,13 @@ build=${BUILD:-$here/../build}
 
 formats=(nv12 yuv420p p010le yuv444p rgb0)
 sizes=(320x240 321x179)
-modes=(GPUMEM_INLINE=1 GPUMEM_INLINE=0 GPUMEM_STRICT=1)
-primaries=(0 1)
-# On a kernel that takes its time the odd size, two formats and one kind of context will do.
+# A kind of context and a mode each.
+ways=("0 GPUMEM_INLINE=1" "1 GPUMEM_INLINE=0" "1 GPUMEM_STRICT=1" "0 GPUMEM_STRICT=1")
+# On a kernel that takes its time the odd size, two formats and each mode once will do.
 if [ "${GPUMEM_QUICK:-}" ]; then
 	formats=(nv12 rgb0)
 	sizes=(321x179)
-	primaries=(1)
+	unset 'ways[3]'
 fi
 limit=100
 [ "${GPUMEM_QUICK:-}" ] && limit=300
@@ -34,7 +34,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
-echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#modes[@]} * ${#primaries[@]} + 4))"
+echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#ways[@]} + 4))"
 
 # One process for all formats and sizes, as it takes long to start: each frame is written twice, as
 # it is (NAME.plain) and after its way through the device (NAME.device); what is written are
@@ -74,18 +74,17 @@ used()
 }
 
 before=$(used)
-for mode in "${modes[@]}"; do
-	for primary in "${primaries[@]}"; do
-		declare -x "${mode?}"
-		encode hwupload,hwdownload \
-			-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
-		rc=$?
-		unset "${mode%%=*}"
-		for size in "${sizes[@]}"; do
-			for f in "${formats[@]}"; do
-				[ $rc = 0 ] && equal "$f$size"
-				result $? "$f $size, primary_ctx=$primary, $mode"
-			done
+for way in "${ways[@]}"; do
+	read -r primary mode <<<"$way"
+	declare -x "${mode?}"
+	encode hwupload,hwdownload \
+		-init_hw_device "cuda=dev:0,primary_ctx=$primary" -filter_hw_device dev
+	rc=$?
+	unset "${mode%%=*}"
+	for size in "${sizes[@]}"; do
+		for f in "${formats[@]}"; do
+			[ $rc = 0 ] && equal "$f$size"
+			result $? "$f $size, primary_ctx=$primary, $mode"
 		done
 	done
 done
