@@ -63,6 +63,11 @@ static int gpumem_nl_object_get_dumpit(struct sk_buff *skb,
 static int gpumem_nl_dump_start(struct netlink_callback *cb);
 static int gpumem_nl_dump_done(struct netlink_callback *cb);
 
+/* Operations without attributes refuse all of them, on every kernel. */
+static const struct nla_policy gpumem_no_nl_policy[] = {
+	[1] = { .type = NLA_REJECT },
+};
+
 /* GPUMEM_NL_CMD_DEVICE_GET - do */
 static const struct nla_policy gpumem_device_get_nl_policy[GPUMEM_A_DEVICE_INDEX + 1] = {
 	[GPUMEM_A_DEVICE_INDEX] = { .type = NLA_U32, },
@@ -89,14 +94,18 @@ static const struct genl_split_ops gpumem_nl_ops[] = {
 		.flags		= GENL_CMD_CAP_DO,
 	},
 	{
-		.cmd	= GPUMEM_NL_CMD_DEVICE_GET,
-		.dumpit	= gpumem_nl_device_get_dumpit,
-		.flags	= GENL_CMD_CAP_DUMP,
+		.cmd		= GPUMEM_NL_CMD_DEVICE_GET,
+		.dumpit		= gpumem_nl_device_get_dumpit,
+		.policy		= gpumem_no_nl_policy,
+		.maxattr	= ARRAY_SIZE(gpumem_no_nl_policy) - 1,
+		.flags		= GENL_CMD_CAP_DUMP,
 	},
 	{
-		.cmd	= GPUMEM_NL_CMD_HOST_GET,
-		.doit	= gpumem_nl_host_get_doit,
-		.flags	= GENL_CMD_CAP_DO,
+		.cmd		= GPUMEM_NL_CMD_HOST_GET,
+		.doit		= gpumem_nl_host_get_doit,
+		.policy		= gpumem_no_nl_policy,
+		.maxattr	= ARRAY_SIZE(gpumem_no_nl_policy) - 1,
+		.flags		= GENL_CMD_CAP_DO,
 	},
 	{
 		.cmd		= GPUMEM_NL_CMD_CLIENT_GET,

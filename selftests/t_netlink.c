@@ -922,9 +922,12 @@ TEST_F(netlink, malformed)
 	p.attr.nla_type = 0x3fff;
 	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_CLIENT_GET, dump, &p, 12));
 	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_OBJECT_GET, dump, &p, 12));
-	/* Generic netlink ignores attributes where an operation takes none at all. */
-	EXPECT_EQ(0, request(family, GPUMEM_NL_CMD_HOST_GET, 0, &p, 12));
-	EXPECT_EQ(0, request(family, GPUMEM_NL_CMD_DEVICE_GET, dump, &p, 12));
+	/* Where an operation takes none at all. */
+	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_HOST_GET, 0, &p, 12));
+	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_DEVICE_GET, dump, &p, 12));
+	p.attr.nla_type = 1;
+	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_HOST_GET, 0, &p, 12));
+	EXPECT_EQ(EINVAL, request(family, GPUMEM_NL_CMD_DEVICE_GET, dump, &p, 12));
 	/* Operations that are not there, or not that way; a header that is none. */
 	EXPECT_EQ(EOPNOTSUPP, request(family, GPUMEM_NL_CMD_CLIENT_GET, 0, &p, 4));
 	EXPECT_EQ(EOPNOTSUPP, request(family, GPUMEM_NL_CMD_HOST_GET, dump, &p, 4));
