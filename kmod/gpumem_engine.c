@@ -350,8 +350,7 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 static int gpumem_step_wait(struct gpumem_stream *stream)
 {
 	struct gpumem_timeline *timeline = stream->waiting;
-	unsigned long flags;
-	int ret;
+	enum gpumem_event_state state;
 
 	if (!timeline) {
 		timeline = gpumem_timeline_get(stream->obj.client,
@@ -363,19 +362,14 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 		if (gpumem_timeline_add_waiter(timeline, &stream->waiter))
 			return -EINPROGRESS;
 	}
-	spin_lock_irqsave(&timeline->lock, flags);
-	if (timeline->value >= stream->sqe.value)
-		ret = 0;
-	else if (timeline->lost)
-		ret = -ECANCELED;
-	else
-		ret = -EINPROGRESS;
-	spin_unlock_irqrestore(&timeline->lock, flags);
-	if (ret != -EINPROGRESS) {
-		stream->waiting = NULL;
-		gpumem_object_put(&timeline->obj);
-	}
-	return ret;
+	state = gpumem_timeline_state(timeline, stream->sqe.value);
+	if (state == GPUMEM_EVENT_PENDING)
+		return -EINPROGRESS;
+	/* A doorbell may have come before the waiter's turn. */
+	gpumem_timeline_del_waiter(timeline, &stream->waiter);
+	stream->waiting = NULL;
+	gpumem_object_put(&timeline->obj);
+	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
 }
 
 /**

@@ -602,9 +602,9 @@ struct gpumem_mapping {
  * struct gpumem_waiter - a call when a timeline gets somewhere
  */
 struct gpumem_waiter {
-	/** @link: in timeline->waiters; timeline->lock */
-	struct list_head link;
-	/** @value: where */
+	/** @node: in timeline->waiters, or cleared; timeline->lock */
+	struct rb_node node;
+	/** @value: where; constant while @node is in a tree */
 	u64 value;
 	/** @wake: called under timeline->lock, once, after removal */
 	void (*wake)(struct gpumem_waiter *waiter);
@@ -628,10 +628,8 @@ struct gpumem_timeline {
 	bool lost;
 	/** @of_stream: raised by its stream alone; constant */
 	bool of_stream;
-	/** @waiters: struct gpumem_waiter */
-	struct list_head waiters;
-	/** @wq: sleepers of GPUMEM_TIMELINE_WAIT */
-	wait_queue_head_t wq;
+	/** @waiters: struct gpumem_waiter, by value, then as they came */
+	struct rb_root_cached waiters;
 };
 
 /**
@@ -1025,6 +1023,8 @@ gpumem_timeline_ref_alloc(struct gpumem_client *client,
 void gpumem_timeline_ref_release(struct gpumem_object *obj);
 void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error);
 void gpumem_timeline_lose(struct gpumem_timeline *timeline);
+void gpumem_waiter_init(struct gpumem_waiter *waiter,
+			void (*wake)(struct gpumem_waiter *waiter));
 bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 				struct gpumem_waiter *waiter);
 void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,

@@ -550,8 +550,7 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	INIT_LIST_HEAD(&stream->ready);
 	gpumem_share_init(&stream->share);
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
-	INIT_LIST_HEAD(&stream->waiter.link);
-	stream->waiter.wake = gpumem_stream_wake;
+	gpumem_waiter_init(&stream->waiter, gpumem_stream_wake);
 	hrtimer_setup(&stream->poll, gpumem_stream_poll_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
 	INIT_LIST_HEAD(&stream->link);

@@ -3,8 +3,15 @@
  * gpumem_timeline: clocks.
  *
  * A timeline is a number that only rises, kept in a page that its client maps
- * read-only: seeing whether something has happened is one load.  Users sleep on
- * it (GPUMEM_TIMELINE_WAIT), workers leave a waiter and are called.
+ * read-only: seeing whether something has happened is one load.  Users who sleep
+ * on it (GPUMEM_TIMELINE_WAIT) and streams that wait for it leave a waiter each,
+ * and are called when its value is reached.
+ *
+ * There may be any number of waiters.  They are kept in the order of their
+ * values, so that raising a timeline costs nothing for those whose time has not
+ * come; the others are called a few at a time, the lock is let go in between.
+ * So a waiter may still stand in the tree when its value has been reached: who
+ * finds that out himself takes it away before he goes on.
  *
  * A timeline belongs either to a stream, which raises it by one with each entry,
  * or to the client, which raises it by ioctl or by a signal entry.  When nobody
@@ -24,6 +31,9 @@
 #include "gpumem_private.h"
 
 static_assert(sizeof(struct gpumem_timeline_page) == 128);
+
+/* Waiters that are called under one hold of a timeline's lock. */
+#define GPUMEM_WAKE_BATCH	32
 
 /**
  * gpumem_timeline_alloc - make a timeline
@@ -49,8 +59,7 @@ struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
 	gpumem_object_init(&timeline->obj, client, GPUMEM_OBJ_TIMELINE);
 	spin_lock_init(&timeline->lock);
 	gpumem_lockdep_class(&timeline->lock, GPUMEM_LOCK_TIMELINE);
-	init_waitqueue_head(&timeline->wq);
-	INIT_LIST_HEAD(&timeline->waiters);
+	timeline->waiters = RB_ROOT_CACHED;
 	timeline->of_stream = of_stream;
 	timeline->value = value;
 	timeline->page->value = value;
@@ -68,25 +77,66 @@ void gpumem_timeline_release(struct gpumem_object *obj)
 	struct gpumem_timeline *timeline =
 		container_of(obj, struct gpumem_timeline, obj);
 
-	WARN_ON(!list_empty(&timeline->waiters));
+	WARN_ON(!RB_EMPTY_ROOT(&timeline->waiters.rb_root));
 	free_page((unsigned long)timeline->page);
 	kfree(timeline);
 }
 
-/* Call everybody whose time has come, or everybody if it never will. */
-static void gpumem_timeline_wake_locked(struct gpumem_timeline *timeline)
+static bool gpumem_waiter_before(struct rb_node *a, const struct rb_node *b)
 {
-	struct gpumem_waiter *waiter, *next;
+	return rb_entry(a, struct gpumem_waiter, node)->value <
+	       rb_entry(b, struct gpumem_waiter, node)->value;
+}
+
+static void gpumem_waiter_remove_locked(struct gpumem_timeline *timeline,
+					struct gpumem_waiter *waiter)
+{
+	lockdep_assert_held(&timeline->lock);
+	if (RB_EMPTY_NODE(&waiter->node))
+		return;
+	rb_erase_cached(&waiter->node, &timeline->waiters);
+	RB_CLEAR_NODE(&waiter->node);
+}
+
+/* Call a few of those who wait for @value or less.  True if there may be more. */
+static bool gpumem_timeline_wake_some(struct gpumem_timeline *timeline,
+				      u64 value)
+{
+	struct gpumem_waiter *waiter;
+	struct rb_node *first;
+	unsigned int i;
 
 	lockdep_assert_held(&timeline->lock);
-	list_for_each_entry_safe(waiter, next, &timeline->waiters, link) {
-		if (!timeline->lost && waiter->value > timeline->value)
-			continue;
-		list_del_init(&waiter->link);
+	for (i = 0; i < GPUMEM_WAKE_BATCH; i++) {
+		first = rb_first_cached(&timeline->waiters);
+		if (!first)
+			return false;
+		waiter = rb_entry(first, struct gpumem_waiter, node);
+		if (waiter->value > value)
+			return false;
+		gpumem_waiter_remove_locked(timeline, waiter);
+		/* After this it may be anything. */
 		waiter->wake(waiter);
 	}
-	if (wq_has_sleeper(&timeline->wq))
-		wake_up_all(&timeline->wq);
+	return true;
+}
+
+/*
+ * Call everybody who waits for @value or less, which has been reached, or for
+ * anything if it never will.  Nobody can begin to wait for that any more, so there
+ * is an end; what others reach meanwhile is theirs.  Takes the lock from the
+ * caller, who has a reference.
+ */
+static void gpumem_timeline_wake_unlock(struct gpumem_timeline *timeline,
+					u64 value, unsigned long flags)
+	__releases(&timeline->lock)
+{
+	while (gpumem_timeline_wake_some(timeline, value)) {
+		spin_unlock_irqrestore(&timeline->lock, flags);
+		cond_resched();
+		spin_lock_irqsave(&timeline->lock, flags);
+	}
+	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -94,20 +144,22 @@ static void gpumem_timeline_wake_locked(struct gpumem_timeline *timeline)
  * @timeline: timeline
  * @value: a value that is not higher changes nothing
  *
- * Context: any.
+ * Context: may sleep.
  */
 void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
 {
 	unsigned long flags;
 
+	might_sleep();
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (value > timeline->value) {
 		timeline->value = value;
 		/* Everything done before is visible to who sees the value. */
 		smp_store_release(&timeline->page->value, value);
-		gpumem_timeline_wake_locked(timeline);
+		gpumem_timeline_wake_unlock(timeline, value, flags);
+	} else {
+		spin_unlock_irqrestore(&timeline->lock, flags);
 	}
-	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
 /**
@@ -115,26 +167,25 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
  * @timeline: timeline
  * @value: number
  *
- * Context: any.
+ * Context: may sleep.
  * Return: 0, or -EOVERFLOW if that is too much; nothing changes then.
  */
 int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value)
 {
 	unsigned long flags;
-	int ret = 0;
 	u64 sum;
 
+	might_sleep();
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (check_add_overflow(timeline->value, value, &sum)) {
-		ret = -EOVERFLOW;
-	} else if (value) {
-		timeline->value = sum;
-		/* As in gpumem_timeline_raise(). */
-		smp_store_release(&timeline->page->value, sum);
-		gpumem_timeline_wake_locked(timeline);
+		spin_unlock_irqrestore(&timeline->lock, flags);
+		return -EOVERFLOW;
 	}
-	spin_unlock_irqrestore(&timeline->lock, flags);
-	return ret;
+	timeline->value = sum;
+	/* As in gpumem_timeline_raise(). */
+	smp_store_release(&timeline->page->value, sum);
+	gpumem_timeline_wake_unlock(timeline, sum, flags);
+	return 0;
 }
 
 /**
@@ -243,16 +294,16 @@ void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
  * gpumem_timeline_lose - nobody will raise this timeline any more
  * @timeline: timeline
  *
- * Context: any.
+ * Context: may sleep.
  */
 void gpumem_timeline_lose(struct gpumem_timeline *timeline)
 {
 	unsigned long flags;
 
+	might_sleep();
 	spin_lock_irqsave(&timeline->lock, flags);
 	timeline->lost = true;
-	gpumem_timeline_wake_locked(timeline);
-	spin_unlock_irqrestore(&timeline->lock, flags);
+	gpumem_timeline_wake_unlock(timeline, U64_MAX, flags);
 }
 
 /**
@@ -272,9 +323,21 @@ void gpumem_timeline_handle_gone(struct gpumem_object *obj)
 }
 
 /**
+ * gpumem_waiter_init - prepare a waiter
+ * @waiter: in no timeline
+ * @wake: what is to be called
+ */
+void gpumem_waiter_init(struct gpumem_waiter *waiter,
+			void (*wake)(struct gpumem_waiter *waiter))
+{
+	RB_CLEAR_NODE(&waiter->node);
+	waiter->wake = wake;
+}
+
+/**
  * gpumem_timeline_add_waiter - be called when a value is reached
  * @timeline: timeline
- * @waiter: with @value and @wake set; not in use
+ * @waiter: initialized, with @value set; not in use
  *
  * Return: true if @waiter was left, false if there is nothing to wait for.
  */
@@ -287,7 +350,8 @@ bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 	spin_lock_irqsave(&timeline->lock, flags);
 	wait = !timeline->lost && waiter->value > timeline->value;
 	if (wait)
-		list_add_tail(&waiter->link, &timeline->waiters);
+		rb_add_cached(&waiter->node, &timeline->waiters,
+			      gpumem_waiter_before);
 	spin_unlock_irqrestore(&timeline->lock, flags);
 	return wait;
 }
@@ -305,7 +369,7 @@ void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
 	unsigned long flags;
 
 	spin_lock_irqsave(&timeline->lock, flags);
-	list_del_init(&waiter->link);
+	gpumem_waiter_remove_locked(timeline, waiter);
 	spin_unlock_irqrestore(&timeline->lock, flags);
 }
 
@@ -378,15 +442,17 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 	return ret;
 }
 
-static bool gpumem_timeline_done(struct gpumem_timeline *timeline, u64 value)
-{
-	unsigned long flags;
-	bool done;
+/* Somebody who sleeps until a value is reached. */
+struct gpumem_sleeper {
+	struct gpumem_waiter waiter;
+	struct task_struct *task;
+};
 
-	spin_lock_irqsave(&timeline->lock, flags);
-	done = timeline->value >= value || timeline->lost;
-	spin_unlock_irqrestore(&timeline->lock, flags);
-	return done;
+/* The sleeper does not go away before it has had the lock. */
+static void gpumem_sleeper_wake(struct gpumem_waiter *waiter)
+{
+	wake_up_process(container_of(waiter, struct gpumem_sleeper,
+				     waiter)->task);
 }
 
 static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
@@ -394,16 +460,19 @@ static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
 {
 	ktime_t expires = min_t(u64, deadline, KTIME_MAX);
 	ktime_t *timeout = deadline == U64_MAX ? NULL : &expires;
-	DEFINE_WAIT_FUNC(wait, autoremove_wake_function);
+	struct gpumem_sleeper sleeper = { .task = current };
 	int ret = 0;
 
-	if (gpumem_timeline_done(timeline, value))
+	gpumem_waiter_init(&sleeper.waiter, gpumem_sleeper_wake);
+	sleeper.waiter.value = value;
+	if (!gpumem_timeline_add_waiter(timeline, &sleeper.waiter))
 		return 0;
 	if (timeout && ktime_get() >= expires)
-		return -ETIMEDOUT;
-	for (;;) {
-		prepare_to_wait(&timeline->wq, &wait, TASK_INTERRUPTIBLE);
-		if (gpumem_timeline_done(timeline, value))
+		ret = -ETIMEDOUT;
+	while (!ret) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (gpumem_timeline_state(timeline, value) !=
+		    GPUMEM_EVENT_PENDING)
 			break;
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
@@ -411,12 +480,14 @@ static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
 		}
 		/* 0 means that the time is over. */
 		if (!schedule_hrtimeout(timeout, HRTIMER_MODE_ABS)) {
-			if (!gpumem_timeline_done(timeline, value))
+			if (gpumem_timeline_state(timeline, value) ==
+			    GPUMEM_EVENT_PENDING)
 				ret = -ETIMEDOUT;
 			break;
 		}
 	}
-	finish_wait(&timeline->wq, &wait);
+	__set_current_state(TASK_RUNNING);
+	gpumem_timeline_del_waiter(timeline, &sleeper.waiter);
 	return ret;
 }
 

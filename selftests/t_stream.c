@@ -511,6 +511,104 @@ TEST_F(stream, waiters_of_many_values)
 	}
 }
 
+struct bell {
+	struct stream *s;
+	int n, stop;
+	pthread_t thread;
+};
+
+/* Doorbells for streams that wait, perhaps just when they are about to be woken. */
+static void *bell_main(void *arg)
+{
+	struct bell *bell = arg;
+
+	while (!__atomic_load_n(&bell->stop, __ATOMIC_RELAXED))
+		for (int i = 0; i < bell->n; i++)
+			gp_doorbell(bell->s[i].fd, bell->s[i].id);
+	return NULL;
+}
+
+static bool all_taken(struct stream *s, int n, __u64 head)
+{
+	for (int tries = 0; tries < 3000; tries++) {
+		int i = 0;
+
+		while (i < n && __atomic_load_n(&s[i].page->head, __ATOMIC_ACQUIRE) >= head)
+			i++;
+		if (i == n)
+			return true;
+		nap_ms(10);
+	}
+	return false;
+}
+
+/* Far more waits for one timeline, each for a value of its own, than are woken at a time. */
+TEST_F_TIMEOUT(stream, thousands_of_waits, 120)
+{
+	enum { MOST = 2000, SLEEPERS = 50 };
+	__u64 steps = env_number("GPUMEM_STEPS", 5000);
+	/* A stream costs a debug kernel much. */
+	int n = steps < 5000 ? steps / 8 + 1 : MOST;
+	struct stream *s = calloc(n, sizeof(*s));
+	struct waiter w[SLEEPERS];
+	struct bell bell = { .s = s, .n = n };
+	struct gpumem_timeline_wait out;
+	struct gpumem_sqe sqe;
+	__u32 timeline, never;
+
+	ASSERT_NE(NULL, s);
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &timeline));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &never));
+	/* 7919 is a prime: every value is waited for once. */
+	for (int i = 0; i < n; i++) {
+		ASSERT_EQ(0, stream_open(&s[i], self->fd, self->vm, 0, 16));
+		sqe = sqe_wait(timeline, 1 + i * 7919LL % n);
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+		sqe = sqe_wait(never, 1 + i);
+		ASSERT_EQ(0, stream_push(&s[i], &sqe));
+	}
+	for (int i = 0; i < SLEEPERS; i++) {
+		w[i] = (struct waiter) {
+			.fd = self->fd, .timeline = timeline, .deadline = FOREVER, .ret = 1,
+			.value = 1 + (__u64)n * i / SLEEPERS,
+		};
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, waiter_main, &w[i]));
+	}
+	ASSERT_TRUE(all_taken(s, n, 1));
+	ASSERT_EQ(0, gp_timeline_signal(self->fd, timeline, n / 2));
+	for (int i = 0; i < n; i++)
+		if (1 + i * 7919LL % n <= n / 2)
+			ASSERT_EQ(0, stream_wait(&s[i], 1, 20));
+	for (int i = 0; i < n; i++)
+		if (1 + i * 7919LL % n > n / 2)
+			ASSERT_EQ(0, s[i].page->value);
+	ASSERT_EQ(0, pthread_create(&bell.thread, NULL, bell_main, &bell));
+	ASSERT_EQ(0, gp_timeline_signal(self->fd, timeline, n));
+	for (int i = 0; i < n; i++)
+		ASSERT_EQ(0, stream_wait(&s[i], 1, 20));
+	for (int i = 0; i < SLEEPERS; i++) {
+		pthread_join(w[i].thread, NULL);
+		EXPECT_EQ(0, w[i].ret);
+		EXPECT_LE(w[i].value, w[i].out.reached);
+	}
+	ASSERT_TRUE(all_taken(s, n, 2));
+	__atomic_store_n(&bell.stop, 1, __ATOMIC_RELAXED);
+	pthread_join(bell.thread, NULL);
+	/* All of them are told at once that it will not be, those included that end meanwhile. */
+	for (int i = 0; i < n; i += 2)
+		ASSERT_EQ(0, gp_destroy(self->fd, s[i].id));
+	ASSERT_EQ(0, gp_destroy(self->fd, never));
+	for (int i = 0; i < n; i++) {
+		ASSERT_EQ(-EIO, gp_timeline_wait(self->fd, s[i].timeline, 2, in_seconds(20), &out));
+		ASSERT_EQ((__u32)ECANCELED, out.error);
+	}
+	for (int i = 0; i < n; i++) {
+		munmap(s[i].ring, s[i].ring_size);
+		munmap((void *)s[i].page, page_size);
+	}
+	free(s);
+}
+
 /* A timeline that is destroyed wakes everybody who waits for it. */
 TEST_F(stream, destroyed_under_a_waiter)
 {
