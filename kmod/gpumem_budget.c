@@ -21,8 +21,15 @@
  * they have it until it goes; those that outlive their ids, and their client,
  * included.
  *
+ * When the share changes, all holders are looked at, however many there are: a few
+ * under each hold of the lock, with a mark in the list where to go on.  In between
+ * the share may change again; who changed it then looks at all of them, too, so
+ * the last look at a holding is always at the share as it is.  The lock is a
+ * spinlock because who holds a mutex may be slowed down without end, and buffer
+ * objects are also freed by who must not wait for that.
+ *
  * Vocabulary: holding, what one client has of one device; holder, a client that
- * has any; excess, bytes above the share.
+ * has any; excess, bytes above the share; mark, a holding of nobody.
  */
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -31,6 +38,9 @@
 #include <linux/uaccess.h>
 
 #include "gpumem_private.h"
+
+/* Holdings that are looked at under one hold of the lock. */
+#define GPUMEM_BUDGET_BATCH	64
 
 static u64 gpumem_budget_share(struct gpumem_device *dev, unsigned int holders)
 {
@@ -67,12 +77,49 @@ static void gpumem_budget_review(struct gpumem_device *dev,
 	holding->over = over;
 }
 
-static void gpumem_budget_review_all(struct gpumem_device *dev)
+/*
+ * The next of a device's holdings, or NULL.  @mark is in front of the first that
+ * was not looked at.  The lock is let go now and then.
+ */
+static struct gpumem_holding *gpumem_budget_next(struct gpumem_device *dev,
+						 struct gpumem_holding *mark,
+						 unsigned int *looked)
 {
 	struct gpumem_holding *holding;
 
-	list_for_each_entry(holding, &dev->holders, link)
+	lockdep_assert_held(&dev->budget_lock);
+	while (!list_is_last(&mark->link, &dev->holders)) {
+		if (++*looked % GPUMEM_BUDGET_BATCH == 0) {
+			spin_unlock(&dev->budget_lock);
+			cond_resched();
+			spin_lock(&dev->budget_lock);
+			continue;
+		}
+		holding = list_next_entry(mark, link);
+		list_move(&mark->link, &holding->link);
+		/* Others are on their way, too. */
+		if (holding->client)
+			return holding;
+	}
+	return NULL;
+}
+
+/* Look at all; each, with @again, as if it had been told nothing. */
+static void gpumem_budget_review_all(struct gpumem_device *dev, bool again)
+{
+	struct gpumem_holding mark = {}, *holding;
+	unsigned int looked = 0;
+
+	list_add(&mark.link, &dev->holders);
+	while ((holding = gpumem_budget_next(dev, &mark, &looked))) {
+		if (again) {
+			if (holding->over)
+				gpumem_budget_set(holding, 0);
+			holding->over = false;
+		}
 		gpumem_budget_review(dev, holding);
+	}
+	list_del(&mark.link);
 }
 
 /**
@@ -80,6 +127,8 @@ static void gpumem_budget_review_all(struct gpumem_device *dev)
  * @client: client
  * @dev: of which device
  * @bytes: how much; not 0
+ *
+ * Context: may sleep.
  */
 void gpumem_budget_charge(struct gpumem_client *client,
 			  struct gpumem_device *dev, u64 bytes)
@@ -87,6 +136,7 @@ void gpumem_budget_charge(struct gpumem_client *client,
 	struct gpumem_holding *holding = &client->holdings[dev->ordinal];
 	bool first;
 
+	might_sleep();
 	spin_lock(&dev->budget_lock);
 	first = !holding->bytes;
 	holding->bytes += bytes;
@@ -94,7 +144,7 @@ void gpumem_budget_charge(struct gpumem_client *client,
 		holding->client = client;
 		list_add_tail(&holding->link, &dev->holders);
 		dev->nholders++;
-		gpumem_budget_review_all(dev);
+		gpumem_budget_review_all(dev, false);
 	} else {
 		gpumem_budget_review(dev, holding);
 	}
@@ -106,12 +156,15 @@ void gpumem_budget_charge(struct gpumem_client *client,
  * @client: client
  * @dev: of which device
  * @bytes: how much of what was charged
+ *
+ * Context: may sleep.
  */
 void gpumem_budget_uncharge(struct gpumem_client *client,
 			    struct gpumem_device *dev, u64 bytes)
 {
 	struct gpumem_holding *holding = &client->holdings[dev->ordinal];
 
+	might_sleep();
 	spin_lock(&dev->budget_lock);
 	holding->bytes -= bytes;
 	gpumem_budget_set(holding,
@@ -120,7 +173,7 @@ void gpumem_budget_uncharge(struct gpumem_client *client,
 	if (!holding->bytes) {
 		list_del(&holding->link);
 		dev->nholders--;
-		gpumem_budget_review_all(dev);
+		gpumem_budget_review_all(dev, false);
 	}
 	spin_unlock(&dev->budget_lock);
 }
@@ -132,22 +185,28 @@ void gpumem_budget_uncharge(struct gpumem_client *client,
  * @bytes: what it asked for
  *
  * Whoever asks for more than its share is no reason for others to give.
+ *
+ * Context: may sleep.
  */
 void gpumem_budget_refused(struct gpumem_client *client,
 			   struct gpumem_device *dev, u64 bytes)
 {
 	struct gpumem_holding *mine = &client->holdings[dev->ordinal];
-	struct gpumem_holding *holding;
+	struct gpumem_holding mark = {}, *holding;
+	unsigned int looked = 0;
 	u64 share;
 
+	might_sleep();
 	spin_lock(&dev->budget_lock);
-	share = gpumem_budget_share(dev, dev->nholders + !mine->bytes);
-	if (mine->bytes <= share && bytes <= share - mine->bytes) {
-		list_for_each_entry(holding, &dev->holders, link)
-			if (holding != mine && holding->bytes > share)
-				gpumem_budget_tell(holding,
-						   holding->bytes - share);
+	list_add(&mark.link, &dev->holders);
+	while ((holding = gpumem_budget_next(dev, &mark, &looked))) {
+		share = gpumem_budget_share(dev, dev->nholders + !mine->bytes);
+		if (mine->bytes > share || bytes > share - mine->bytes)
+			break;
+		if (holding != mine && holding->bytes > share)
+			gpumem_budget_tell(holding, holding->bytes - share);
 	}
+	list_del(&mark.link);
 	spin_unlock(&dev->budget_lock);
 }
 
@@ -268,7 +327,6 @@ static ssize_t budget_store(struct device *dev, struct device_attribute *attr,
 {
 	struct gpumem_device *gdev = container_of(dev, struct gpumem_device,
 						  dev);
-	struct gpumem_holding *holding;
 	char *end;
 	u64 bytes;
 
@@ -279,12 +337,7 @@ static ssize_t budget_store(struct device *dev, struct device_attribute *attr,
 		return -EINVAL;
 	spin_lock(&gdev->budget_lock);
 	WRITE_ONCE(gdev->budget, bytes);
-	list_for_each_entry(holding, &gdev->holders, link) {
-		if (holding->over)
-			gpumem_budget_set(holding, 0);
-		holding->over = false;
-	}
-	gpumem_budget_review_all(gdev);
+	gpumem_budget_review_all(gdev, true);
 	spin_unlock(&gdev->budget_lock);
 	return count;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "kselftest_harness.h"
@@ -195,6 +196,62 @@ TEST_F(budget, refused)
 	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd[1], 4 * MIB, &id));
 	ASSERT_EQ(0, gp_destroy(self->fd[0], other));
 	EXPECT_EQ(most - size / 2 - 2 * MIB, told(self->fd[0]));
+}
+
+/* --- many */
+
+struct churn {
+	int fd, stop, result;
+	pthread_t thread;
+};
+
+/* Now one holder more, now one less. */
+static void *churn_main(void *arg)
+{
+	struct churn *c = arg;
+	__u32 id;
+
+	while (!c->result && !__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+		c->result = gp_bo_alloc(c->fd, page_size, &id);
+		if (!c->result)
+			c->result = gp_destroy(c->fd, id);
+	}
+	return NULL;
+}
+
+/* More holders than are looked at without a pause, while they come and go and the share changes. */
+TEST_F(budget, many_holders)
+{
+	enum { HOLDERS = 150, ROUNDS = 50 };
+	struct churn churn[2];
+	int fd[HOLDERS];
+	__u32 id;
+
+	for (int i = 0; i < HOLDERS; i++) {
+		fd[i] = gp_open(0);
+		ASSERT_LE(0, fd[i]);
+		ASSERT_EQ(0, fcntl(fd[i], F_SETFL, O_NONBLOCK));
+		ASSERT_EQ(0, gp_bo_alloc(fd[i], (1 + i % 3) * page_size, &id));
+	}
+	for (int i = 0; i < 2; i++) {
+		churn[i] = (struct churn) { .fd = self->fd[i] };
+		ASSERT_EQ(0, pthread_create(&churn[i].thread, NULL, churn_main, &churn[i]));
+	}
+	for (int i = 0; i < ROUNDS; i++)
+		ASSERT_EQ(0, set_bytes(i % 4 * page_size));
+	/* What the last one means is found whatever goes on beside it. */
+	ASSERT_EQ(0, set_bytes(2 * page_size));
+	for (int i = 0; i < HOLDERS; i++)
+		ASSERT_EQ(i % 3 == 2 ? page_size : 0, told(fd[i]));
+	for (int i = 0; i < 2; i++) {
+		__atomic_store_n(&churn[i].stop, 1, __ATOMIC_RELAXED);
+		pthread_join(churn[i].thread, NULL);
+		EXPECT_EQ(0, churn[i].result);
+	}
+	for (int i = 0; i < HOLDERS; i++) {
+		ASSERT_EQ(0, told(fd[i]));
+		close(fd[i]);
+	}
 }
 
 /* --- a model */
