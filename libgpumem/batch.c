@@ -187,7 +187,9 @@ static CUresult batch_lock(struct batch *batch, bool *idle)
 		engine |= needs_engine(&batch->items[i].copy);
 	}
 	for (;;) {
-		lock_take(&batch->stream->lock);
+		result = stream_lock(batch->stream);
+		if (result)
+			return result;
 		*idle = stream_idle(batch->stream);
 		if (*idle || !turns || reserved)
 			return CUDA_SUCCESS;

@@ -97,8 +97,9 @@ BOTH(cuStreamBatchMemOp,
 /**
  * cuLaunchHostFunc - call a function of the program after the work before it
  * @function: runs in a thread of the library and must not call the API, but for streams and events
- *	that it names: other calls return NOT_PERMITTED. What it submits needs room: if 256 entries
-	stand behind it in the stream that it submits to, it waits for itself
+ *	that it names: other calls return NOT_PERMITTED, and so do those that would wait for the
+ *	function itself: submitting to a stream that has 256 entries behind it, synchronizing with
+ *	what comes after it. (The driver waits for ever.)
  *
  * Left out when work of the stream has failed. Return: INVALID_VALUE without a function,
  * OUT_OF_MEMORY.

@@ -271,7 +271,11 @@ static CUresult submit(CUstream stream, struct work *work)
 		free(work);
 		return result;
 	}
-	lock_take(&stream->lock);
+	result = stream_lock(stream);
+	if (result) {
+		free(work);
+		return result;
+	}
 	result = stream_prepare(stream, &queue);
 	if (!result) {
 		result = work_put(queue, work);

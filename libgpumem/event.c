@@ -293,7 +293,9 @@ CUresult event_record(CUevent event, CUstream stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (event->ctx != stream->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	lock_take(&stream->lock);
+	result = stream_lock(stream);
+	if (result)
+		return result;
 	result = record_in(stream, !(event->flags & CU_EVENT_DISABLE_TIMING), &point);
 	if (!result) {
 		lock_take(&event->lock);
@@ -337,7 +339,7 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 {
 	struct queue *queue;
 	struct point point;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -351,7 +353,9 @@ CUresult event_wait(CUstream stream, CUevent event, unsigned int flags)
 			queue_know(point.queue, point.value);
 		return CUDA_SUCCESS;
 	}
-	lock_take(&stream->lock);
+	result = stream_lock(stream);
+	if (result)
+		return result;
 	if (stream->queue != point.queue) {
 		result = stream_prepare(stream, &queue);
 		if (!result)

@@ -15,7 +15,9 @@
  * whoever synchronizes with the failed queue waits for the thread itself.
  *
  * In the thread the API is closed, but for what works on streams and events that the program names:
- * host_thread is what CALL() asks for.
+ * host_thread is what CALL() asks for. What waits there for a stream looks from time to time whether
+ * the stream waits for the thread, itself or by way of others (host_holds()): the driver waits for
+ * ever then, here the call is not permitted.
  *
  * Turns are for work.c, too: its threads do the library's own work in stream order.
  *
@@ -266,6 +268,60 @@ static CUresult call_put(struct queue *queue, struct hostcall *call)
 	return result;
 }
 
+/* ---- waiting in the thread */
+
+/* The entry that a queue is at on its way to @goal; false if it is there, or goes on just now. */
+static __attribute__((no_sanitize("thread"))) bool entry_now(struct queue *queue, uint64_t goal,
+							     struct gpumem_sqe *sqe)
+{
+	uint64_t value = load_acquire(&queue->page->value);
+
+	if (value >= goal || value >= load_acquire(&queue->tail))
+		return false;
+	/* A slot is written again after its entry is done: then the value is another one. */
+	*sqe = queue->sqes[value % QUEUE_ENTRIES];
+	fence_full();
+	return load_relaxed(&queue->page->value) == value;
+}
+
+/* Whether an entry waits for a function that has not returned. */
+static bool waits_for_call(struct queue *queue, const struct gpumem_sqe *sqe)
+{
+	struct hostcall *call = NULL;
+	bool taken = false;
+
+	lock_take(&host_lock);
+	if (queue->host_timeline && sqe->handle == queue->host_timeline) {
+		taken = queue->call_taken == sqe->value &&
+			load_acquire(&queue->call_over) < sqe->value;
+		for (call = queue->calls; call && call->turn.ran != sqe->value; call = call->next)
+			;
+	}
+	lock_drop(&host_lock);
+	return taken || call;
+}
+
+bool host_holds(struct queue *queue, uint64_t value)
+{
+	struct gpumem_sqe sqe;
+	unsigned int steps;
+
+	/*
+	 * Nobody waits for what comes later, so there is an end; others may write meanwhile. A queue
+	 * found at a wait for a call is still there, and so are those on the way to it.
+	 */
+	for (steps = 0; queue && steps < 4096; steps++) {
+		if (queue_status(queue) || !entry_now(queue, value, &sqe) ||
+		    sqe.op != GPUMEM_OP_WAIT)
+			return false;
+		if (waits_for_call(queue, &sqe))
+			return true;
+		queue = queue_of_timeline(sqe.handle);
+		value = sqe.value;
+	}
+	return false;
+}
+
 void host_settle(struct queue *queue, uint64_t value)
 {
 	struct gpumem_timeline_wait wait = { .size = sizeof(wait), .deadline = ~0ull };
@@ -297,9 +353,12 @@ void host_settle(struct queue *queue, uint64_t value)
 static CUresult submit(CUstream stream, struct hostcall *call)
 {
 	struct queue *queue;
-	CUresult result;
+	CUresult result = stream_lock(stream);
 
-	lock_take(&stream->lock);
+	if (result) {
+		free(call);
+		return result;
+	}
 	result = stream_prepare(stream, &queue);
 	if (!result) {
 		result = queue_room(queue, 2);

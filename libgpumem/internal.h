@@ -548,6 +548,16 @@ struct CUstream_st {
 	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
 };
 
+/*
+ * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
+ * for the function.
+ */
+CUresult stream_lock_slow(CUstream stream);
+static inline CUresult stream_lock(CUstream stream)
+{
+	return likely(lock_try(&stream->lock)) ? CUDA_SUCCESS : stream_lock_slow(stream);
+}
+
 CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority);
 CUresult stream_destroy(CUstream stream);
@@ -582,7 +592,10 @@ CUresult stream_drain(CUstream stream);
  * ring_finish() if this succeeds.
  */
 CUresult stream_prepare(CUstream stream, struct queue **queue);
-/* Wait until the queue has reached @value, and return its context's error. */
+/*
+ * Wait until the queue has reached @value, and return its context's error. NOT_PERMITTED in a host
+ * function that the queue waits for.
+ */
 CUresult queue_wait(struct queue *queue, uint64_t value);
 /* The same without looking a few times before sleeping. */
 CUresult queue_sleep(struct queue *queue, uint64_t value);
@@ -594,7 +607,9 @@ CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value);
 bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value);
 /* Call @each for all queues of the process that are not idle. */
 void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg);
-/* Wait until the ring has @entries free slots. */
+/* The queue of the process that has a timeline, or NULL. */
+struct queue *queue_of_timeline(uint32_t timeline);
+/* Wait until the ring has @entries free slots; NOT_PERMITTED as queue_wait(). */
 CUresult queue_room(struct queue *queue, unsigned int entries);
 /*
  * The moment when all is done that the stream's next operation would wait for: @queue is NULL if it
@@ -630,6 +645,11 @@ CUresult host_call(CUstream handle, bool own, CUhostFn fn, CUstreamCallback call
  * that failed: otherwise its own entries wait.
  */
 void host_settle(struct queue *queue, uint64_t value);
+/*
+ * Whether a queue does not reach @value before some function has returned: what it is doing waits for
+ * that, itself or by way of other queues.
+ */
+bool host_holds(struct queue *queue, uint64_t value);
 
 /*
  * A place in a queue at which the CPU has something to do: entries behind it wait until that is

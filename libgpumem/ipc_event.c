@@ -193,15 +193,17 @@ CUresult ipc_event_wait(CUstream stream, const struct ipc_event *ipc)
 	}
 	ref->id = sqe.handle = get.timeline;
 	sqe.value = get.value;
-	lock_take(&stream->lock);
-	result = stream_prepare(stream, &queue);
+	result = stream_lock(stream);
 	if (!result) {
-		result = ring_put(queue, &sqe);
-		ref->queue = queue;
-		ref->value = load_relaxed(&queue->tail);
-		result = ring_finish(queue, result);
+		result = stream_prepare(stream, &queue);
+		if (!result) {
+			result = ring_put(queue, &sqe);
+			ref->queue = queue;
+			ref->value = load_relaxed(&queue->tail);
+			result = ring_finish(queue, result);
+		}
+		lock_drop(&stream->lock);
 	}
-	lock_drop(&stream->lock);
 	if (!ref->queue) {
 		client_destroy_id(ref->id);
 		free(ref);

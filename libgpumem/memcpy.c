@@ -98,7 +98,8 @@ CUresult copy_reserve(CUdevice device)
 
 /*
  * A piece of staging memory for @queue of @device; waits for one if there are many and @wait, for
- * which the caller must not have another. NULL: there is none now, or no memory for the first.
+ * which the caller must not have another. NULL: there is none now, or no memory for the first. A
+ * host function does not wait: those who have them may wait for it.
  */
 static struct stage *stage_take(CUdevice device, struct queue *queue, bool wait)
 {
@@ -127,7 +128,7 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, bool wait)
 		value = busy ? busy->value : 0;
 		any = stages;
 		lock_drop(&stage_lock);
-		if (stage || !wait || !any || ring_kick(queue))
+		if (stage || !wait || host_thread || !any || ring_kick(queue))
 			return stage;
 		if (user)
 			queue_wait(user, value);
@@ -545,7 +546,9 @@ static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUre
 	int tries;
 
 	for (tries = 0; tries < (wait ? 4 : 1); tries++) {
-		lock_take(&stream->lock);
+		*result = stream_lock(stream);
+		if (*result)
+			return true;
 		if (stream_idle(stream)) {
 			copy_now(copy);
 			lock_drop(&stream->lock);
@@ -588,9 +591,10 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 {
 	struct queue *queue;
 	uint64_t value = 0;
-	CUresult result;
+	CUresult result = stream_lock(stream);
 
-	lock_take(&stream->lock);
+	if (result)
+		return result;
 	result = stream_prepare(stream, &queue);
 	if (!result) {
 		result = ring_finish(queue, copy_put(stream, queue, copy));

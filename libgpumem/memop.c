@@ -95,10 +95,11 @@ static CUresult memop_put(struct queue *queue, const struct memop *op)
 static CUresult memops_run(CUstream stream, const struct memop *ops, unsigned int count)
 {
 	struct queue *queue;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = stream_lock(stream);
 	unsigned int i = 0;
 
-	lock_take(&stream->lock);
+	if (result)
+		return result;
 	if (stream_idle(stream))
 		while (i < count && memop_now(&ops[i]))
 			i++;

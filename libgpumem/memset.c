@@ -45,9 +45,10 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 {
 	struct queue *queue;
 	uint64_t value = 0;
-	CUresult result;
+	CUresult result = stream_lock(stream);
 
-	lock_take(&stream->lock);
+	if (result)
+		return result;
 	result = stream_prepare(stream, &queue);
 	if (!result) {
 		result = ring_finish(queue, ring_put(queue, sqe));
@@ -79,7 +80,10 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	if (client.inlining && !span_dark(&span) &&
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
-		lock_take(&stream->lock);
+		CUresult result = stream_lock(stream);
+
+		if (result)
+			return result;
 		if (stream_idle(stream)) {
 			fill_now(sqe);
 			lock_drop(&stream->lock);

@@ -411,9 +411,10 @@ static void fill(struct heap *heap, unsigned int class, const struct taker *take
 static CUresult come_after(CUstream stream, const struct moment *moment)
 {
 	struct queue *queue;
-	CUresult result;
+	CUresult result = stream_lock(stream);
 
-	lock_take(&stream->lock);
+	if (result)
+		return result;
 	result = stream_prepare(stream, &queue);
 	if (!result && queue != moment->queue)
 		result = queue_follow(queue, moment->queue, moment->value);

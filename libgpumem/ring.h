@@ -74,7 +74,8 @@ static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sq
 {
 	uint64_t tail = load_relaxed(&queue->tail);
 
-	if (unlikely(tail - load_acquire(&queue->page->head) >= QUEUE_ENTRIES)) {
+	/* What is under way stays in the ring, to be seen by host_holds(). */
+	if (unlikely(tail - load_acquire(&queue->page->value) >= QUEUE_ENTRIES)) {
 		CUresult result = queue_room(queue, 1);
 
 		if (result)

@@ -156,6 +156,29 @@ static CUresult queue_error(struct queue *queue)
 	return load_relaxed(&ctx->sticky);
 }
 
+struct queue *queue_of_timeline(uint32_t timeline)
+{
+	struct queue *queue;
+	unsigned int i;
+
+	for (i = 0; i < client.devices; i++)
+		for (queue = load_acquire(&client.device[i].queues); queue; queue = queue->next)
+			if (queue->timeline == timeline)
+				return queue;
+	return NULL;
+}
+
+/* How often the host thread looks whether it waits for itself. */
+#define HOST_LOOK_NS	1000000u
+
+static uint64_t host_deadline(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec + HOST_LOOK_NS;
+}
+
 CUresult queue_sleep(struct queue *queue, uint64_t value)
 {
 	struct gpumem_timeline_wait wait = {
@@ -163,8 +186,14 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 	};
 
 	while (!queue_reached(queue, value)) {
-		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+		int error;
 
+		if (unlikely(host_thread)) {
+			if (host_holds(queue, value))
+				return CUDA_ERROR_NOT_PERMITTED;
+			wait.deadline = host_deadline();
+		}
+		error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
 		if (error == EIO && !queue_reached(queue, value)) {
 			queue_error(queue);
 			return CUDA_ERROR_LAUNCH_FAILED;
@@ -212,7 +241,7 @@ static CUresult queue_settle(struct queue *queue, uint64_t value)
 
 static bool room_for(const struct queue *queue, unsigned int entries)
 {
-	return load_relaxed(&queue->tail) - load_acquire(&queue->page->head) + entries <=
+	return load_relaxed(&queue->tail) - load_acquire(&queue->page->value) + entries <=
 		QUEUE_ENTRIES;
 }
 
@@ -226,13 +255,36 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 	if (result)
 		return result;
 	/*
-	 * An entry that is done has left the ring. Failed work does not hinder the next. The
+	 * An entry has left the ring when it is done. Failed work does not hinder the next. The
 	 * stream's lock is held: it keeps off those alone who would find the ring full, too, and
 	 * what the ring waits for takes no lock of this stream: other streams' entries are in their
-	 * rings and kicked, host functions must not submit, and synchronizing takes no locks.
+	 * rings and kicked, host functions use stream_lock(), and synchronizing takes no locks.
 	 */
-	queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
-	return room_for(queue, entries) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
+	result = queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
+	if (room_for(queue, entries))
+		return CUDA_SUCCESS;
+	return result == CUDA_ERROR_NOT_PERMITTED ? result : CUDA_ERROR_LAUNCH_FAILED;
+}
+
+CUresult stream_lock_slow(CUstream stream)
+{
+	const struct timespec nap = { .tv_nsec = HOST_LOOK_NS };
+	struct queue *queue;
+	uint64_t tail;
+
+	if (!host_thread) {
+		lock_slow(&stream->lock);
+		return CUDA_SUCCESS;
+	}
+	while (!lock_try(&stream->lock)) {
+		queue = load_acquire(&stream->queue);
+		tail = queue ? load_relaxed(&queue->tail) : 0;
+		/* Who has the lock may want room for two entries, and then the caller finds none. */
+		if (tail + 2 > QUEUE_ENTRIES && host_holds(queue, tail + 2 - QUEUE_ENTRIES))
+			return CUDA_ERROR_NOT_PERMITTED;
+		nanosleep(&nap, NULL);
+	}
+	return CUDA_SUCCESS;
 }
 
 /* Of which queues of a device something is wanted. */
@@ -322,7 +374,16 @@ CUresult stream_destroy(CUstream stream)
 {
 	uint32_t magic = STREAM_MAGIC;
 	struct queue *queue;
+	CUresult result;
 
+	/* If the lock can be had now, nobody submits to what is destroyed, so it can later. */
+	if (unlikely(host_thread) && (uintptr_t)stream >= PAGE &&
+	    load_acquire(&stream->magic) == STREAM_MAGIC) {
+		result = stream_lock(stream);
+		if (result)
+			return result;
+		lock_drop(&stream->lock);
+	}
 	if ((uintptr_t)stream < PAGE ||
 	    !__atomic_compare_exchange_n(&stream->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
@@ -638,7 +699,9 @@ CUresult stream_moment(CUstream stream, struct queue **out, uint64_t *value)
 		}
 	}
 	/* What the stream's next entry would wait for is part of the moment. */
-	lock_take(&stream->lock);
+	result = stream_lock(stream);
+	if (result)
+		return result;
 	result = stream_prepare(stream, &queue);
 	if (!result) {
 		result = ring_finish(queue, CUDA_SUCCESS);

@@ -237,6 +237,116 @@ TEST_F(async, function_releases_a_stream)
 	EXPECT_EQ(1, get(self->word));
 }
 
+/* What a function does that stands in stream @s, and what it was told. */
+struct inside {
+	CUstream s, to;
+	CUevent event;
+	CUdeviceptr d;
+	unsigned int most, done, submitted;
+	volatile __u32 go, over;
+	CUresult result, sync, event_sync;
+};
+
+static void CUDA_CB fill_inside(void *arg)
+{
+	struct inside *in = arg;
+
+	while (!get(&in->go))
+		usleep(1000);
+	while (!in->result && in->done < in->most) {
+		in->result = cuMemsetD8Async(in->d + in->done % 64, in->done % 251, 1, in->to);
+		in->done += !in->result;
+	}
+	if (in->event) {
+		in->sync = cuStreamSynchronize(in->s);
+		in->event_sync = cuEventSynchronize(in->event);
+	}
+	set(&in->over, 1);
+}
+
+static void *submit_behind(void *arg)
+{
+	struct inside *in = arg;
+
+	for (unsigned int i = 0; i < in->submitted; i++)
+		if (cuMemsetD8Async(in->d + 64, 1, 1, in->s))
+			return arg;
+	return NULL;
+}
+
+static bool over(struct inside *in)
+{
+	for (int i = 0; i < 3000 && !get(&in->over); i++)
+		usleep(10000);
+	return get(&in->over);
+}
+
+/* What would wait for the function itself is not permitted. */
+TEST_F(async, function_would_wait_for_itself)
+{
+	struct inside in = { .s = self->s, .most = 2000 };
+	CUstream own[2] = { self->s, self->t };
+	pthread_t thread;
+	void *bad;
+
+	ASSERT_CU(cuMemAlloc(&in.d, 128));
+	ASSERT_CU(cuEventCreate(&in.event, CU_EVENT_DISABLE_TIMING));
+	/* Its own stream, then one that follows it. */
+	for (int i = 0; i < 2; i++) {
+		in.to = own[i];
+		in.result = CUDA_SUCCESS;
+		in.go = in.over = in.done = 0;
+		ASSERT_CU(cuLaunchHostFunc(self->s, fill_inside, &in));
+		ASSERT_CU(cuEventRecord(in.event, self->s));
+		ASSERT_CU(cuStreamWaitEvent(self->t, in.event, 0));
+		set(&in.go, 1);
+		ASSERT_TRUE(over(&in));
+		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.result);
+		EXPECT_LT(100, in.done);
+		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.sync);
+		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.event_sync);
+		ASSERT_CU(cuStreamSynchronize(self->s));
+		ASSERT_CU(cuStreamSynchronize(self->t));
+	}
+	/* A thread of the program has the stream meanwhile, and waits for room in it. */
+	in.to = self->s;
+	in.result = CUDA_SUCCESS;
+	in.go = in.over = in.done = 0;
+	in.submitted = 400;
+	ASSERT_CU(cuLaunchHostFunc(self->s, fill_inside, &in));
+	ASSERT_CU(cuEventRecord(in.event, self->s));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, submit_behind, &in));
+	usleep(100000);
+	set(&in.go, 1);
+	ASSERT_TRUE(over(&in));
+	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.result);
+	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.sync);
+	ASSERT_EQ(0, pthread_join(thread, &bad));
+	EXPECT_EQ(NULL, bad);
+	ASSERT_CU(cuStreamSynchronize(self->s));
+}
+
+/* What waits for others is waited for, however much there is to be done. */
+TEST_F(async, function_waits_for_others)
+{
+	struct inside in = { .s = self->s, .to = self->t, .most = 1000, .go = 1 };
+	unsigned char host[64];
+
+	ASSERT_CU(cuMemAlloc(&in.d, 128));
+	ASSERT_CU(cuStreamWaitValue32(self->t, self->dword, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(cuLaunchHostFunc(self->s, fill_inside, &in));
+	usleep(100000);
+	EXPECT_EQ(0, get(&in.over));
+	set(self->word, 1);
+	ASSERT_TRUE(over(&in));
+	EXPECT_CU(in.result);
+	EXPECT_EQ(1000, in.done);
+	ASSERT_CU(cuStreamSynchronize(self->t));
+	ASSERT_CU(cuMemcpyDtoH(host, in.d, 64));
+	for (unsigned int i = 936; i < 1000; i++)
+		EXPECT_EQ(i % 251, host[i % 64]);
+}
+
 static void *submit(void *arg)
 {
 	CUstream *s = arg;
