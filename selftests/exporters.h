@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "util.h"
+#include "v4l2.h"
 #include "vgem.h"
 
 struct drm_dumb {
@@ -82,6 +83,20 @@ static inline int make_vgem(void)
 		ret = -errno;
 	close(card);
 	return ret ? ret : prime.fd;
+}
+
+/* The queue may be gone, too. */
+static inline int make_v4l2(void)
+{
+	int video = vivid_open(), ret;
+
+	if (video < 0)
+		return -ENOENT;
+	ret = vivid_buffers(video, 1);
+	if (!ret)
+		ret = vivid_export(video, 0);
+	close(video);
+	return ret;
 }
 
 #endif

@@ -36,6 +36,7 @@ FIXTURE_VARIANT(foreign)
 FIXTURE_VARIANT_ADD(foreign, udmabuf) { make_udmabuf, "udmabuf" };
 FIXTURE_VARIANT_ADD(foreign, dma_heap) { make_heap, "DMA-buf heap" };
 FIXTURE_VARIANT_ADD(foreign, vgem) { make_vgem, "vgem" };
+FIXTURE_VARIANT_ADD(foreign, v4l2) { make_v4l2, "vivid" };
 
 FIXTURE_SETUP(foreign)
 {
@@ -377,6 +378,64 @@ TEST_F(foreign, fences_all_the_time)
 	}
 	__atomic_store_n(&r.stop, true, __ATOMIC_RELAXED);
 	EXPECT_EQ(0, pthread_join(thread, NULL));
+}
+
+/* Frames of a camera arrive in its buffer, and what a stream writes there is seen by its node. */
+TEST(camera)
+{
+	enum { BUFFERS = 3 };
+	int video = vivid_open(), fd, dmabuf, bytes;
+	struct gpumem_bo_import import;
+	unsigned char *p, *frame;
+	struct stream s;
+	__u32 bo, vm;
+
+	if (video < 0)
+		SKIP(return, "no vivid");
+	ASSERT_TRUE(dev_quiet(10));
+	fd = gp_open(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, vivid_buffers(video, BUFFERS));
+	dmabuf = vivid_export(video, 0);
+	ASSERT_LE(0, dmabuf);
+	frame = vivid_map(video, 0);
+	ASSERT_NE(NULL, frame);
+	ASSERT_EQ(0, gp_bo_import(fd, dmabuf, &import));
+	ASSERT_EQ(MIB, import.length);
+	ASSERT_EQ(0, gp_bo_alloc(fd, 2 * MIB, &bo));
+	p = gp_map(fd, bo, 0, 2 * MIB, RW);
+	ASSERT_NE(NULL, p);
+	ASSERT_EQ(0, gp_vm_create(fd, &vm));
+	ASSERT_EQ(0, gp_vm_map(fd, vm, import.id, 0, F, MIB, 1, 1));
+	ASSERT_EQ(0, gp_vm_map(fd, vm, bo, 0, A, 2 * MIB, 1, 1));
+	ASSERT_EQ(0, stream_open(&s, fd, vm, 0, 16));
+	close(dmabuf);
+
+	for (int i = 1; i <= 2; i++) {
+		PUSH(&s, sqe_fill(F, 1, 0x80 + i, MIB));
+		ASSERT_EQ(0, stream_sync(&s));
+		EXPECT_EQ(0x80 + i, frame[0]);
+		EXPECT_EQ(0x80 + i, frame[MIB - 1]);
+		bytes = vivid_capture(video, BUFFERS);
+		ASSERT_LT(4096, bytes);
+		ASSERT_GT((int)MIB, bytes);
+		PUSH(&s, sqe_copy(A, F, MIB));
+		ASSERT_EQ(0, stream_sync(&s));
+		EXPECT_EQ(0, memcmp(p, frame, MIB));
+		/* A picture, and nothing behind it. */
+		EXPECT_NE(0, memcmp(p, p + 1, bytes - 1));
+		EXPECT_EQ(0x80 + i, p[bytes]);
+		EXPECT_EQ(0x80 + i, p[MIB - 1]);
+	}
+	/* The camera goes, the picture stays. */
+	munmap(frame, MIB);
+	close(video);
+	PUSH(&s, sqe_copy(A + MIB, F, MIB));
+	EXPECT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(0, memcmp(p, p + MIB, MIB));
+	unmap_all();
+	close(fd);
+	EXPECT_TRUE(dev_quiet(10));
 }
 
 TEST(read_only)
