@@ -624,6 +624,61 @@ TEST_F(host, attributes)
 
 /* --- copies and fills */
 
+/* Rows between @p, a pitch apart, and the device. */
+static CUresult rows(CUdeviceptr dev, unsigned char *p, size_t pitch, size_t width, size_t count,
+		     bool to_host)
+{
+	CUDA_MEMCPY2D host = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = p, .srcPitch = pitch,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dev, .dstPitch = width,
+		.WidthInBytes = width, .Height = count,
+	};
+	CUDA_MEMCPY2D back = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = dev, .srcPitch = width,
+		.dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = p, .dstPitch = pitch,
+		.WidthInBytes = width, .Height = count,
+	};
+
+	return to_host ? cuMemcpy2DUnaligned(&back) : cuMemcpy2D(&host);
+}
+
+/*
+ * Where memory begins decides, as on an H200: in a registration it must end there, and elsewhere it
+ * may run into registered memory, whatever the specification says.
+ */
+TEST_F(host, begins_and_ends)
+{
+	unsigned char *p = self->mem;
+	CUdeviceptr dev = self->dev;
+
+	pattern(p, 65536, 6);
+	ASSERT_CU(cuMemHostRegister(p, 8192, 0));
+	EXPECT_EQ(INVALID, rows(dev, p, 4096, 4096, 4, false));
+	EXPECT_EQ(INVALID, rows(dev, p, 4096, 64, 4, true));
+	EXPECT_EQ(INVALID, rows(dev, p, 8192, 64, 2, false));
+	EXPECT_EQ(INVALID, cuMemsetD8(ptr(p), 1, 16384));
+	EXPECT_CU(cuMemHostUnregister(p));
+	EXPECT_TRUE(has_pattern(p, 65536, 6));
+
+	ASSERT_CU(cuMemHostRegister(p + 8192, 8192, 0));
+	ASSERT_CU(cuMemsetD8(dev, 0, 65536));
+	EXPECT_CU(rows(dev, p, 4096, 4096, 8, false));
+	EXPECT_TRUE(has_pattern(view(dev, 32768), 32768, 6));
+	memset(p, 0, 32768);
+	EXPECT_CU(rows(dev, p, 4096, 4096, 8, true));
+	EXPECT_TRUE(has_pattern(p, 65536, 6));
+	EXPECT_EQ(INVALID, cuMemsetD8(ptr(p), 1, 16384));
+	EXPECT_CU(cuMemcpy(ptr(p) + 32768, ptr(p), 32768));
+	EXPECT_TRUE(has_pattern(p + 32768, 32768, 6));
+	EXPECT_EQ(INVALID, cuMemcpy(ptr(p) + 32768, ptr(p) + 8192, 16384));
+	EXPECT_EQ(INVALID, cuMemcpy(ptr(p) + 8192, ptr(p) + 32768, 16384));
+	/* Into another registration, across what is in none. */
+	ASSERT_CU(cuMemHostRegister(p + 20480, 4096, 0));
+	EXPECT_EQ(INVALID, cuMemcpyHtoD(dev, p + 8192, 16384));
+	EXPECT_CU(cuMemHostUnregister(p + 20480));
+	EXPECT_CU(cuMemHostUnregister(p + 8192));
+}
+
 TEST_F(host, bounds)
 {
 	unsigned char *p = self->mem;
