@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What is asynchronous in gpumem.ko: timelines and who waits for them, events,
+ * streams and their turns, fences of shared buffers, engines.
+ *
+ * Part of gpumem_private.h, where the lock order is; nobody else includes it.
+ */
+#ifndef GPUMEM_STREAM_H
+#define GPUMEM_STREAM_H
+
+/**
+ * struct gpumem_waiter - a call when a timeline gets somewhere
+ */
+struct gpumem_waiter {
+	/** @node: in timeline->waiters, or cleared; timeline->lock */
+	struct rb_node node;
+	/** @value: where; constant while @node is in a tree */
+	u64 value;
+	/** @wake: called under timeline->lock, once, after removal */
+	void (*wake)(struct gpumem_waiter *waiter);
+};
+
+/**
+ * struct gpumem_timeline - a clock that users read from a page
+ */
+struct gpumem_timeline {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @lock: protects @value, @error and @waiters and orders @page's stores */
+	spinlock_t lock;
+	/** @page: shown to the client, read-only; nothing is read back from it */
+	struct gpumem_timeline_page *page;
+	/** @value: what has happened */
+	u64 value;
+	/** @error: positive errno of the first failure, or 0 */
+	u32 error;
+	/** @lost: nobody will raise it any more */
+	bool lost;
+	/** @of_stream: raised by its stream alone; constant */
+	bool of_stream;
+	/** @waiters: struct gpumem_waiter, by value, then as they came */
+	struct rb_root_cached waiters;
+};
+
+/**
+ * struct gpumem_timeline_ref - a client's handle of another client's timeline
+ */
+struct gpumem_timeline_ref {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @timeline: of a stream, referenced; constant */
+	struct gpumem_timeline *timeline;
+};
+
+/**
+ * struct gpumem_point - what all handles of an event share
+ */
+struct gpumem_point {
+	/** @ref: each handle holds one */
+	struct kref ref;
+	/** @lock: protects @timeline and @value */
+	spinlock_t lock;
+	/** @timeline: of a stream, referenced, or NULL: complete */
+	struct gpumem_timeline *timeline;
+	/** @value: that @timeline has to reach */
+	u64 value;
+};
+
+/**
+ * struct gpumem_event - a handle of an event that processes share
+ */
+struct gpumem_event {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @point: what it stands for, referenced; constant */
+	struct gpumem_point *point;
+	/** @node: in the table of events, while @listed */
+	struct rhash_head node;
+	/** @key: name, of the maker's handle; constant */
+	u8 key[GPUMEM_TOKEN_SIZE];
+	/** @listed: can be opened; gpumem_event_lock */
+	bool listed;
+	/** @cred: of the maker, referenced, or NULL; constant */
+	const struct cred *cred;
+	/** @rcu: frees the handle */
+	struct rcu_head rcu;
+};
+
+/**
+ * enum gpumem_share_state - who has a stream
+ * @GPUMEM_SHARE_NONE: its client's threads
+ * @GPUMEM_SHARE_ASKED: gpumem_share.prepare
+ * @GPUMEM_SHARE_PUBLISHED: gpumem_share.work
+ * @GPUMEM_SHARE_DONE: its client's threads, to complete the entry
+ */
+enum gpumem_share_state {
+	GPUMEM_SHARE_NONE,
+	GPUMEM_SHARE_ASKED,
+	GPUMEM_SHARE_PUBLISHED,
+	GPUMEM_SHARE_DONE,
+};
+
+/**
+ * struct gpumem_share - an entry that touches buffers that others use
+ *
+ * Belongs to whom @state says.
+ */
+struct gpumem_share {
+	/** @state: enum gpumem_share_state */
+	int state;
+	/** @result: of the entry, when it is done */
+	int result;
+	/** @waiting: @cb is, or was, with a fence */
+	bool waiting;
+	/** @looked: fences of foreign buffers are known, and waited for */
+	bool looked;
+	/** @prepare: makes the fence */
+	struct delayed_work prepare;
+	/** @work: executes the entry */
+	struct work_struct work;
+	/** @context: of the fences; constant */
+	u64 context;
+	/** @seqno: of the last fence */
+	u64 seqno;
+	/** @fence: in all reservations, or NULL */
+	struct dma_fence *fence;
+	/** @roots: that the entry touches */
+	struct gpumem_shared_root *roots;
+	/** @nroots: number of @roots */
+	unsigned int nroots;
+	/** @root: that is waited for */
+	unsigned int root;
+	/** @dep: of that root's fences */
+	unsigned int dep;
+	/** @cb: called when that is signalled */
+	struct dma_fence_cb cb;
+};
+
+/**
+ * enum gpumem_run - where a stream stands with its client's threads
+ * @GPUMEM_RUN_IDLE: nowhere
+ * @GPUMEM_RUN_READY: in a list
+ * @GPUMEM_RUN_RUNNING: a thread has it
+ * @GPUMEM_RUN_AGAIN: a thread has it, and it was kicked since
+ * @GPUMEM_RUN_LEAVING: a thread has it, and it is to be freed afterwards
+ */
+enum gpumem_run {
+	GPUMEM_RUN_IDLE,
+	GPUMEM_RUN_READY,
+	GPUMEM_RUN_RUNNING,
+	GPUMEM_RUN_AGAIN,
+	GPUMEM_RUN_LEAVING,
+};
+
+/**
+ * struct gpumem_stream - a ring, its timeline and the work that empties it
+ */
+struct gpumem_stream {
+	/** @obj: head */
+	struct gpumem_object obj;
+	/** @link: in client->streams; client->stream_lock */
+	struct list_head link;
+	/** @vm: address space, referenced; constant */
+	struct gpumem_vm *vm;
+	/** @dev: executes; constant */
+	struct gpumem_device *dev;
+	/** @devbit: bit of @dev in access masks; constant */
+	u32 devbit;
+	/** @timeline: entries completed, referenced; constant */
+	struct gpumem_timeline *timeline;
+	/** @high: goes before others of its client; constant */
+	bool high;
+	/** @run: runner->lock */
+	enum gpumem_run run;
+	/** @ready: in runner->ready; runner->lock */
+	struct list_head ready;
+	/** @share: an entry under way elsewhere */
+	struct gpumem_share share;
+	/** @reap: frees the structure */
+	struct work_struct reap;
+	/** @pages: of the ring; constant */
+	struct page **pages;
+	/** @npages: number of @pages */
+	unsigned int npages;
+	/** @ring: @pages seen by the kernel; hostile content */
+	void *ring;
+	/** @entries: length of the ring; constant */
+	u32 entries;
+	/** @kcov_handle: of the task that made it, for KCOV; constant */
+	typeof(kcov_common_handle()) kcov_handle;
+	/** @state: GPUMEM_STREAM_* bits */
+	unsigned long state;
+	/** @final: last tail, once GPUMEM_STREAM_CLOSING is set; constant then */
+	u64 final;
+	/** @head: entries taken; as all below, written by who runs the stream */
+	u64 head;
+	/** @busy: @sqe is under way */
+	bool busy;
+	/** @sqe: the kernel's copy of the entry */
+	struct gpumem_sqe sqe;
+	/** @row: rows of @sqe done */
+	u64 row;
+	/** @col: bytes of row @row done */
+	u64 col;
+	/** @waiter: pending wait of @sqe; its timeline's lock */
+	struct gpumem_waiter waiter;
+	/** @waiting: timeline of @waiter, referenced, or NULL */
+	struct gpumem_timeline *waiting;
+	/** @poll: kicks the stream while @sqe is a poll */
+	struct hrtimer poll;
+	/** @poll_ns: time until the next look; 0 if @sqe is no poll */
+	u32 poll_ns;
+};
+
+/* Bits of gpumem_stream.state. */
+#define GPUMEM_STREAM_CLOSING	0	/* no id any more, runs up to final */
+#define GPUMEM_STREAM_CANCELLED	1	/* the client is dead */
+#define GPUMEM_STREAM_DRAINED	2	/* at its end; nothing may be touched */
+#define GPUMEM_STREAM_BROKEN	3	/* the client wrote a wrong tail */
+
+/**
+ * struct gpumem_engine_ops - how a kind of engine moves bytes
+ *
+ * Called by who runs a stream, with the address space locked for reading, so
+ * both buffer objects stay; offsets and lengths are inside them.  May sleep, may
+ * not allocate, touch user memory or wait for userspace.  Return 0 or an errno.
+ */
+struct gpumem_engine_ops {
+	/** @name: at most 15 bytes */
+	const char *name;
+	/** @copy: copy @len bytes between byte offsets */
+	int (*copy)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, struct gpumem_bo *src, u64 src_offset,
+		    size_t len);
+	/** @fill: repeat the low @elem bytes of @value over @len bytes */
+	int (*fill)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, u64 value, unsigned int elem, size_t len);
+};
+
+/**
+ * struct gpumem_engine - executes the streams of a device
+ */
+struct gpumem_engine {
+	/** @ops: kind; constant */
+	const struct gpumem_engine_ops *ops;
+	/** @wq: executes what others wait for; see gpumem_share.c */
+	struct workqueue_struct *wq;
+	/** @workers: streams of a client that execute at a time; constant */
+	unsigned int workers;
+};
+
+/* gpumem_timeline.c */
+struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
+					      u64 value, bool of_stream);
+void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value);
+int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value);
+enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
+					      u64 value);
+struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
+					    u32 id);
+struct gpumem_timeline_ref *
+gpumem_timeline_ref_alloc(struct gpumem_client *client,
+			  struct gpumem_timeline *timeline);
+void gpumem_timeline_ref_release(struct gpumem_object *obj);
+void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error);
+void gpumem_timeline_lose(struct gpumem_timeline *timeline);
+void gpumem_waiter_init(struct gpumem_waiter *waiter,
+			void (*wake)(struct gpumem_waiter *waiter));
+bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter);
+void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
+				struct gpumem_waiter *waiter);
+int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
+			 struct vm_area_struct *vma);
+void gpumem_timeline_handle_gone(struct gpumem_object *obj);
+void gpumem_timeline_release(struct gpumem_object *obj);
+int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
+
+/* gpumem_stream.c */
+int gpumem_stream_init(void);
+void gpumem_stream_exit(void);
+bool gpumem_stream_run(struct gpumem_stream *stream);
+void gpumem_stream_complete(struct gpumem_stream *stream, int error);
+void gpumem_stream_poll_begin(struct gpumem_stream *stream);
+void gpumem_stream_poll_again(struct gpumem_stream *stream);
+void gpumem_stream_poll_end(struct gpumem_stream *stream);
+void gpumem_stream_kick_polls(struct gpumem_client *client);
+void gpumem_stream_cancel_all(struct gpumem_client *client);
+void gpumem_stream_reap_later(struct gpumem_stream *stream);
+int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
+void gpumem_stream_handle_gone(struct gpumem_object *obj);
+void gpumem_stream_release(struct gpumem_object *obj);
+int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
+
+/* gpumem_runner.c */
+void gpumem_runner_init(struct gpumem_runner *runner);
+void gpumem_runner_kick(struct gpumem_stream *stream);
+void gpumem_runner_cancel(struct gpumem_stream *stream);
+bool gpumem_runner_leave(struct gpumem_stream *stream);
+int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
+		       unsigned int workers);
+void gpumem_runner_stop(struct gpumem_client *client);
+
+/* gpumem_share.c */
+int gpumem_share_start(void);
+void gpumem_share_stop(void);
+struct dma_resv *gpumem_share_resv(struct gpumem_bo *root);
+void gpumem_share_free_resv(struct gpumem_bo *root);
+void gpumem_share_count(struct gpumem_bo *root, int by);
+bool gpumem_share_begin(struct gpumem_stream *stream);
+bool gpumem_share_elsewhere(struct gpumem_stream *stream);
+void gpumem_share_init(struct gpumem_share *share);
+void gpumem_share_cancel(struct gpumem_share *share);
+
+/* gpumem_engine.c */
+struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
+void gpumem_engine_flush(struct gpumem_engine *engine);
+void gpumem_engine_destroy(struct gpumem_engine *engine);
+int gpumem_sqe_check(const struct gpumem_sqe *sqe);
+int gpumem_engine_step(struct gpumem_stream *stream);
+
+/* gpumem_engine_cpu.c */
+extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
+
+/* gpumem_event.c */
+int gpumem_event_init(void);
+void gpumem_event_exit(void);
+void gpumem_event_handle_gone(struct gpumem_object *obj);
+void gpumem_event_release(struct gpumem_object *obj);
+int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_open(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_record(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_event_get(struct gpumem_ucmd *ucmd);
+
+static inline struct gpumem_stream *
+gpumem_stream_get(struct gpumem_client *client, u32 id)
+{
+	struct gpumem_object *obj = gpumem_object_get(client, id,
+						      GPUMEM_OBJ_STREAM);
+
+	return obj ? container_of(obj, struct gpumem_stream, obj) : NULL;
+}
+
+#endif
