@@ -69,8 +69,9 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
-ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) >&2 || \
+ifneq ($(filter check check-matrix check-interop kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
+ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) \
+	$(if $(filter check-interop,$(MAKECMDGOALS)),--interop) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
 endif
@@ -214,6 +215,11 @@ check-matrix: lib tools selftests
 	+$(Q)$(counting)
 	@+$(check_env) selftests/vm/check --matrix -- $(TESTS)
 
+# Programs that are not ours, on libcuda.so.1: FFmpeg, and the tests of GCC's libgomp.
+.PHONY: check-interop
+check-interop: lib tools selftests
+	@+$(check_env) selftests/vm/check --interop
+
 .PHONY: kselftest
 kselftest: lib tools selftests
 	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
@@ -308,6 +314,7 @@ help:
 	'make check            build all; test the host side, then the kernel in a virtual machine' \
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
 	'make check-matrix     the module and its tests on the kernels that check leaves out' \
+	'make check-interop    other programs on our libcuda.so.1: libgomp of GCC, FFmpeg' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
 	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
