@@ -22,9 +22,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
 export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE=5
-"$program" --jobs 2 --deadline "$((${GPUMEM_TIMEOUT:-300} - 100))" >"$work/out" \
+seconds=${GPUMEM_TIMEOUT:-300}
+"$program" --jobs 2 --deadline $((seconds * 6 / 10)) >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
-"${program}_rt" --jobs 2 --deadline 30 >>"$work/out" 2>"$work/log" ||
+"${program}_rt" --jobs 2 --deadline $((seconds * 3 / 10)) >>"$work/out" 2>"$work/log" ||
 	sed 's/^/# /' "$work/log"
 "$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"

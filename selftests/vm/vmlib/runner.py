@@ -18,7 +18,7 @@ from . import Problem, guest, initrd, kernels, qemu, splat
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
-BOOT_LIMIT = 120        # seconds until the guest says that it is ready
+BOOT_LIMIT = 400        # seconds until the guest says that it is ready
 GRACE = 15              # seconds after the guest's own time-out
 
 USAGE = """run [OPTION...] [--insmod [PARAM=VALUE...]] [--] COMMAND [ARG...]
