@@ -232,6 +232,13 @@ const struct call_spec specs[] = {
 	{ .name = "fdinfo", .what = W_FDINFO, .weight = 1, .args = { N("fd", K_ANY_FD) } },
 	{ .name = "sysfs", .what = W_SYSFS, .weight = 1,
 	  .args = { N("device", K_DEVICE), N("attribute", K_SMALL) } },
+	/* poll() and, with that bit, read() of what a client is told. */
+	{ .name = "notice", .what = W_NOTICE, .weight = 1,
+	  .args = { CLIENT, FL("read", 1), N("bytes", K_SMALL) } },
+	/* A request with one attribute. */
+	{ .name = "netlink", .what = W_NETLINK, .weight = 3,
+	  .args = { N("command", K_SMALL), FL("dump", 1), N("type", K_SMALL),
+		    N("value", K_SMALL) } },
 };
 
 const unsigned int spec_count = sizeof(specs) / sizeof(specs[0]);

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,9 +21,15 @@
 #include <unistd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <netlink/genl/ctrl.h>
+#include <netlink/genl/genl.h>
+#include <netlink/netlink.h>
 
 #include <linux/dma-buf.h>
+
+#include <linux/gpumem_netlink.h>
 
 #include "../pool_util.h"
 #include "fuzz.h"
@@ -373,6 +380,53 @@ static int do_sysfs(uint64_t device, uint64_t attribute)
 	return read_file(path);
 }
 
+static int do_notice(int fd, bool get, size_t bytes)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	char page[4096];
+	int flags, ret;
+
+	ret = poll(&ready, 1, 0);
+	if (ret < 0 || !get)
+		return ret < 0 ? -errno : ret;
+	flags = fcntl(fd, F_GETFL);
+	/* Who waits is interrupted by the alarm. */
+	if (bytes & 1)
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	ret = read(fd, page, bytes % (sizeof(page) + 1)) < 0 ? -errno : 0;
+	fcntl(fd, F_SETFL, flags);
+	return ret;
+}
+
+/* One request, and whatever is answered. */
+static int do_netlink(uint64_t command, bool dump, uint64_t type, uint64_t value)
+{
+	static struct nl_sock *sock;
+	static int family;
+	struct nl_msg *msg;
+	char page[8192];
+	int ret;
+
+	if (!sock) {
+		sock = nl_socket_alloc();
+		if (!sock || genl_connect(sock))
+			return -ENODEV;
+		family = genl_ctrl_resolve(sock, GPUMEM_FAMILY_NAME);
+	}
+	msg = nlmsg_alloc();
+	if (family < 0 || !msg)
+		return -ENODEV;
+	genlmsg_put(msg, 0, 0, family, 0, dump ? NLM_F_DUMP : 0, command % 8, 1);
+	if (type)
+		nla_put_u32(msg, type & 0xff, value);
+	ret = nl_send_auto(sock, msg);
+	nlmsg_free(msg);
+	for (int i = 0; i < 64; i++)
+		if (recv(nl_socket_get_fd(sock), page, sizeof(page), MSG_DONTWAIT) <= 0)
+			break;
+	return ret < 0 ? -EIO : 0;
+}
+
 static int do_call(const struct prog *p, unsigned int at)
 {
 	const struct call_spec *spec = &specs[p->calls[at].kind];
@@ -432,6 +486,10 @@ static int do_call(const struct prog *p, unsigned int at)
 		return read_file(path);
 	case W_SYSFS:
 		return do_sysfs(v[0], v[1]);
+	case W_NOTICE:
+		return do_notice(fd_of(v[0]), v[1] & 1, v[2]);
+	case W_NETLINK:
+		return do_netlink(v[0], v[1] & 1, v[2], v[3]);
 	default:
 		return -ENOSYS;
 	}
