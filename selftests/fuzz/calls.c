@@ -235,8 +235,8 @@ const struct call_spec specs[] = {
 	/* poll() and, with that bit, read() of what a client is told. */
 	{ .name = "notice", .what = W_NOTICE, .weight = 1,
 	  .args = { CLIENT, FL("read", 1), N("bytes", K_SMALL) } },
-	/* A request with one attribute. */
-	{ .name = "netlink", .what = W_NETLINK, .weight = 3,
+	/* A request, with one attribute or none. */
+	{ .name = "netlink", .what = W_NETLINK, .weight = 4,
 	  .args = { N("command", K_SMALL), FL("dump", 1), N("type", K_SMALL),
 		    N("value", K_SMALL) } },
 };

@@ -416,9 +416,9 @@ static int do_netlink(uint64_t command, bool dump, uint64_t type, uint64_t value
 	msg = nlmsg_alloc();
 	if (family < 0 || !msg)
 		return -ENODEV;
-	genlmsg_put(msg, 0, 0, family, 0, dump ? NLM_F_DUMP : 0, command % 8, 1);
-	if (type)
-		nla_put_u32(msg, type & 0xff, value);
+	genlmsg_put(msg, 0, 0, family, 0, dump ? NLM_F_DUMP : 0, 1 + command % 5, 1);
+	if (type % 4)
+		nla_put_u32(msg, type % 4, value);
 	ret = nl_send_auto(sock, msg);
 	nlmsg_free(msg);
 	for (int i = 0; i < 64; i++)
