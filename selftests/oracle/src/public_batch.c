@@ -32,6 +32,7 @@ GROUP(batch)
 		emit(F("one_attr_data_%d", i), "%s", dsame(dst[i], sz[i], (unsigned)i));
 	for (int i = 0; i < N; i++)
 		cuMemsetD8(dst[i], 0, 8192);
+	cuCtxSynchronize();
 	at[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 	at[2].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 	at[2].flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
@@ -117,6 +118,7 @@ GROUP(batch3d)
 	fill(h, 65536, 6);
 	cuMemcpyHtoD(a, h, 65536);
 	cuMemsetD8(b, 0x77, 65536);
+	cuCtxSynchronize();
 	CUDA_MEMCPY3D_BATCH_OP op[3];
 	op[0] = pp(b, 0, 0, a, 0, 0, 100, 10, 3);
 	op[1] = pp(b + 8192, 128, 12, a + 8192, 64, 9, 50, 8, 2);
@@ -143,6 +145,7 @@ GROUP(batch3d)
 	memset(&down.src, 0, sizeof(down.src));
 	down.src.type = CU_MEMCPY_OPERAND_TYPE_ARRAY; down.src.op.array.array = arr2;
 	cuMemsetD8(b, 0, 65536);
+	cuCtxSynchronize();
 	CUresult r1 = cuMemcpy3DBatchAsync(1, &up, 0, s), r2 = cuMemcpy3DBatchAsync(1, &aa, 0, s), r3 = cuMemcpy3DBatchAsync(1, &down, 0, s);
 	cuStreamSynchronize(s);
 	emit("ptr_array_array_ptr", "rc=%s,%s,%s %s", rcs(r1), rcs(r2), rcs(r3), dsame(b, 3200, 6));
@@ -199,6 +202,7 @@ GROUP(decompress)
 		p[i].dstActBytes = HPTR(act + (size_t)i * 4); p[i].algo = v[i].a;
 		cuMemsetD8(dst, 0, 65536);
 		cuMemsetD8(act, 0, 4096);
+		cuCtxSynchronize();
 		ei = 99;
 		CUresult r = cuMemBatchDecompressAsync(&p[i], 1, 0, &ei, s);
 		CUresult r2 = cuStreamSynchronize(s);
