@@ -29,8 +29,7 @@ address-undefined t_cuda_managed
 address-undefined t_cuda_batch arrays orders
 address-undefined t_cuda_decompress hostile other_memory
 valgrind t_cuda_async words_of_every_memory batch functions_of_threads after_failure context_events
-valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors
-valgrind t_cuda_threads'
+valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors'
 
 complaint='(Thread|Address|Leak)Sanitizer|runtime error:'
 complaint+='|^==[0-9]+== .*(Invalid |ninitialised|lost in loss record|overlap in |Mismatched free)'

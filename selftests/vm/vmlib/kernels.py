@@ -7,6 +7,7 @@ A kernel is a directory of the cache:
   modules    lib/modules/RELEASE of that kernel, with modules.dep
   build      the tree that external modules are built against (KDIR)
   version    one line: the kernel's release, as uname -r tells it
+  vmlinux    what vmlinuz unpacks, if QEMU can boot it (unpack_image()); made when first wanted
 
 A kernel of another release of the distribution is fetched through apt.View, and where its build
 tree's tools do not run here, chroot.py has a place where they do: "kernel --make" is make there.
@@ -18,6 +19,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -262,6 +264,31 @@ KERNELS = {
 }
 
 
+def unpack_image(image, path):
+    """Write the ELF file in a bzImage to @path: empty, if QEMU cannot enter it.
+
+    The places are told by Documentation/arch/x86/boot.rst of the kernel; that it has the PVH entry,
+    by a note of Xen's (XEN_ELFNOTE_PHYS32_ENTRY).
+    """
+    with open(image, "rb") as f:
+        data = f.read()
+    elf = b""
+    if data[0x202:0x206] == b"HdrS":
+        offset, length = struct.unpack_from("<II", data, 0x248)
+        offset += 512 * ((data[0x1f1] or 4) + 1)
+        payload = data[offset:offset + length]
+        if payload.startswith(b"\x28\xb5\x2f\xfd"):
+            elf = subprocess.run(["zstd", "-dcq"], input=payload[:-4], check=False,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+            if struct.pack("<I", len(elf)) != payload[-4:]:
+                elf = b""
+    if struct.pack("<III", 4, 8, 18) + b"Xen\0" not in elf and \
+       struct.pack("<III", 4, 4, 18) + b"Xen\0" not in elf:
+        elf = b""
+    with open(path, "wb") as f:
+        f.write(elf)
+
+
 class Kernel:
     """One usable kernel."""
 
@@ -272,6 +299,18 @@ class Kernel:
         self.kdir = os.path.realpath(os.path.join(path, "build"))
         with open(os.path.join(path, "version"), encoding="ascii") as f:
             self.version = f.read().strip()
+
+    def plain_image(self):
+        """An image that need not unpack itself, which takes seconds without KVM; or any."""
+        path = os.path.join(self.path, "vmlinux")
+        if not os.path.exists(path):
+            try:
+                with tempfile.TemporaryDirectory(dir=self.path) as tmp:
+                    unpack_image(self.image, os.path.join(tmp, "vmlinux"))
+                    os.rename(os.path.join(tmp, "vmlinux"), path)
+            except (OSError, Problem):
+                return self.image
+        return path if os.path.getsize(path) else self.image
 
 
 # What is taken from the kernel's sources as it is, flat into one directory.

@@ -142,8 +142,10 @@ def command_line(o, kernel, initrd, serials, virtiofs):
     @serials: three chardev specifications.  @virtiofs: a Virtiofs, or None to share by 9p.
     """
     kvm = not o.icount and o.accel != "tcg" and (o.accel == "kvm" or kvm_usable(kernel.image))
+    # The kernel's own address is not random then, and nor is what an image does that unpacks itself.
+    image = kernel.image if kvm or o.icount or o.randomize else kernel.plain_image()
     q = [QEMU, "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-monitor", "none",
-         "-machine", "q35", "-m", o.mem, "-kernel", kernel.image, "-initrd", initrd]
+         "-machine", "q35", "-m", o.mem, "-kernel", image, "-initrd", initrd]
     boot = "console=ttyS0 panic=-1 loglevel=7 rdinit=/init sysctl.kernel.hung_task_timeout_secs=60 "
     if o.icount:
         # Virtual clocks only, and nothing whose timing is the host's: no sockets, no 9p.
