@@ -27,6 +27,7 @@ struct place {
 	CUmipmappedArray mipmap;
 	size_t row, rows, slices;	/* of an array; else all bytes are one row */
 	unsigned int grain;
+	unsigned int element;		/* of an array that has some; in bytes */
 	unsigned char *model;
 };
 
@@ -37,6 +38,11 @@ struct random {
 	unsigned char *scratch, *seen;
 	unsigned int form;
 	__u64 refused, copied;
+};
+
+enum form {
+	LINEAR, LINEAR_ASYNC, TWO, TWO_UNALIGNED, TWO_ASYNC, THREE, THREE_ASYNC, PEER, PEER_ASYNC,
+	BATCH, FORMS,
 };
 
 /* --- places */
@@ -144,8 +150,10 @@ static CUresult place_array(struct random *x, struct place *p)
 	if (result)
 		return result;
 	block = is_blocks(f) ? 4 : 1;
-	p->row = (d.Width + block - 1) / block *
-		(is_planar(f) ? f->bytes * d.NumChannels : unit_of(f, d.NumChannels));
+	p->element = is_planar(f) ? f->bytes * d.NumChannels : unit_of(f, d.NumChannels);
+	p->row = (d.Width + block - 1) / block * p->element;
+	if (block > 1)
+		p->element = 0;
 	p->rows = d.Height ? (d.Height + block - 1) / block : 1;
 	p->slices = d.Depth ? d.Depth : 1;
 	p->grain = block > 1 ? f->bytes : 1;
@@ -246,6 +254,16 @@ static void locate(struct random *x, const struct place *p, const struct extent 
 		r->z = rng_below(&x->rng, p->slices - e->d + 1);
 		return;
 	}
+	if (x->form == BATCH) {
+		*r = (struct region){
+			.x = rng_below(&x->rng, 8),
+			.pitch = e->w + grain * rng_below(&x->rng, 3),
+			.height = e->h + rng_below(&x->rng, 2),
+		};
+		if (r->x + e->d * r->height * r->pitch > p->row)
+			*r = (struct region){ .pitch = e->w, .height = e->h };
+		return;
+	}
 	/* Memory of twice the size: each extent may be a bit larger. */
 	r->x = rng_below(&x->rng, 8);
 	r->pitch = e->w + r->x + rng_below(&x->rng, 8);
@@ -286,11 +304,6 @@ static void destination(CUDA_MEMCPY3D *c, const struct place *p, const struct re
 	c->dstZ = r->z;
 }
 
-enum form {
-	LINEAR, LINEAR_ASYNC, TWO, TWO_UNALIGNED, TWO_ASYNC, THREE, THREE_ASYNC, PEER, PEER_ASYNC,
-	FORMS,
-};
-
 static CUresult copy_flat(struct random *x, const CUDA_MEMCPY3D *c, CUstream stream)
 {
 	CUDA_MEMCPY2D f = {
@@ -330,6 +343,46 @@ static CUresult copy_deep(struct random *x, const CUDA_MEMCPY3D *c, CUstream str
 	}
 }
 
+/* A batch counts in elements, which memory has from the array on the other side. */
+static void operand(CUmemcpy3DOperand *o, const struct place *p, const struct region *r,
+		    unsigned int element)
+{
+	if (p->kind == ARRAY) {
+		o->type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+		o->op.array.array = p->array;
+		o->op.array.offset.x = r->x / element;
+		o->op.array.offset.y = r->y;
+		o->op.array.offset.z = r->z;
+		return;
+	}
+	o->type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+	o->op.ptr.ptr = (p->kind == HOST ? (uintptr_t)p->host : p->device) + r->x;
+	o->op.ptr.rowLength = r->pitch / element;
+	o->op.ptr.layerHeight = r->height;
+}
+
+static CUresult copy_batch(struct random *x, const struct place *d, const struct region *dr,
+			   const struct place *s, const struct region *sr, const struct extent *e)
+{
+	unsigned int element = d->kind == ARRAY ? d->element : s->element;
+	CUDA_MEMCPY3D_BATCH_OP op = {
+		.extent = { e->w / element, e->h, e->d },
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM + rng_below(&x->rng, 3),
+	};
+
+	operand(&op.dst, d, dr, element);
+	operand(&op.src, s, sr, element);
+	return cuMemcpy3DBatchAsync(1, &op, 0, x->stream);
+}
+
+/* The element that a batch may count in, or 0. */
+static unsigned int common_element(const struct place *d, const struct place *s)
+{
+	if (d->kind == ARRAY && s->kind == ARRAY && d->element != s->element)
+		return 0;
+	return d->kind == ARRAY ? d->element : s->element;
+}
+
 static CUresult copy_line(struct random *x, const struct place *d, const struct region *dr,
 			  const struct place *s, const struct region *sr, size_t n, CUstream stream)
 {
@@ -356,20 +409,23 @@ static CUresult copy(struct random *x, const struct place *d, const struct regio
 
 	source(&c, s, sr, rng_below(&x->rng, 2));
 	destination(&c, d, dr, rng_below(&x->rng, 2));
+	if (x->form == BATCH)
+		return copy_batch(x, d, dr, s, sr, e);
 	if (x->form <= LINEAR_ASYNC)
 		return copy_line(x, d, dr, s, sr, e->w, stream);
 	return x->form <= TWO_ASYNC ? copy_flat(x, &c, stream) : copy_deep(x, &c, stream);
 }
 
 /* Reach beyond an array in one direction. */
-static void exceed(struct random *x, const struct place *p, struct region *r, struct extent *e)
+static void exceed(struct random *x, const struct place *p, struct region *r, struct extent *e,
+		   unsigned int grain)
 {
 	unsigned int way = rng_below(&x->rng, x->form <= LINEAR_ASYNC ? 2 : x->form <= TWO_ASYNC ?
 				     4 : 6);
 
 	switch (way) {
 	case 0:
-		r->x = p->row - e->w + p->grain;
+		r->x = p->row - e->w + grain;
 		break;
 	case 1:
 		r->x = p->row;
@@ -405,6 +461,13 @@ static bool step(struct random *x)
 	}
 	grain = d->grain > s->grain ? d->grain : s->grain;
 	x->form = rng_below(&x->rng, FORMS);
+	if (x->form == BATCH) {
+		grain = common_element(d, s);
+		if (!grain) {
+			x->form = THREE;
+			grain = d->grain > s->grain ? d->grain : s->grain;
+		}
+	}
 	narrow(d, &e);
 	narrow(s, &e);
 	if (x->form <= TWO_ASYNC)
@@ -417,14 +480,16 @@ static bool step(struct random *x)
 	e.w = grain * (1 + rng_below(&x->rng, e.w / grain));
 	e.h = 1 + rng_below(&x->rng, e.h);
 	e.d = 1 + rng_below(&x->rng, e.d);
-	locate(x, d, &e, &dr, d->grain);
-	locate(x, s, &e, &sr, s->grain);
+	locate(x, d, &e, &dr, x->form == BATCH ? grain : d->grain);
+	locate(x, s, &e, &sr, x->form == BATCH ? grain : s->grain);
 	if (x->form <= LINEAR_ASYNC)
 		dr.y = sr.y = 0;
 	if (x->form <= TWO_ASYNC)
 		dr.z = sr.z = 0;
 	if (!rng_below(&x->rng, 12)) {
-		exceed(x, d->kind == ARRAY ? d : s, d->kind == ARRAY ? &dr : &sr, &e);
+		struct place *p = d->kind == ARRAY ? d : s;
+
+		exceed(x, p, p == d ? &dr : &sr, &e, x->form == BATCH ? grain : p->grain);
 		x->refused++;
 		return copy(x, d, &dr, s, &sr, &e) == INVALID && place_right(x, d);
 	}

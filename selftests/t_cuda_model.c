@@ -368,6 +368,7 @@ static bool step_2d(struct random *x, unsigned int form, bool own, unsigned int 
 	s = rng_below(&x->rng, 4) ? pick(x, !rng_below(&x->rng, 3)) : d;
 	most = d->size < s->size ? d->size : s->size;
 	r.width = pick_size(x, most);
+	most = most < x->largest ? most : x->largest;
 	r.height = r.width ? rng_below(&x->rng, most / r.width < 40 ? most / r.width + 1 : 40) : 3;
 	if (!r.width || !r.height) {
 		r.dst_pitch = r.src_pitch = dst_x = dst_y = src_x = src_y = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every form of copy and fill against a model, in random order.
+ * Every form of copy and fill of memory against a model, in random order; t_cuda_array_model does the
+ * same with arrays.
  *
  * There are buffers of every kind of memory: pageable, of each device (small and large, exported),
- * pinned and registered.  Each has a model in the process's own memory.  A step calls one form with
+ * pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one form with
  * random buffers, offsets, sizes, pitches and stream, and does the same to the models byte by byte.
  * What is outside the range must not change, so models are compared as a whole, at random and at
  * the end.  Some steps are wrong on purpose: they must be refused and change nothing.
@@ -19,7 +20,7 @@
 #include "cuda_util.h"
 
 #define STEPS		20000
-#define MAX_BUFFERS	16
+#define MAX_BUFFERS	20
 #define MAX_STREAMS	9
 #define LOG_LINES	24
 
@@ -42,9 +43,11 @@ static bool chance(unsigned int percent)
 
 /* --- what there is */
 
-enum kind { PAGEABLE, DEVICE, PINNED, REGISTERED, KINDS };
+enum kind { PAGEABLE, DEVICE, PINNED, REGISTERED, MANAGED, KINDS };
 
-static const char *const kind_names[KINDS] = { "pageable", "device", "pinned", "registered" };
+static const char *const kind_names[KINDS] = {
+	"pageable", "device", "pinned", "registered", "managed",
+};
 
 struct buffer {
 	enum kind kind;
@@ -87,7 +90,8 @@ static __u64 step;
 	X(cuMemsetD8) X(cuMemsetD16) X(cuMemsetD32)				\
 	X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async)		\
 	X(cuMemsetD2D8) X(cuMemsetD2D16) X(cuMemsetD2D32)			\
-	X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)
+	X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)	\
+	X(cuMemcpyBatchAsync) X(cuMemcpy3DBatchAsync)
 
 #define NAME(name)	#name,
 
@@ -98,6 +102,7 @@ static const char *const form_names[] = { FORMS(NAME) };
 #define FIRST_3D	13
 #define FIRST_FILL	17
 #define FIRST_FILL_2D	23
+#define FIRST_BATCH	29
 
 /* [1]: the form for which stream 0 is the thread's own */
 static void *functions[FORM_COUNT][2];
@@ -151,6 +156,9 @@ static CUresult hand_over(struct buffer *b, int s)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	/* A batch may yet have to read it: not for all is it used in the stream's turn. */
+	if (b->kind == PAGEABLE)
+		return settle(b);
 	if (b->user >= 0 && !ordered(b->user, s)) {
 		switch (rnd(3)) {
 		case 0:
@@ -212,6 +220,11 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 	case PINNED:
 		if (cuMemHostAlloc(&p, size, 0))
 			return false;
+		break;
+	case MANAGED:
+		if (cuMemAllocManaged(&b->ptr, size, CU_MEM_ATTACH_GLOBAL))
+			return false;
+		p = cpu(b->ptr);
 		break;
 	default:
 		p = malloc(size + 64);
@@ -630,6 +643,8 @@ static bool do_fill(unsigned int form)
 	return expect(CUDA_SUCCESS, result);
 }
 
+#include "property_batch.h"
+
 /* Everything else that may happen between two operations. */
 static bool do_other(void)
 {
@@ -653,7 +668,9 @@ static bool do_other(void)
 				return false;
 		return true;
 	case 2:
-		b = pick(true);
+		do
+			b = pick(true);
+		while (b->kind == MANAGED);
 		say("SYNC_MEMOPS of %d is %u", (int)(b - buffers), on);
 		return expect(CUDA_SUCCESS,
 			      cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b->ptr));
@@ -686,6 +703,8 @@ static bool do_step(void)
 		return do_other();
 	form = rnd(FORM_COUNT);
 	counts[form]++;
+	if (form >= FIRST_BATCH)
+		return do_batch(form);
 	if (form >= FIRST_FILL)
 		return do_fill(form);
 	return form >= FIRST_2D ? do_box(form) : do_linear(form);
@@ -738,6 +757,7 @@ static bool make_buffers(void)
 		made = add_buffer(DEVICE, 4097, 1) && add_buffer(DEVICE, 3 * MIB + 1, 1);
 	return made && add_buffer(PINNED, 9001, 0) && add_buffer(PINNED, 2 * MIB + 77, 0) &&
 	       add_buffer(REGISTERED, 20011, 0) && add_buffer(REGISTERED, 2 * MIB + 3, 0) &&
+	       add_buffer(MANAGED, 30001, 0) && add_buffer(MANAGED, MIB + 9, 0) &&
 	       !cuMemAlloc(&ballast, 4 * MIB);
 }
 
