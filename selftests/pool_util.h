@@ -22,9 +22,11 @@ static inline int gp_pool_create(int fd, __u32 device, __u32 flags, __u64 limit,
 	struct gpumem_pool_create c = {
 		.size = sizeof(c), .flags = flags, .device = device, .limit = limit,
 	};
+	size_t length = strlen(name);
 	int ret;
 
-	memcpy(c.name, name, strnlen(name, sizeof(c.name)));
+	/* Of full length it has no end. */
+	memcpy(c.name, name, length < sizeof(c.name) ? length : sizeof(c.name));
 	ret = gp_ioctl(fd, GPUMEM_POOL_CREATE, &c);
 	*id = c.id;
 	return ret;
