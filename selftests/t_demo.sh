@@ -12,8 +12,11 @@ echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
 [ -x "$build/bin/gpumem-demo" ] || skip_all "make tools was not run"
-grep -q '^vivid ' /proc/modules || modprobe vivid n_devs=1 node_types=0x1 2>/dev/null ||
-	skip_all "this kernel has no vivid"
+if ! grep -q '^vivid ' /proc/modules && ! modprobe vivid n_devs=1 node_types=0x1 2>/dev/null; then
+	echo "1..1"
+	echo "ok 1 camera # SKIP this kernel has no vivid"
+	exit 0
+fi
 echo "1..$plan"
 
 # Where everybody can reach it.
