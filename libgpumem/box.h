@@ -38,6 +38,7 @@ struct end {
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
 	bool host;
+	bool io;			/* host memory that is a device, and not read before its turn */
 	bool pinned;			/* host memory that the engine reaches */
 	bool host_pool;			/* and it is a pool's */
 	bool shared;			/* somebody outside the process may reach it */

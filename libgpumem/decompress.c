@@ -96,11 +96,14 @@ static bool decode_lz4(struct worker *worker, const void *in, uint32_t bytes, vo
 }
 
 #define ALGORITHMS	3
+#define SNAPPY		"libsnappy.so.1"
 
 static decode_fn *const decode[ALGORITHMS] = { decode_deflate, decode_snappy, decode_lz4 };
 
-static pthread_once_t codecs_once = PTHREAD_ONCE_INIT;
-static unsigned int codecs;		/* bits of what there is; constant once loaded */
+static pthread_once_t codecs_once = PTHREAD_ONCE_INIT, snappy_once = PTHREAD_ONCE_INIT,
+	probe_once = PTHREAD_ONCE_INIT;
+static unsigned int codecs;		/* bits of what there is, but snappy; constant once loaded */
+static bool snappy_there;		/* constant once probed */
 
 static void *library(const char *name)
 {
@@ -116,23 +119,59 @@ static void codecs_load(void)
 	if (lib && FIND(lib, deflate_alloc, "libdeflate_alloc_decompressor") &&
 	    FIND(lib, deflate, "libdeflate_deflate_decompress"))
 		codecs |= CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE;
-	lib = library("libsnappy.so.1");
-	if (lib && FIND(lib, snappy, "snappy_uncompress"))
-		codecs |= CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY;
 	lib = library("liblz4.so.1");
 	if (lib && FIND(lib, lz4, "LZ4_decompress_safe"))
 		codecs |= CU_MEM_DECOMPRESS_ALGORITHM_LZ4;
 }
 
+/* It brings the C++ library along, which stays: for those only who use it. */
+static void snappy_load(void)
+{
+	void *lib = library(SNAPPY);
+
+	if (lib && !FIND(lib, snappy, "snappy_uncompress"))
+		dlclose(lib);
+}
+
+static void snappy_probe(void)
+{
+	void *lib = library(SNAPPY);
+
+	if (!lib)
+		return;
+	snappy_there = dlsym(lib, "snappy_uncompress") != NULL;
+	dlclose(lib);
+}
+
+/* For an operation that wants it. */
+static bool algorithm_load(unsigned int algorithm)
+{
+	if (algorithm != CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY)
+		return codecs & algorithm;
+	pthread_once(&snappy_once, snappy_load);
+	return codec.snappy;
+}
+
+/* Any at all? */
+static bool algorithms(void)
+{
+	pthread_once(&codecs_once, codecs_load);
+	if (codecs)
+		return true;
+	pthread_once(&probe_once, snappy_probe);
+	return snappy_there;
+}
+
 unsigned int decompress_algorithms(void)
 {
 	pthread_once(&codecs_once, codecs_load);
-	return codecs;
+	pthread_once(&probe_once, snappy_probe);
+	return codecs | (snappy_there ? CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY : 0);
 }
 
 unsigned int decompress_length(void)
 {
-	return decompress_algorithms() ? LENGTH_MOST : 0;
+	return algorithms() ? LENGTH_MOST : 0;
 }
 
 /* ---- carrying it out */
@@ -258,7 +297,7 @@ static CUresult operation_of(struct operation *op, const CUmemDecompressParams *
 	    !end_valid(op->dst, params->dstNumBytes, &rest, &op->engine_dst))
 		return CUDA_ERROR_INVALID_VALUE;
 	op->room = params->dstNumBytes ? params->dstNumBytes : min_u64(rest, LENGTH_MOST);
-	return codecs & params->algo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return algorithm_load(params->algo) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* Work that was submitted frees itself. */
@@ -339,7 +378,7 @@ CUresult decompress_batch(const CUmemDecompressParams *params, size_t count, uns
 	CUresult result;
 
 	/* As a device without it, which leaves the index alone. */
-	if (!decompress_algorithms())
+	if (!algorithms())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = stream_get(handle, own, &stream);
 	if (!result)

@@ -7,9 +7,10 @@
  *   inline    the stream is idle and the caller can reach both ends: memmove() under the stream's
  *             lock. Nothing is submitted. Asynchronous copies between allocs: up to 256 KiB.
  *   ring      both ends are device memory, or pinned: entries in the stream's ring.
- *   staged    an end is pageable memory of the process, which the engine cannot reach: 1 MiB pieces
- *             through buffer objects of the library. A source is read before the call returns. When
- *             the device has no memory left for the first piece, the caller waits and copies.
+ *   staged    an end is pageable memory of the process, which the engine cannot reach: pieces of up to
+ *             1 MiB through buffer objects of the library, which small ones of one stream share. A
+ *             source is read before the call returns. When the device has no memory left for the
+ *             first piece, the caller waits and copies.
  *
  * In strict mode the CPU does not reach device memory: it is dark. A copy with a dark end is never
  * inline and there is no way for it without staging memory. So two pieces are made before the first
@@ -45,11 +46,15 @@
 
 #define STAGE_SIZE	(1ull << 20)
 #define STAGE_BLOCK	(2ull << 20)
-#define MAX_STAGES	64
+#define STAGE_GRAIN	64ull
+#define MAX_STAGES	64		/* for what needs one for itself */
+#define MAX_SMALL_STAGES 256		/* for pieces of a sixteenth at most */
 
 struct stage {
 	struct stage *next;
 	uint64_t addr;
+	uint64_t place;			/* of who has it: address of his part */
+	uint64_t used;			/* bytes, with the parts that @queue still needs */
 	bool taken;
 	struct queue *queue;		/* in use until this queue has reached @value, or NULL */
 	uint64_t value;
@@ -96,33 +101,54 @@ CUresult copy_reserve(CUdevice device)
 	return any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/*
- * A piece of staging memory for @queue of @device; waits for one if there are many and @wait, for
- * which the caller must not have another. NULL: there is none now, or no memory for the first. A
- * host function does not wait: those who have them may wait for it.
- */
-static struct stage *stage_take(CUdevice device, struct queue *queue, bool wait)
+static bool stage_idle(const struct stage *stage)
 {
-	struct stage *stage, *busy;
+	return !stage->queue || queue_reached(stage->queue, stage->value);
+}
+
+/* Behind what the same queue has in it there may be room. */
+static bool stage_shares(const struct stage *stage, const struct queue *queue, uint64_t bytes)
+{
+	return stage->queue == queue && bytes <= STAGE_SIZE - stage->used;
+}
+
+/*
+ * A place of @bytes in staging memory for @queue of @device; waits for one if there are many and
+ * @wait, for which the caller must not have another. NULL: there is none now, or no memory for the
+ * first. A host function does not wait: those who have them may wait for it.
+ *
+ * Pieces of one queue share a buffer, so that many small copies may wait in a stream.
+ */
+static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t bytes, bool wait)
+{
+	unsigned int most = bytes <= STAGE_SIZE / 16 ? MAX_SMALL_STAGES : MAX_STAGES;
+	struct stage *stage, *shared, *busy;
 	struct queue *user;
 	uint64_t value;
 	bool any;
 
 	for (;;) {
-		busy = NULL;
+		shared = busy = NULL;
 		lock_take(&stage_lock);
 		for (stage = stages; stage; stage = stage->next) {
 			if (stage->taken)
 				continue;
-			if (!stage->queue || queue_reached(stage->queue, stage->value))
+			if (stage_idle(stage))
 				break;
+			if (stage_shares(stage, queue, bytes))
+				shared = stage;
 			busy = stage;
 		}
-		if (!stage && stage_count < MAX_STAGES)
+		if (!stage && !shared && stage_count < most)
 			stage = stage_add(device);
+		if (stage)
+			stage->used = 0;
+		else
+			stage = shared;
 		if (stage) {
 			stage->taken = true;
-			stage->queue = NULL;
+			stage->place = stage->addr + stage->used;
+			stage->used += (bytes + STAGE_GRAIN - 1) / STAGE_GRAIN * STAGE_GRAIN;
 		}
 		user = busy ? busy->queue : NULL;
 		value = busy ? busy->value : 0;
@@ -137,12 +163,20 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, bool wait)
 	}
 }
 
-/* Done with a piece as soon as what @queue has got so far is done. */
+/* Done with a place for which nothing was submitted, or which is not needed any more. */
+static void stage_return(struct stage *stage)
+{
+	lock_take(&stage_lock);
+	stage->taken = false;
+	lock_drop(&stage_lock);
+}
+
+/* Done with a place as soon as what @queue has got so far is done. */
 static void stage_drop(struct stage *stage, struct queue *queue)
 {
 	lock_take(&stage_lock);
 	stage->queue = queue;
-	stage->value = queue ? load_relaxed(&queue->tail) : 0;
+	stage->value = load_relaxed(&queue->tail);
 	stage->taken = false;
 	lock_drop(&stage_lock);
 }
@@ -181,7 +215,7 @@ CUresult copy_end(const struct copy *copy, struct end *end, unsigned int kind)
 		/* Whoever registers memory for reading may have it mapped so. */
 		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
 			return CUDA_ERROR_INVALID_VALUE;
-		end->host = span.flags & ALLOC_IO;
+		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
 		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
@@ -285,9 +319,9 @@ static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, ui
 		uint64_t piece = min_u64(width - done, STAGE_SIZE);
 		uint64_t from = dst > src ? width - done - piece : done;
 
-		result = put_rows(queue, stage->addr, 0, src + from, 0, piece, 1);
+		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1);
 		if (!result)
-			result = put_rows(queue, dst + from, 0, stage->addr, 0, piece, 1);
+			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1);
 		done += piece;
 	}
 	return result;
@@ -303,7 +337,7 @@ static CUresult put_nothing(struct queue *queue)
 
 static CUresult put_overlapping(CUstream stream, struct queue *queue, const struct copy *copy)
 {
-	struct stage *stage = stage_take(stream->ctx->device, queue, true);
+	struct stage *stage = stage_take(stream->ctx->device, queue, STAGE_SIZE, true);
 	CUresult result = CUDA_SUCCESS;
 	uint64_t row;
 
@@ -440,18 +474,19 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 	CUresult result = CUDA_SUCCESS;
 
 	while (!result && next_piece(copy, &piece)) {
-		struct stage *stage = stage_take(stream->ctx->device, queue, true);
+		struct stage *stage = stage_take(stream->ctx->device, queue,
+						 piece.width * piece.rows, true);
 		struct copy in;
 
 		if (!stage)
 			return copy_pieces(queue, copy, &piece);
-		in = piece_in(copy, &piece, stage->addr);
+		in = piece_in(copy, &piece, stage->place);
 		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
 			copy_now(&in);
 		else
 			result = read_early(stream->ctx->device, &in);
 		if (!result)
-			result = put_piece_out(queue, copy, &piece, stage->addr);
+			result = put_piece_out(queue, copy, &piece, stage->place);
 		stage_drop(stage, queue);
 	}
 	return result;
@@ -485,13 +520,17 @@ static CUresult finish_piece(struct queue *queue, const struct copy *copy,
 	CUresult result = queue_wait(queue, value);
 	struct copy out = {
 		.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
-		.src = { .addr = stage->addr, .pitch = piece->width },
+		.src = { .addr = stage->place, .pitch = piece->width },
 		.width = piece->width, .height = piece->rows,
 	};
 
 	if (!result)
 		copy_now(&out);
-	stage_drop(stage, NULL);
+	/* If nobody waited for it the engine may yet write to it. */
+	if (result)
+		stage_drop(stage, queue);
+	else
+		stage_return(stage);
 	return result;
 }
 
@@ -504,7 +543,8 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 	CUresult result = CUDA_SUCCESS;
 
 	while (!result && next_piece(copy, &piece)) {
-		struct stage *stage = stage_take(stream->ctx->device, queue, !pending);
+		uint64_t bytes = piece.width * piece.rows;
+		struct stage *stage = stage_take(stream->ctx->device, queue, bytes, !pending);
 
 		/* Who waits for a piece must not have one: all could be taken by such. */
 		if (!stage && pending) {
@@ -512,11 +552,11 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 			pending = NULL;
 			if (result)
 				break;
-			stage = stage_take(stream->ctx->device, queue, true);
+			stage = stage_take(stream->ctx->device, queue, bytes, true);
 		}
 		if (!stage)
 			return copy_pieces(queue, copy, &piece);
-		result = put_rows(queue, stage->addr, piece.width, piece_addr(&copy->src, &piece),
+		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
 				  copy->src.pitch, piece.width, piece.rows);
 		if (!result)
 			result = ring_kick(queue);
@@ -622,6 +662,12 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
 	CUresult result;
 
+	/* What a device says is read in its turn, which is the caller's. */
+	if (copy->src.io) {
+		result = stream_drain(stream);
+		if (result)
+			return result;
+	}
 	/* A pageable source is read now in any case, so its size does not matter. */
 	if (may && (wait || copy->src.host || flags & CALL_SYNC ||
 		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
@@ -718,8 +764,10 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
 			 unsigned int flags)
 {
+	CUresult result;
+
 	if (!bytes || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
-	lock_take(&handle->lock);
-	return copy_plain_locked(dst, src, bytes, handle, flags);
+	result = stream_lock(handle);
+	return result ? result : copy_plain_locked(dst, src, bytes, handle, flags);
 }

@@ -207,11 +207,12 @@ void pools_release_excess(void)
 		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
 			continue;
 		lock_take(&pool->lock);
-		if (pool->flags & POOL_IMPORT) {
-			import_reap(pool);
-		} else {
+		/* Meanwhile it may have become another. */
+		flags = pool->flags;
+		if (!(flags & POOL_IMPORT))
 			release_excess(pool);
-		}
+		else if (flags & POOL_DESTROYED)
+			import_reap(pool);
 		ended = pool_end(pool);
 		lock_drop(&pool->lock);
 		if (ended)

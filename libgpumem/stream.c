@@ -553,11 +553,18 @@ CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value)
 		.op = GPUMEM_OP_WAIT, .handle = other->timeline, .value = value,
 	};
 	CUresult result = ring_put(queue, &sqe);
+	unsigned int i, place;
 
 	if (result)
 		return result;
 	lock_take(&queue->past_lock);
-	queue->past[queue->pasts++ % QUEUE_PAST] = (struct past){
+	place = queue->pasts++ % QUEUE_PAST;
+	/* What waits for one queue again and again does not forget the others. */
+	for (i = 0; queue->pasts > QUEUE_PAST && i < QUEUE_PAST; i++)
+		if (queue->past[i].queue == other &&
+		    (queue->past[place].queue != other || queue->past[i].at < queue->past[place].at))
+			place = i;
+	queue->past[place] = (struct past){
 		.at = load_relaxed(&queue->tail), .queue = other, .value = value,
 	};
 	lock_drop(&queue->past_lock);

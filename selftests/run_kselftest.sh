@@ -293,10 +293,13 @@ if ! dmesg >/dev/null 2>&1; then
 	exit 1
 fi
 
-while IFS=$'\t' read -r kernel program _; do
-	[[ $kernel == '#'* || " ${all[*]} " == *" $program "* ]] ||
-		bad "modes.tsv: no program $program"
-done <"$here/modes.tsv"
+# Read once: the files may be edited meanwhile.
+mapfile -t modes < <(grep -v '^#' "$here/modes.tsv")
+[ ${#modes[@]} != 0 ] || bad "modes.tsv cannot be read"
+for row in "${modes[@]}"; do
+	IFS=$'\t' read -r kernel program _ <<<"$row"
+	[[ " ${all[*]} " == *" $program "* ]] || bad "modes.tsv: no program $program"
+done
 
 if [ "${GPUMEM_QUEUE:-}" ]; then
 	long=()
@@ -321,7 +324,8 @@ for name in "${names[@]}"; do
 		continue
 	fi
 	run_one "$name"
-	while IFS=$'\t' read -r kernel program mode; do
+	for row in "${modes[@]}"; do
+		IFS=$'\t' read -r kernel program mode <<<"$row"
 		[ "$hasty" ] && [ $failed != 0 ] && break
 		# shellcheck disable=SC2053
 		if [ "$program" = "${name%%:*}" ] && [[ $release == $kernel ]] && [ ! "$dead" ]; then
@@ -329,7 +333,7 @@ for name in "${names[@]}"; do
 			# shellcheck disable=SC2086
 			run_one "$name" $mode
 		fi
-	done <"$here/modes.tsv"
+	done
 done
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -243,6 +243,7 @@ struct inside {
 	CUevent event;
 	CUdeviceptr d;
 	unsigned int most, done, submitted;
+	bool copies;
 	volatile __u32 go, over;
 	CUresult result, sync, event_sync;
 };
@@ -254,7 +255,11 @@ static void CUDA_CB fill_inside(void *arg)
 	while (!get(&in->go))
 		usleep(1000);
 	while (!in->result && in->done < in->most) {
-		in->result = cuMemsetD8Async(in->d + in->done % 64, in->done % 251, 1, in->to);
+		if (in->copies)
+			in->result = cuMemcpyDtoDAsync(in->d, in->d + 64, 8, in->to);
+		else
+			in->result = cuMemsetD8Async(in->d + in->done % 64, in->done % 251, 1,
+						     in->to);
 		in->done += !in->result;
 	}
 	if (in->event) {
@@ -310,20 +315,23 @@ TEST_F(async, function_would_wait_for_itself)
 	}
 	/* A thread of the program has the stream meanwhile, and waits for room in it. */
 	in.to = self->s;
-	in.result = CUDA_SUCCESS;
-	in.go = in.over = in.done = 0;
 	in.submitted = 400;
-	ASSERT_CU(cuLaunchHostFunc(self->s, fill_inside, &in));
-	ASSERT_CU(cuEventRecord(in.event, self->s));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, submit_behind, &in));
-	usleep(100000);
-	set(&in.go, 1);
-	ASSERT_TRUE(over(&in));
-	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.result);
-	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.sync);
-	ASSERT_EQ(0, pthread_join(thread, &bad));
-	EXPECT_EQ(NULL, bad);
-	ASSERT_CU(cuStreamSynchronize(self->s));
+	for (int i = 0; i < 2; i++) {
+		in.copies = i;
+		in.result = CUDA_SUCCESS;
+		in.go = in.over = in.done = 0;
+		ASSERT_CU(cuLaunchHostFunc(self->s, fill_inside, &in));
+		ASSERT_CU(cuEventRecord(in.event, self->s));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, submit_behind, &in));
+		usleep(100000);
+		set(&in.go, 1);
+		ASSERT_TRUE(over(&in));
+		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.result);
+		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, in.sync);
+		ASSERT_EQ(0, pthread_join(thread, &bad));
+		EXPECT_EQ(NULL, bad);
+		ASSERT_CU(cuStreamSynchronize(self->s));
+	}
 }
 
 /* What waits for others is waited for, however much there is to be done. */

@@ -511,6 +511,39 @@ TEST_F(copy, source_is_read_at_once)
 	free(out);
 }
 
+/* More small ones than there are buffers for them may wait in a stream, and each is its own. */
+TEST_F(copy, many_small_ones_wait)
+{
+	unsigned char source[64], *word;
+	CUdeviceptr dword;
+	CUstream stream;
+
+	ASSERT_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 64, 0));
+	ASSERT_CU(cuMemHostGetDevicePointer(&dword, word, 0));
+	*(volatile __u32 *)word = 0;
+	ASSERT_CU(cuStreamWaitValue32(stream, dword, 1, CU_STREAM_WAIT_VALUE_EQ));
+	for (unsigned int i = 0; i < 200; i++) {
+		memset(source, 1 + i, 1 + i % 64);
+		ASSERT_CU(cuMemcpyHtoDAsync(self->p + 100 * i, source, 1 + i % 64, stream));
+		memset(source, 0xff, sizeof(source));
+	}
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+	EXPECT_TRUE(sees(self->p, 0, 200 * 100));
+	__atomic_store_n((__u32 *)word, 1, __ATOMIC_RELEASE);
+	ASSERT_CU(cuStreamSynchronize(stream));
+	for (unsigned int i = 0; i < 200; i++) {
+		EXPECT_TRUE(sees(self->p + 100 * i, 1 + i, 1 + i % 64));
+		EXPECT_TRUE(sees(self->p + 100 * i + 1 + i % 64, 0, 100 - 1 - i % 64));
+	}
+	/* The buffers are there again for large ones. */
+	ASSERT_CU(cuMemcpyHtoDAsync(self->q, self->host, BYTES, stream));
+	ASSERT_CU(cuStreamSynchronize(stream));
+	EXPECT_EQ(0, memcmp(view(self->q, BYTES), self->host, BYTES));
+	EXPECT_CU(cuMemFreeHost(word));
+	EXPECT_CU(cuStreamDestroy(stream));
+}
+
 /* Fills wait if the memory's owner wanted that; asking for the P2P tokens does. */
 TEST_F(copy, sync_memops)
 {

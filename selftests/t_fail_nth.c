@@ -254,7 +254,7 @@ static const struct {
 	{ pool_setup, alloc_chunk, chunk_undo }, { open_setup, open_chunk, open_undo },
 	{ pool_exported, pool_import, pool_import_undo },
 	{ NULL, vm_unmap_half, vm_remap_half }, { NULL, stream_create, stream_undo },
-	{ submit_setup, doorbell, submit_undo }, { NULL, timeline_sleep, NULL },
+	{ submit_setup, doorbell, submit_undo }, { timeline_create, timeline_sleep, destroy },
 	{ host_touched, pin, host_undo }, { host_setup, pin_rdonly, host_undo },
 	{ NULL, event_create, event_undo }, { event_create, event_open, event_open_undo },
 	{ event_pending, event_get, event_open_undo }, { event_got, destroy, event_undo },

@@ -160,14 +160,14 @@ TEST_F(fair, charged_to_the_cgroup)
 /* A cgroup's CPU limit slows its own engine work down, and that of nobody else. */
 TEST_F(fair, obeys_the_cgroup_limit)
 {
-	struct job job = { .from = -1, .streams = 1, .fills = 100 };
+	struct job job = { .from = -1, .streams = 1, .fills = 200 };
 	struct gpumem_sqe copy = sqe_copy(ADDR + MIB, ADDR, 4096);
 	struct cgroup cg;
 	int up[2], pid;
 
 	if (cgroup_make(&cg, "limit"))
 		SKIP(return, "no memory cgroups");
-	if (cgroup_write(&cg, "cpu.max", "20000 100000")) {
+	if (cgroup_write(&cg, "cpu.max", "10000 100000")) {
 		cgroup_remove(&cg);
 		SKIP(return, "no cpu cgroups");
 	}

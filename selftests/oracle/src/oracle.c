@@ -281,14 +281,18 @@ CUresult gate_close(gate_t *g, CUstream s)
 	g->on = pthread_create(&g->th, NULL, gate_thread, g) == 0;
 	return CUDA_SUCCESS;
 }
+int patience(void)
+{
+	const char *text = getenv("ORACLE_PATIENCE");
+
+	return text ? atoi(text) : 1;
+}
 void gate_after(gate_t *g, int ms)
 {
-	/* A slow machine needs longer for what does not wait. */
-	const char *patience = getenv("ORACLE_PATIENCE");
-
 	g->planned = 1;
 	__sync_synchronize();
-	g->deadline_ms = now_ms() + ms * (patience ? atoi(patience) : 1);
+	/* A slow machine needs longer for what does not wait. */
+	g->deadline_ms = now_ms() + ms * patience();
 }
 void gate_open(gate_t *g)
 {

@@ -51,7 +51,7 @@ GROUP(stream_create)
 }
 
 static void hostfn(void *p) { __sync_fetch_and_add((int *)p, 1); }
-static void slowfn(void *p) { usleep(100000); __sync_fetch_and_add((int *)p, 1); }
+static void slowfn(void *p) { usleep(100000 * patience()); __sync_fetch_and_add((int *)p, 1); }
 
 GROUP(hostfunc)
 {

@@ -266,7 +266,7 @@ KERNELS = {
 
 
 def unpack_image(image, path):
-    """Write the ELF file in a bzImage to @path: empty, if QEMU cannot enter it.
+    """Write the ELF file in a bzImage to @path: empty, if QEMU cannot enter it or there is none.
 
     The places are told by Documentation/arch/x86/boot.rst of the kernel; that it has the PVH entry,
     by a note of Xen's (XEN_ELFNOTE_PHYS32_ENTRY).
@@ -282,7 +282,7 @@ def unpack_image(image, path):
             elf = subprocess.run(["zstd", "-dcq"], input=payload[:-4], check=False,
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
             if struct.pack("<I", len(elf)) != payload[-4:]:
-                elf = b""
+                raise Problem("zstd does not unpack %s" % image)
     if struct.pack("<III", 4, 8, 18) + b"Xen\0" not in elf and \
        struct.pack("<III", 4, 4, 18) + b"Xen\0" not in elf:
         elf = b""
@@ -304,6 +304,9 @@ class Kernel:
     def plain_image(self):
         """An image that need not unpack itself, which takes seconds without KVM; or any."""
         path = os.path.join(self.path, "vmlinux")
+        # Only of the cache's own is it known that the two belong together.
+        if not self.path.startswith(os.path.join(cache_dir(), "")):
+            return self.image
         if not os.path.exists(path):
             try:
                 with tempfile.TemporaryDirectory(dir=self.path) as tmp:

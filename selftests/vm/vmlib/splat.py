@@ -12,6 +12,7 @@ SPLAT = re.compile(r"""
   | kernel\ NULL\ pointer | Unable\ to\ handle\ kernel | invalid\ opcode: | stack\ segment:
   | KASAN: | KCSAN: | KFENCE:.*\ in\  | KMSAN: | UBSAN:\ .*\ in\  | refcount_t:\ 
   | ODEBUG:\ (?!.*enabled) | DMA-API:\ .*\ device\ driver | kmemleak:.*new\ suspected
+  | DMA-API:.*\ disabling | kmemleak:.*\ disabled
   | possible\ (recursive|circular)\ locking | lock\ held\ when\ returning
   | inconsistent\ lock\ state | possible\ irq\ lock\ inversion | suspicious\ RCU\ usage
   | sleeping\ function\ called\ from | INFO:\ task\ .*\ blocked\ for\ more
