@@ -122,7 +122,7 @@ LONG query_long(CUevent event)
 	CALL_INSIDE_AS("cuEventQuery", event_query(event));
 }
 
-/** cuEventQuery - NOT_READY until what was recorded last is done; no system call */
+/** cuEventQuery - NOT_READY until what was recorded last is done; inter-process: a system call */
 CUresult cuEventQuery(CUevent event)
 {
 	if (likely(!not_initialized()) && event_easy(event))
@@ -147,7 +147,7 @@ CUresult cuEventSynchronize(CUevent event)
 
 /**
  * cuEventElapsedTime_v2 - time from one event to another
- * @milliseconds: resolution of about a microsecond
+ * @milliseconds: resolution of a nanosecond, one clock
  *
  * Return: INVALID_HANDLE for NULL @milliseconds, too, and for events without timing or that were
  * not recorded; NOT_READY.

@@ -145,7 +145,7 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned in
  * the addresses do not. They are not looked at, and no context need be current.
  */
 
-/** cuMemcpyPeer - device to device, after all work of the contexts that own the memory */
+/** cuMemcpyPeer - device to device, after all work of other contexts that own the memory */
 SYNC(cuMemcpyPeer, _ptds, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 			   CUcontext src_context, size_t bytes),
      ((void)dst_context, (void)src_context,

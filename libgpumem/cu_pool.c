@@ -58,7 +58,8 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
  * @bytes: as much as the pool counts as used
  * @stream: work that comes after the call in this stream, or after that, may use the memory
  *
- * Never waits. Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
+ * Never waits, but for room in a stream that is full. Return: OUT_OF_MEMORY, INVALID_VALUE,
+ * INVALID_CONTEXT.
  */
 BOTH(cuMemAllocAsync, (CUdeviceptr *ptr, size_t bytes, CUstream stream),
      at_hand(stream), pool_alloc_current(ptr, bytes, stream), alloc(ptr, bytes, stream, own));
@@ -96,7 +97,7 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
  * @ptr: what an allocation returned (cuMemAlloc(), too), or 0
  * @stream: any; the memory is free after what is in it now
  *
- * Never waits; the address is unknown at once. Return: INVALID_VALUE for any other address,
+ * Never waits, but for room in a stream that is full; the address is unknown at once. Return: INVALID_VALUE for any other address,
  * INVALID_CONTEXT.
  */
 BOTH(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
