@@ -38,6 +38,9 @@ struct env {
 	CUmemoryPool pool, pool2, import;
 	CUmemPoolPtrExportData data;
 	CUdeviceptr theirs_in_pool;
+	unsigned int ran;
+	CUipcEventHandle event_handle;
+	CUasyncCallbackHandle notice;
 };
 
 typedef CUresult (*step)(struct env *e);
@@ -529,6 +532,82 @@ static CUresult cold_copy(struct env *e)
 	return result ? result : copy_setup(e);
 }
 
+static void CUDA_CB function(void *arg)
+{
+	((struct env *)arg)->ran++;
+}
+
+static CUresult host_function(struct env *e)
+{
+	CUresult result = cuLaunchHostFunc(e->stream, function, e);
+
+	return result ? result : cuStreamSynchronize(e->stream);
+}
+
+static CUresult host_function_check(struct env *e)
+{
+	return e->ran ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+/* A source in its turn and one before the call returns, behind something. */
+static CUresult batch(struct env *e)
+{
+	CUdeviceptr to[2] = { e->keep, e->keep + SMALL / 2 };
+	CUdeviceptr from[2] = { (uintptr_t)e->host, (uintptr_t)e->host + SMALL / 2 };
+	CUmemcpyAttributes attrs[2] = {
+		{ .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM },
+		{ .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL },
+	};
+	size_t sizes[2] = { SMALL / 2, SMALL / 2 }, first[2] = { 0, 1 };
+	CUresult result = cuMemsetD8Async(e->keep, 7, SMALL, e->stream);
+
+	if (!result)
+		result = cuMemcpyBatchAsync(to, from, sizes, 2, attrs, first, 2, e->stream);
+	return result ? result : cuStreamSynchronize(e->stream);
+}
+
+static CUresult words(struct env *e)
+{
+	CUresult result = cuStreamWriteValue32(e->stream, e->keep, 9, 0);
+
+	if (!result)
+		result = cuStreamWaitValue32(e->stream, e->keep, 9, CU_STREAM_WAIT_VALUE_EQ);
+	return result ? result : cuStreamSynchronize(e->stream);
+}
+
+static CUresult event_ipc_make(struct env *e)
+{
+	return cuEventCreate(&e->event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult event_ipc(struct env *e)
+{
+	CUresult result = cuIpcGetEventHandle(&e->event_handle, e->event);
+
+	if (!result)
+		result = cuEventRecord(e->event, e->stream);
+	if (!result)
+		result = cuStreamWaitEvent(e->stream, e->event, 0);
+	return result ? result : cuEventSynchronize(e->event);
+}
+
+static void CUDA_CB noticed(CUasyncNotificationInfo *info, void *arg, CUasyncCallbackHandle handle)
+{
+	(void)info;
+	(void)arg;
+	(void)handle;
+}
+
+static CUresult notice(struct env *e)
+{
+	return cuDeviceRegisterAsyncNotification(0, noticed, e, &e->notice);
+}
+
+static CUresult notice_undo(struct env *e)
+{
+	return cuDeviceUnregisterAsyncNotification(0, e->notice);
+}
+
 /* raw: not even cuInit() was called. */
 COLD(first_init, NULL, init, NULL, .raw = true);
 COLD(first_context, NULL, retain, release);
@@ -563,6 +642,14 @@ WARM(ipc_get, alloc_large, ipc_get, free_ptr);
 WARM(ipc_open, NULL, ipc_open, ipc_close, .peer = true);
 WARM(ipc_close, ipc_open, ipc_close, NULL, .peer = true);
 WARM(export, alloc_large, export_fd, export_undo);
+COLD(first_host_function, env_make, host_function, host_function_check);
+COLD(first_batch, cold_copy, batch, copy_in_check);
+COLD(first_notice, NULL, notice, notice_undo);
+WARM(host_function, NULL, host_function, host_function_check);
+WARM(batch, copy_setup, batch, copy_in_check);
+WARM(words, copy_setup, words, NULL);
+WARM(event_ipc, event_ipc_make, event_ipc, event_destroy);
+WARM(notice, NULL, notice, notice_undo);
 COLD(first_pool, env_make, pool_create, pool_destroy);
 COLD(first_pool_alloc, env_make, pool_alloc_default, pool_free);
 COLD(first_pool_import, cold_import, pool_import_pointer, pool_import_pointer_undo);

@@ -32,6 +32,35 @@ static int in_alloc(struct scene *sc)
 	}
 }
 
+static void CUDA_CB rest(void *arg)
+{
+	CALL((struct scene *)arg, usleep(2000));
+}
+
+/* Work of its own stream and of another waits for the function. */
+static int in_function(struct scene *sc)
+{
+	CUcontext ctx;
+	CUdeviceptr p;
+	CUstream s, t;
+	CUevent event;
+
+	MUST_CU(cuda_start(&ctx));
+	MUST_CU(cuMemAlloc(&p, sc->bytes));
+	MUST_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	MUST_CU(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+	MUST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ready(sc);
+	for (;;) {
+		MUST_CU(cuLaunchHostFunc(s, rest, sc));
+		MUST_CU(cuMemsetD8Async(p, 1, sc->bytes, s));
+		MUST_CU(cuEventRecord(event, s));
+		MUST_CU(cuStreamWaitEvent(t, event, 0));
+		MUST_CU(cuMemsetD8Async(p, 2, sc->bytes, t));
+		MUST_CU(cuStreamSynchronize(t));
+	}
+}
+
 static int in_host_alloc(struct scene *sc)
 {
 	CUcontext ctx;
@@ -348,6 +377,7 @@ STATE(stream_synchronize, in_stream_synchronize, 4 * MIB, 4, 40000);
 STATE(ctx_synchronize, in_ctx_synchronize, 4 * MIB, 4, 40000);
 STATE(event_synchronize, in_event_synchronize, 4 * MIB, 4, 40000);
 STATE(free, in_free, 4 * MIB, 4, 40000);
+STATE(host_function, in_function, 4 * MIB, 4, 40000);
 STATE(pool_alloc, in_pool_alloc, 16 * MIB, 4, 40000);
 STATE(pool_destroy, in_pool_destroy, 4 * MIB, 4, 40000);
 
