@@ -97,8 +97,8 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
  * @ptr: what an allocation returned (cuMemAlloc(), too), or 0
  * @stream: any; the memory is free after what is in it now
  *
- * Never waits, but for room in a stream that is full; the address is unknown at once. Return: INVALID_VALUE for any other address,
- * INVALID_CONTEXT.
+ * Never waits, but for room in a stream that is full; the address is unknown at once. Return:
+ * INVALID_VALUE for any other address, INVALID_CONTEXT.
  */
 BOTH(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
      pool_free(ptr, stream), free_in(ptr, stream, own));

@@ -121,9 +121,6 @@ static CUresult hand_over_piece(const struct piece *p, int s)
 
 	if (result || p->s == p->d)
 		return result;
-	/* Read early, its turn or not. */
-	if (p->order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
-		return settle(p->s);
 	return hand_over(p->s, s);
 }
 
@@ -162,7 +159,7 @@ static bool do_batch(unsigned int form)
 	}
 	for (i = 0; !result && i < count; i++)
 		result = hand_over_piece(&pieces[i], q);
-	/* What one piece of a buffer has been handed over to, the early reading of another is not. */
+	/* What is read early, its turn or not, must be at rest. */
 	for (i = 0; !result && i < count; i++)
 		if (pieces[i].order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
 			result = settle(pieces[i].s);

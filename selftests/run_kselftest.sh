@@ -293,7 +293,7 @@ if ! dmesg >/dev/null 2>&1; then
 	exit 1
 fi
 
-# Read once: the files may be edited meanwhile.
+# Read once: without it programs would not run again, and nobody would notice.
 mapfile -t modes < <(grep -v '^#' "$here/modes.tsv")
 [ ${#modes[@]} != 0 ] || bad "modes.tsv cannot be read"
 for row in "${modes[@]}"; do

@@ -544,6 +544,12 @@ static CUresult host_function(struct env *e)
 	return result ? result : cuStreamSynchronize(e->stream);
 }
 
+static CUresult host_function_setup(struct env *e)
+{
+	e->ran = 0;
+	return CUDA_SUCCESS;
+}
+
 static CUresult host_function_check(struct env *e)
 {
 	return e->ran ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
@@ -573,6 +579,11 @@ static CUresult words(struct env *e)
 	if (!result)
 		result = cuStreamWaitValue32(e->stream, e->keep, 9, CU_STREAM_WAIT_VALUE_EQ);
 	return result ? result : cuStreamSynchronize(e->stream);
+}
+
+static CUresult words_check(struct env *e)
+{
+	return *(volatile __u32 *)cpu(e->keep) == 9 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 static CUresult event_ipc_make(struct env *e)
@@ -645,9 +656,9 @@ WARM(export, alloc_large, export_fd, export_undo);
 COLD(first_host_function, env_make, host_function, host_function_check);
 COLD(first_batch, cold_copy, batch, copy_in_check);
 COLD(first_notice, NULL, notice, notice_undo);
-WARM(host_function, NULL, host_function, host_function_check);
+WARM(host_function, host_function_setup, host_function, host_function_check);
 WARM(batch, copy_setup, batch, copy_in_check);
-WARM(words, copy_setup, words, NULL);
+WARM(words, copy_setup, words, words_check);
 WARM(event_ipc, event_ipc_make, event_ipc, event_destroy);
 WARM(notice, NULL, notice, notice_undo);
 COLD(first_pool, env_make, pool_create, pool_destroy);

@@ -4,8 +4,8 @@
  * same with arrays.
  *
  * There are buffers of every kind of memory: pageable, of each device (small and large, exported),
- * pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one form with
- * random buffers, offsets, sizes, pitches and stream, and does the same to the models byte by byte.
+ * pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one
+ * form with random buffers, offsets, sizes, pitches and stream, and does the same to the models byte by byte.
  * What is outside the range must not change, so models are compared as a whole, at random and at
  * the end.  Some steps are wrong on purpose: they must be refused and change nothing.
  *
@@ -156,7 +156,7 @@ static CUresult hand_over(struct buffer *b, int s)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/* A batch may yet have to read it: not for all is it used in the stream's turn. */
+	/* A batch may yet have to read it; other forms use such memory at once. */
 	if (b->kind == PAGEABLE)
 		return settle(b);
 	if (b->user >= 0 && !ordered(b->user, s)) {

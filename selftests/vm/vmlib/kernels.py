@@ -283,8 +283,7 @@ def unpack_image(image, path):
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
             if struct.pack("<I", len(elf)) != payload[-4:]:
                 raise Problem("zstd does not unpack %s" % image)
-    if struct.pack("<III", 4, 8, 18) + b"Xen\0" not in elf and \
-       struct.pack("<III", 4, 4, 18) + b"Xen\0" not in elf:
+    if not any(struct.pack("<III", 4, size, 18) + b"Xen\0" in elf for size in (4, 8)):
         elf = b""
     with open(path, "wb") as f:
         f.write(elf)
