@@ -677,8 +677,8 @@ CUresult thread_make(void *(*main)(void *arg), void *arg, const char *name);
 /* A thread that does work, and what it has to do it with. */
 struct worker {
 	unsigned char *memory;		/* WORK_BUFFER bytes for the CPU; constant */
-	uint64_t buffer;		/* the same for the engine, too, or 0; atomic */
-	struct queue *queue[GPUMEM_MAX_DEVICES];	/* to the engine, made at first use */
+	uint64_t buffer;		/* the same for the engine, too; there if a queue is */
+	struct queue *queue[GPUMEM_MAX_DEVICES];	/* to the engine, or NULL; atomic */
 	void *inflater;			/* decompress.c's */
 };
 
@@ -689,7 +689,7 @@ struct work {
 	unsigned int done;
 	uint32_t failed;		/* an item failed: the rest is left out; atomic */
 	unsigned int items;		/* not 0; constant, as what follows */
-	bool engine;			/* only for workers that have a buffer */
+	bool engine;			/* only for workers with a buffer and a queue */
 	struct turn turn;
 	CUdevice device;
 	void (*run)(struct work *work, struct worker *worker, unsigned int item);
@@ -697,9 +697,12 @@ struct work {
 
 /* Have work's turn come at this place of a queue and free() it when it is done. Lock as above. */
 CUresult work_put(struct queue *queue, struct work *work);
-/* See to it that there are workers, and, if @engine, one with a buffer. No lock is held. */
+/*
+ * See to it that there are workers, and, if @engine, one with a buffer and a queue to the device's
+ * engine. No lock is held.
+ */
 CUresult work_reserve(CUdevice device, bool engine);
-/* The worker's queue to a device's engine, or NULL. */
+/* The worker's queue to a device's engine, for @engine work; NULL: it failed and there is no other. */
 struct queue *worker_queue(struct worker *worker, CUdevice device);
 /* Wait for what the worker submitted. */
 CUresult worker_wait(struct worker *worker, CUdevice device);

@@ -11,13 +11,14 @@
  * Workers never block on anything that waits for a stream: each has its memory and its queues to the
  * engines for itself. Where the CPU does not reach what work is about, or must not touch it because
  * others may reach it, too, the engine moves it to and from the worker's buffer. work_reserve() sees
- * to it that there is one before such work is submitted, so that it cannot fail for want of it.
+ * to it that one worker has such a buffer and a queue before such work is submitted, so that it
+ * cannot fail for want of them; who has not both leaves it to the others.
  *
  * After work of the queue has failed, items are left out. What fails in an item fails the context of
  * the stream that it is in.
  *
  * Locks: work_lock for the list and what is taken of it; inside the stream's, and no other is taken
- * with it held. start_lock, outside of it, for starting workers and giving them buffers.
+ * with it held. start_lock, outside of it, for starting workers and giving them buffers and queues.
  *
  * Vocabulary: worker, work, item (internal.h); turn (hostfn.c).
  */
@@ -35,13 +36,18 @@
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct worker *workers[WORKERS_MOST];	/* start_lock */
 static unsigned int worker_count;	/* start_lock */
-static bool have_buffer;		/* start_lock */
 static uint32_t ready;			/* timeline: turns so far; constant once there are workers */
 
 static struct lock work_lock;
 static struct work *first_work, **last_work = &first_work;	/* work_lock */
 
 /* ---- workers */
+
+/* A worker gets the buffer first. */
+static bool equipped(struct worker *worker, CUdevice device)
+{
+	return load_acquire(&worker->queue[device]) != NULL;
+}
 
 /* An item of work whose turn has come, and which is no longer in the list after its last. */
 static struct work *item_take(struct worker *worker, unsigned int *item)
@@ -50,7 +56,7 @@ static struct work *item_take(struct worker *worker, unsigned int *item)
 
 	lock_take(&work_lock);
 	for (link = &first_work; (work = *link); link = &work->next)
-		if (turn_come(&work->turn) && (!work->engine || load_acquire(&worker->buffer)))
+		if (turn_come(&work->turn) && (!work->engine || equipped(worker, work->device)))
 			break;
 	if (work) {
 		*item = work->taken++;
@@ -150,6 +156,21 @@ static CUresult workers_start(void)
 	return worker_count ? CUDA_SUCCESS : result;
 }
 
+/* start_lock is held. */
+static bool worker_equip(struct worker *worker, CUdevice device)
+{
+	struct queue *queue;
+
+	if (equipped(worker, device))
+		return true;
+	if (!worker->buffer)
+		worker->buffer = mem_internal(device, WORK_BUFFER, "work");
+	queue = worker->buffer ? queue_make(device, 0) : NULL;
+	if (queue)
+		store_release(&worker->queue[device], queue);
+	return queue;
+}
+
 CUresult work_reserve(CUdevice device, bool engine)
 {
 	CUresult result;
@@ -157,30 +178,26 @@ CUresult work_reserve(CUdevice device, bool engine)
 
 	pthread_mutex_lock(&start_lock);
 	result = workers_start();
-	if (!result && engine && !have_buffer) {
-		for (i = 0; i < worker_count; i++) {
-			uint64_t buffer = mem_internal(device, WORK_BUFFER, "work");
-
-			if (!buffer)
-				break;
-			store_release(&workers[i]->buffer, buffer);
-		}
-		have_buffer = i;
-		if (!have_buffer)
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	for (i = 0; !result && engine && i < worker_count; i++)
+		if (!worker_equip(workers[i], device))
+			break;
+	if (!result && engine && !i)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_unlock(&start_lock);
 	return result;
 }
 
 struct queue *worker_queue(struct worker *worker, CUdevice device)
 {
-	struct queue **queue = &worker->queue[device];
+	struct queue *queue = worker->queue[device];
 
-	/* A queue that failed does nothing any more. */
-	if (!*queue || queue_status(*queue))
-		*queue = queue_make(device, 0);
-	return *queue;
+	/* A queue that failed does nothing any more. Nobody else changes it once it is there. */
+	if (queue_status(queue)) {
+		queue = queue_make(device, 0);
+		if (queue)
+			store_release(&worker->queue[device], queue);
+	}
+	return queue;
 }
 
 CUresult worker_wait(struct worker *worker, CUdevice device)

@@ -101,15 +101,35 @@ mark() {	# TITLE: a line in the kernel's log that is like no other
 	echo "$mark" >/dev/kmsg 2>/dev/null
 }
 
+# The log without the traces of new threads' stacks for which a fault was injected: see splat.py.
+without_injected() {
+	awk '
+	!n && /t_cuda_fail_nth: vmalloc error: size [0-9]+, / { n = 1; thread = traces = 0; text = "" }
+	!n { print; next }
+	{
+		text = text $0 "\n"
+		thread += /copy_process\+/
+		traces += /Call Trace:|BUG: |WARNING: |KASAN: |UBSAN: /
+		over = /<\/TASK>/
+		if (over && thread && traces == 1) {
+			n = 0
+		} else if (over || ++n > 120) {
+			printf "%s", text
+			n = 0
+		}
+	}
+	END { if (n) printf "%s", text }'
+}
+
 # Has the kernel complained since the mark?  Then $work/log is its log since then; all of it when
 # the mark is gone, which is worse, not better.
 complaint() {
 	local last
-	dmesg >"$work/log"
+	dmesg | without_injected >"$work/log"
 	last=$(grep -E "gpumem-kselftest $$\.$marks: |$splat" "$work/log")
 	[[ ${last##*$'\n'} != *"$mark" ]] || return 1
 	sed -i "1,/gpumem-kselftest $$\.$marks: /d" "$work/log"
-	[ -s "$work/log" ] || dmesg >"$work/log"
+	[ -s "$work/log" ] || dmesg | without_injected >"$work/log"
 	grep -qE "$splat" "$work/log"
 }
 

@@ -555,7 +555,7 @@ static CUresult host_function_check(struct env *e)
 	return e->ran ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* A source in its turn and one before the call returns, behind something. */
+/* A source in its turn and one before the call returns, behind something that waits till then. */
 static CUresult batch(struct env *e)
 {
 	CUdeviceptr to[2] = { e->keep, e->keep + SMALL / 2 };
@@ -565,11 +565,18 @@ static CUresult batch(struct env *e)
 		{ .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL },
 	};
 	size_t sizes[2] = { SMALL / 2, SMALL / 2 }, first[2] = { 0, 1 };
-	CUresult result = cuMemsetD8Async(e->keep, 7, SMALL, e->stream);
+	CUdeviceptr word = e->keep + SMALL;
+	volatile __u32 *go = (__u32 *)cpu(word);
+	const __u32 ones = 0x01010101;	/* as copy_setup() has it */
+	CUresult result, drained;
 
+	*go = 0;
+	result = cuStreamWaitValue32(e->stream, word, ones, CU_STREAM_WAIT_VALUE_EQ);
 	if (!result)
 		result = cuMemcpyBatchAsync(to, from, sizes, 2, attrs, first, 2, e->stream);
-	return result ? result : cuStreamSynchronize(e->stream);
+	*go = ones;
+	drained = cuStreamSynchronize(e->stream);
+	return result ? result : drained;
 }
 
 static CUresult words(struct env *e)

@@ -39,6 +39,14 @@ SPLATS = {
     "dma": (r"DMA-API: .*device driver", 127, True),
 }
 
+INJECTED = """mark
+[  1.0] t_cuda_fail_nth: vmalloc error: size 32768, vm_struct allocation failed, mode:0xdc0
+[  1.0] Call Trace:
+[  1.0]  <TASK>
+[  1.0]  warn_alloc+0x1cb/0x330
+[  1.0]  copy_process+0x2898/0x9b70
+[  1.0]  </TASK>
+"""
 MIX = """[    1.0] fine
 [    2.0] ------------[ cut here ]------------
 [    2.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1/0x2
@@ -240,6 +248,21 @@ int main(void)
         want(splat.find(lines) == [(1, 7), (9, 9), (11, 12)], "blocks: %s" % splat.find(lines))
         want(splat.find(lines, ["a.c:1"]) == [(9, 9), (11, 12)], "forgiving one forgives others")
         want(not splat.find(lines, ["a.c:1", "rss-counter", "b.c:2"]), "not forgiven")
+
+    def test_injected_is_no_splat(self):
+        lines = splat.text_lines(INJECTED.encode())
+        want(not splat.find(lines), "blocks: %s" % splat.find(lines))
+        for old, new in ((" copy_process", " load_module"), ("t_cuda_fail_nth", "insmod"),
+                         (" warn_alloc", " BUG: KASAN: "), ("</TASK>", "")):
+            found = splat.find(splat.text_lines(INJECTED.replace(old, new).encode()))
+            want(found, "nothing is found with %s for %s" % (new, old))
+        want(splat.find(splat.text_lines((INJECTED + MIX).encode())), "what follows is not found")
+        with open(os.path.join(HERE, "../run_kselftest.sh"), encoding="utf-8") as f:
+            script = re.search(r"^without_injected.*?^\}\n", f.read(), re.S | re.M).group(0)
+        for text, left in ((INJECTED, "mark\n"), (INJECTED + MIX, "mark\n" + MIX)):
+            out = subprocess.run(["bash", "-c", script + "without_injected"], input=text.encode(),
+                                 stdout=subprocess.PIPE, check=True).stdout.decode()
+            want(out == left, "left:", out)
 
     def test_cpio_is_stable(self):
         def make():
