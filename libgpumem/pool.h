@@ -197,6 +197,8 @@ struct CUmemPoolHandle_st {
 	struct withheld_cell *withheld;	/* lock */
 	uint32_t blocks;		/* ranges that are no free pages; lock */
 	uint64_t live_imports;		/* of an import; lock */
+	uint32_t empty;			/* chunks of an import without pointers; lock */
+	uint64_t empty_bytes;		/* of these; lock */
 	struct moment *leaving;		/* a destroyed import is unmapped after these; lock */
 	unsigned int leaving_count;	/* lock */
 	uint64_t told_used, told_high, told_reserved;	/* to the kernel; lock */

@@ -9,11 +9,14 @@
  * pool's memory and nothing else whatever the 64 bytes contain, and nothing of it is ever written
  * where the exporter or the kernel would read it.
  *
- * A chunk is mapped at the first pointer into it and stays until the import is destroyed, or until
- * the work is done that was queued then. Pointers into a chunk are a sorted array, which lookups
- * read without a lock while its sequence count stays the same; arrays and the cells in them are
- * never given back. The same pointer may be imported twice, and is the same address; two that
- * overlap otherwise cannot both be live in the exporter, and the second is refused.
+ * A chunk is mapped at the first pointer into it. When the last of them is freed and what came before
+ * the frees in their streams is done, it is empty: a few that became so stay, for pointers into the
+ * same chunk, and all of them no longer than the import, or the work that was queued when it was
+ * destroyed. So an exporter whose chunks come and go leaves nothing behind here. Pointers into a
+ * chunk are a sorted array, which lookups read without a lock while its sequence count stays the
+ * same; arrays and the cells in them are never given back. The same pointer may be imported twice,
+ * and is the same address; two that overlap otherwise cannot both be live in the exporter, and the
+ * second is refused.
  *
  * From its first export on, a chunk is not touched inline by the exporter.
  *
@@ -27,11 +30,14 @@
 #include <unistd.h>
 
 #include "pool.h"
+#include "ring.h"
 
 #define DATA_MAGIC	0x70746770	/* "pgtp" */
 #define FABRIC_MAGIC	0x62666770	/* "pgfb" */
 #define VERSION		1
 #define CHANNELS	"/dev/" GPUMEM_CHANNELS_NAME
+#define EMPTY_CHUNKS	8u		/* of a pool */
+#define EMPTY_BYTES	(64ull << 20)	/* the same */
 
 /* What is in a CUmemPoolPtrExportData; the rest is zero. */
 struct data {
@@ -58,6 +64,10 @@ struct import {
 	uint32_t count;			/* atomic */
 	uint32_t room;
 	struct cell **list;		/* by base; atomic */
+	/* pool->lock, as all that follows */
+	struct moment *freed;		/* before these the chunk may be in use */
+	uint32_t moments, moments_room;
+	bool stays;			/* no memory to note them all */
 };
 
 static struct lock cells_lock;
@@ -210,6 +220,8 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 	pool->access = 1u << device;
 	pool->id = import.id;
 	pool->live_imports = 0;
+	pool->empty = 0;
+	pool->empty_bytes = 0;
 	store_relaxed(&pool->flags, POOL_IMPORT |
 		      (import.pool_flags & GPUMEM_POOL_HOST ? POOL_HOST : 0));
 	store_release(&pool->magic, POOL_MAGIC);
@@ -373,6 +385,77 @@ static void list_remove(struct import *imports, uint32_t at)
 	cell_put(cell);
 }
 
+/* ---- chunks without pointers; pool->lock is held */
+
+static void moments_tidy(struct import *imports)
+{
+	uint32_t i, left = 0;
+
+	for (i = 0; i < imports->moments; i++)
+		if (!queue_reached(imports->freed[i].queue, imports->freed[i].value))
+			imports->freed[left++] = imports->freed[i];
+	imports->moments = left;
+}
+
+/* The chunk may be in use until @value of @queue. */
+static void moment_add(struct import *imports, struct queue *queue, uint64_t value)
+{
+	struct moment *freed;
+	uint32_t i, room;
+
+	if (!queue)
+		return;
+	for (i = 0; i < imports->moments; i++)
+		if (imports->freed[i].queue == queue) {
+			if (imports->freed[i].value < value)
+				imports->freed[i].value = value;
+			return;
+		}
+	if (imports->moments == imports->moments_room)
+		moments_tidy(imports);
+	if (imports->moments == imports->moments_room) {
+		room = 2 * imports->moments_room + 4;
+		freed = realloc(imports->freed, room * sizeof(*freed));
+		if (!freed) {
+			imports->stays = true;
+			return;
+		}
+		imports->freed = freed;
+		imports->moments_room = room;
+	}
+	imports->freed[imports->moments++] = (struct moment){ .queue = queue, .value = value };
+}
+
+static bool chunk_over(const struct chunk *chunk)
+{
+	struct import *imports = chunk->imports;
+
+	if (!imports || imports->count || imports->stays)
+		return false;
+	moments_tidy(imports);
+	return !imports->moments;
+}
+
+/* Unmap empty chunks, those that were mapped first before the others, until few enough are left. */
+static void chunks_trim(pool_t *pool)
+{
+	struct chunk *chunk, *newer;
+
+	if (pool->empty <= EMPTY_CHUNKS && pool->empty_bytes <= EMPTY_BYTES)
+		return;
+	for (chunk = pool->chunks; chunk && chunk->next; chunk = chunk->next)
+		;
+	for (; chunk && (pool->empty > EMPTY_CHUNKS || pool->empty_bytes > EMPTY_BYTES);
+	     chunk = newer) {
+		newer = chunk->prev;
+		if (!chunk_over(chunk))
+			continue;
+		pool->empty--;
+		pool->empty_bytes -= chunk->block->mapped;
+		chunk_destroy(chunk);
+	}
+}
+
 /* ---- pointers: the importer */
 
 /* The chunk of a number, mapped; pool->lock is held. */
@@ -396,6 +479,7 @@ static CUresult chunk_open(pool_t *pool, uint64_t number, struct chunk **out)
 		if (result)
 			return result;
 	}
+	chunks_trim(pool);
 	error = client_ioctl(GPUMEM_POOL_CHUNK_OPEN, &open);
 	if (error)
 		return result_of_errno(error);
@@ -411,6 +495,10 @@ static CUresult chunk_open(pool_t *pool, uint64_t number, struct chunk **out)
 		}
 		store_release(&chunk->imports, imports);
 	}
+	chunk->imports->moments = 0;
+	chunk->imports->stays = false;
+	pool->empty++;
+	pool->empty_bytes += chunk->block->mapped;
 	*out = chunk;
 	return CUDA_SUCCESS;
 }
@@ -448,8 +536,13 @@ CUresult pool_import_pointer(uint64_t *ptr, pool_t *pool, const CUmemPoolPtrExpo
 			result = CUDA_ERROR_INVALID_VALUE;
 	} else {
 		result = list_add(imports, at, base, data.size);
-		if (!result)
+		if (!result) {
 			pool->live_imports++;
+			if (imports->count == 1) {
+				pool->empty--;
+				pool->empty_bytes -= chunk->block->mapped;
+			}
+		}
 	}
 	if (!result)
 		*ptr = base;
@@ -458,21 +551,40 @@ out:
 	return result;
 }
 
+static void moment_add_busy(struct queue *queue, uint64_t value, void *imports)
+{
+	moment_add(imports, queue, value);
+}
+
 CUresult import_free(uint64_t ptr, struct chunk *chunk, CUstream stream)
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	pool_t *pool = chunk->pool;
+	struct moment freed = { .queue = NULL };
 	struct import *imports;
 	uint32_t at;
 
-	/* Who goes on using it in any stream has it until the import is destroyed. */
-	(void)stream;
+	if (stream) {
+		CUresult known = stream_moment(stream, &freed.queue, &freed.value);
+
+		if (known)
+			return known;
+	}
 	lock_take(&pool->lock);
 	imports = load_relaxed(&chunk->imports);
 	at = chunk->pool == pool && imports ? list_find(imports->list, imports->count, ptr) : 0;
 	if (at && imports->list[at - 1]->base == ptr) {
 		list_remove(imports, at - 1);
 		pool->live_imports--;
+		if (stream)
+			moment_add(imports, freed.queue, freed.value);
+		else
+			queues_busy(moment_add_busy, imports);
+		if (!imports->count) {
+			pool->empty++;
+			pool->empty_bytes += chunk->block->mapped;
+			chunks_trim(pool);
+		}
 		result = CUDA_SUCCESS;
 	}
 	lock_drop(&pool->lock);

@@ -78,9 +78,11 @@ free_queue:
 	return NULL;
 }
 
-/* A queue for a stream: a recycled one that is idle, else a new one. */
-static struct queue *queue_get(CUstream stream)
+/* A queue for a stream, or to help with it: a recycled one that is idle, else a new one. */
+static struct queue *queue_get(CUstream stream, bool helper)
 {
+	bool blocking = !helper && stream->kind != STREAM_LEGACY_KIND &&
+		!(stream->flags & CU_STREAM_NON_BLOCKING);
 	struct device *device = ctx_device(stream->ctx);
 	struct queue **link, *queue;
 
@@ -94,16 +96,14 @@ static struct queue *queue_get(CUstream stream)
 	lock_drop(&queue_lock);
 	if (queue) {
 		store_relaxed(&queue->ctx, stream->ctx);
-		store_release(&queue->blocking, stream->kind != STREAM_LEGACY_KIND &&
-			      !(stream->flags & CU_STREAM_NON_BLOCKING));
+		store_release(&queue->blocking, blocking);
 		return queue;
 	}
 	queue = queue_make(stream->ctx->device, load_relaxed(&stream->priority));
 	if (!queue)
 		return NULL;
 	queue->ctx = stream->ctx;
-	queue->blocking = stream->kind != STREAM_LEGACY_KIND &&
-		!(stream->flags & CU_STREAM_NON_BLOCKING);
+	queue->blocking = blocking;
 	lock_take(&queue_lock);
 	queue->next = device->queues;
 	store_release(&device->queues, queue);
@@ -597,10 +597,57 @@ bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64
 	return follows(queue, at, other, value, 2);
 }
 
+/*
+ * Waiting for many queues: their number has no bound, but a ring has. What does not fit into a part
+ * of the ring is waited for in helping queues, and for these in the ring.
+ */
+#define JOIN_SELF	64u
+#define JOIN_HELPER	(QUEUE_ENTRIES / 2)
+
+struct join {
+	CUstream stream;
+	struct queue *queue;		/* of the stream */
+	struct queue *helper;		/* of nobody else, or NULL */
+	unsigned int count;		/* waits in the queue, then in the helper */
+};
+
+/* What the helper has got is waited for; it goes to the recycling list with it. */
+static CUresult join_finish(struct join *join, CUresult result)
+{
+	struct queue *helper = join->helper;
+
+	if (!helper)
+		return result;
+	join->helper = NULL;
+	join->count = 0;
+	result = ring_finish(helper, result);
+	if (!result)
+		result = queue_follow(join->queue, helper, load_relaxed(&helper->tail));
+	queue_put(helper);
+	return result;
+}
+
+static CUresult join_add(struct join *join, struct queue *other, uint64_t value)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (join->count == (join->helper ? JOIN_HELPER : JOIN_SELF)) {
+		result = join_finish(join, CUDA_SUCCESS);
+		/* Without another queue it has to be this one, which may mean to wait for room. */
+		join->helper = result ? NULL : queue_get(join->stream, true);
+		join->count = 0;
+	}
+	join->count++;
+	if (!result)
+		result = queue_follow(join->helper ? join->helper : join->queue, other, value);
+	return result;
+}
+
 /* The legacy stream's next entry comes after what blocking streams have queued. */
 static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 {
 	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
+	struct join join = { .stream = stream, .queue = queue };
 	CUresult result = CUDA_SUCCESS;
 
 	for (; other && !result; other = other->next) {
@@ -609,10 +656,17 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 		if (!queue_chosen(other, stream->ctx, QUEUES_BLOCKING) ||
 		    queue_reached(other, value) || other->legacy_seen == value)
 			continue;
-		result = queue_follow(queue, other, value);
+		result = join_add(&join, other, value);
 		if (!result)
 			other->legacy_seen = value;
 	}
+	result = join_finish(&join, result);
+	/* Some of the waits may be for nobody. */
+	if (unlikely(result))
+		for (other = load_acquire(&ctx_device(stream->ctx)->queues); other;
+		     other = other->next)
+			if (queue_chosen(other, stream->ctx, QUEUES_BLOCKING))
+				other->legacy_seen = 0;
 	return result;
 }
 
@@ -620,16 +674,18 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 static CUresult wait_for_context(CUstream stream, struct queue *queue)
 {
 	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
+	struct join join = { .stream = stream, .queue = queue };
 	CUresult result = CUDA_SUCCESS;
 
 	for (; other && !result; other = other->next) {
 		uint64_t value = load_acquire(&other->tail);
 
-		if (other != queue && queue_chosen(other, stream->ctx, QUEUES_CONTEXT) &&
+		if (other != queue && other != join.helper &&
+		    queue_chosen(other, stream->ctx, QUEUES_CONTEXT) &&
 		    !queue_reached(other, value))
-			result = queue_follow(queue, other, value);
+			result = join_add(&join, other, value);
 	}
-	return result;
+	return join_finish(&join, result);
 }
 
 /* A blocking stream's next entry comes after what the legacy stream has queued. */
@@ -655,7 +711,7 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (unlikely(!queue)) {
-		queue = queue_get(stream);
+		queue = queue_get(stream, false);
 		if (!queue)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		store_release(&stream->queue, queue);

@@ -366,6 +366,78 @@ TEST_F(share, events)
 	EXPECT_CU(cuMemPoolDestroy(self->pool));
 }
 
+/* A block of its own chunk: made, passed, filled there, and freed on both sides. */
+static CUresult pass_on(struct peer *peer, CUmemoryPool pool, CUmemoryPool theirs, CUstream s,
+			enum op op)
+{
+	CUmemPoolPtrExportData data;
+	CUdeviceptr p, q;
+	CUresult result = cuMemAllocFromPoolAsync(&p, 5 * MIB, pool, s);
+
+	if (!result)
+		result = cuStreamSynchronize(s);
+	if (!result)
+		result = cuMemPoolExportPointer(&data, p);
+	if (!result)
+		result = import_pointer(peer, theirs, &data, &q);
+	if (!result)
+		result = at(peer, READ, q, 5 * MIB, 0);
+	if (!result)
+		result = at(peer, op, q, 0, 0);
+	if (!result)
+		result = cuMemFreeAsync(p, s);
+	return result ? result : cuStreamSynchronize(s);
+}
+
+/* Chunks that are made, passed and freed again and again are not kept by who imports them. */
+TEST_F(share, come_and_go)
+{
+	struct message m = { .op = FILL, .bytes = MIB, .value = 0x5a, .events = true };
+	unsigned int flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+	CUmemPoolPtrExportData data;
+	long long used, most = 0;
+	CUevent ready, done;
+	CUdeviceptr p;
+	CUstream held;
+	void *word;
+
+	ASSERT_CU(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&ready, flags));
+	ASSERT_CU(cuEventCreate(&done, flags));
+	ASSERT_CU(cuMemHostAlloc(&word, 4096, 0));
+	memset(word, 0, 4);
+	ASSERT_CU(cuMemAllocFromPoolAsync(&p, MIB, self->pool, self->s));
+	ASSERT_CU(cuMemsetD8Async(p, 0x11, MIB, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_CU(cuMemPoolExportPointer(&data, p));
+	ASSERT_CU(cuStreamWaitValue32(held, (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(cuEventRecord(ready, held));
+	ASSERT_CU(cuIpcGetEventHandle(&m.ready, ready));
+	ASSERT_CU(cuIpcGetEventHandle(&m.done, done));
+	ASSERT_CU(import_pointer(&self->peer, self->theirs, &data, &m.ptr));
+	ASSERT_CU(call(&self->peer, &m, -1));
+	EXPECT_CU(at(&self->peer, FREE_ASYNC, m.ptr, 0, 0));
+	/* Its work has not begun: it has its memory whatever comes and goes. */
+	for (int i = 0; i < 12; i++)
+		ASSERT_CU(pass_on(&self->peer, self->pool, self->theirs, self->s,
+				  i % 2 ? FREE : FREE_ASYNC));
+	__atomic_store_n((__u32 *)word, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuEventSynchronize(done));
+	EXPECT_TRUE(sees(p, 0x5a, MIB));
+	for (int i = 0; i < 30; i++) {
+		ASSERT_CU(pass_on(&self->peer, self->pool, self->theirs, self->s,
+				  i % 2 ? FREE : FREE_ASYNC));
+		used = dev_attr(0, "used");
+		most = used > most && i ? used : most;
+	}
+	printf("# at most %lld MiB\n", most / (long long)MIB);
+	EXPECT_LT(0, most);
+	EXPECT_GT(100 * (long long)MIB, most);
+	EXPECT_CU(cuMemFreeAsync(p, self->s));
+	EXPECT_CU(destroy(&self->peer, self->theirs));
+	EXPECT_EQ(0, importer_end(&self->peer));
+}
+
 /* An import gives pointers and nothing else. */
 TEST_F(share, import_only)
 {

@@ -424,6 +424,48 @@ TEST_F(stream, event_of_destroyed_stream)
 	EXPECT_CU(cuCtxSynchronize());
 }
 
+/* More streams than a stream has entries hold one that comes after all of them, not the program. */
+TEST_F_TIMEOUT(stream, hundreds_hold, 240)
+{
+	enum { N = 300 };
+	static unsigned char out[2 * N * 64];
+	static CUstream s[N];
+	CUdeviceptr p;
+	CUevent all;
+	__u32 *word;
+
+	ASSERT_CU(cuMemAlloc(&p, sizeof(out)));
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 4096, 0));
+	*word = 0;
+	ASSERT_CU(cuEventCreate(&all, CU_EVENT_DISABLE_TIMING));
+	for (int i = 0; i < N; i++) {
+		ASSERT_CU(cuStreamCreate(&s[i], CU_STREAM_DEFAULT));
+		ASSERT_CU(cuStreamWaitValue32(s[i], (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+		ASSERT_CU(cuMemsetD8Async(p + i * 64, 1 + i % 200, 64, s[i]));
+	}
+	EXPECT_CU(cuCtxRecordEvent(self->ctx, all));
+	EXPECT_CU(cuMemcpyDtoDAsync(p + N * 64, p, N * 64, CU_STREAM_LEGACY));
+	EXPECT_CU(cuMemsetD8Async(p, 255, N * 64, CU_STREAM_LEGACY));
+	/* And all of them once more, after it. */
+	for (int i = 0; i < N; i += 7)
+		EXPECT_CU(cuMemsetD8Async(p + i * 64, 254, 32, s[i]));
+	EXPECT_EQ(NOT_READY, cuStreamQuery(CU_STREAM_LEGACY));
+	EXPECT_EQ(NOT_READY, cuEventQuery(all));
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuCtxSynchronize());
+	EXPECT_CU(cuEventQuery(all));
+	EXPECT_CU(cuMemcpyDtoH(out, p, sizeof(out)));
+	for (int i = 0; i < N; i++) {
+		EXPECT_TRUE(all_are(out + (N + i) * 64, 1 + i % 200, 64));
+		EXPECT_TRUE(all_are(out + i * 64, i % 7 ? 255 : 254, 32));
+		EXPECT_TRUE(all_are(out + i * 64 + 32, 255, 32));
+		EXPECT_CU(cuStreamDestroy(s[i]));
+	}
+	EXPECT_CU(cuEventDestroy(all));
+	EXPECT_CU(cuMemFreeHost(word));
+	EXPECT_CU(cuMemFree(p));
+}
+
 /* Hundreds of records in flight: each has a time of its own, in order. */
 TEST_F(stream, many_timestamps)
 {
