@@ -149,8 +149,8 @@ CUresult cuEventSynchronize(CUevent event)
  * cuEventElapsedTime_v2 - time from one event to another
  * @milliseconds: resolution of a nanosecond, one clock
  *
- * Return: INVALID_HANDLE for NULL @milliseconds, too, and for events without timing or that were
- * not recorded; NOT_READY.
+ * Return: INVALID_HANDLE for NULL @milliseconds, too, and for events without timing, of two contexts
+ * or that were not recorded; NOT_READY.
  */
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {

@@ -2,9 +2,10 @@
 /*
  * The API's chapter "Peer Context Memory Access".
  *
- * Owns the list of grants. All devices of the process work in one address space and reach each
- * other's memory from the start, so a grant changes nothing but what these functions return; a
- * program that forgets to ask for it still works.
+ * Owns the list of grants. All devices of the process work in one address space and each reaches the
+ * memory of the others. A grant is nothing but a permission, for what a program could not do without
+ * on real devices: fills and memory operations of a stream in memory of another device, and asking
+ * for its range. Copies need none, there and here.
  *
  * Grants are kept by the lives of both contexts: one with a context that has ended is void, and its
  * place is used again.
@@ -74,6 +75,29 @@ static CUresult add_grant(CUcontext owner, CUcontext peer)
 	return CUDA_SUCCESS;
 }
 
+/* Memory of another device. */
+static bool reaches_other(CUcontext ctx, const struct span *span)
+{
+	bool granted;
+
+	if (span->pool)
+		return pool_reached_from(span->pool, ctx->device);
+	/* Whoever opens another process's memory may use it. */
+	if (span->ctx == ctx)
+		return true;
+	lock_take(&grant_lock);
+	granted = span->ctx && find_grant(ctx, span->ctx, NULL);
+	lock_drop(&grant_lock);
+	return granted;
+}
+
+bool ctx_reaches(CUcontext ctx, const struct span *span)
+{
+	return likely(span->device == ctx->device) ||
+	       span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO) ||
+	       reaches_other(ctx, span);
+}
+
 static CUresult enable(CUcontext peer, unsigned int flags)
 {
 	CUcontext ctx;
@@ -85,8 +109,6 @@ static CUresult enable(CUcontext peer, unsigned int flags)
 		return result;
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (peer == ctx)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	if (peer->device == ctx->device)
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	lock_take(&grant_lock);
@@ -99,8 +121,9 @@ static CUresult enable(CUcontext peer, unsigned int flags)
  * cuCtxEnablePeerAccess - let the current context reach the memory of another device's context
  * @flags: 0
  *
- * Return: PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_UNSUPPORTED for a context of the same device;
- * INVALID_CONTEXT, also for the current one; INVALID_VALUE for @flags.
+ * Return: PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_UNSUPPORTED for a context of the same device, also
+ * the current one (the documentation has INVALID_CONTEXT for that); INVALID_CONTEXT for none;
+ * INVALID_VALUE for @flags.
  */
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
@@ -156,11 +179,11 @@ static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdev
 		return CUDA_ERROR_INVALID_DEVICE;
 	switch (attribute) {
 	case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+	case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
 		*value = 1;
 		return CUDA_SUCCESS;
 	case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
 	case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
-	case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
 	case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED:
 		*value = 0;
 		return CUDA_SUCCESS;
@@ -172,7 +195,7 @@ static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdev
 /**
  * cuDeviceGetP2PAttribute - what the way from one device to another can do
  *
- * Access, at the same rank for every pair; nothing there executes atomics, and there are no arrays.
+ * Access, to arrays, too, at the same rank for every pair; nothing there executes atomics.
  * Return: INVALID_DEVICE, also for a device and itself; INVALID_VALUE.
  */
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,

@@ -407,7 +407,7 @@ CUresult event_elapsed(float *milliseconds, CUevent start, CUevent end)
 	struct point from, to;
 
 	if (!milliseconds || !event_valid(start) || !event_valid(end) ||
-	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING || start->ctx != end->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
 	point_read(start, &from);
 	point_read(end, &to);

@@ -353,6 +353,8 @@ struct span {
 
 enum found { FOUND, NOTHING, OUTSIDE, CHANGING };
 
+/* Whether fills and memory operations of a context's streams may use memory (cu_peer.c). */
+bool ctx_reaches(CUcontext ctx, const struct span *span);
 /* What lies at an address; false if nothing. No lock, no system call. */
 bool vm_lookup(uint64_t addr, struct span *span);
 /* The same for a signal handler: in the arena only, and it gives up if the alloc stays locked. */
@@ -848,6 +850,8 @@ CUresult pool_get_attribute(CUmemoryPool pool, int attribute, void *value);
 CUresult pool_set_attribute(CUmemoryPool pool, int attribute, const void *value);
 CUresult pool_get_access(CUmemAccess_flags *flags, CUmemoryPool pool,
 			 const CUmemLocation *location);
+/* Whether contexts of a device may use its memory. */
+bool pool_reached_from(CUmemoryPool pool, CUdevice device);
 CUresult pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *descs, size_t count);
 CUresult pool_device_default(CUmemoryPool *pool, CUdevice device);
 CUresult pool_device_current(CUmemoryPool *pool, CUdevice device);

@@ -800,14 +800,13 @@ CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr)
 	CUresult result = ctx_current(&ctx);
 	struct span span;
 
-	if (result)
-		return result;
 	if (!base && !size)
-		return CUDA_SUCCESS;
-	if (!vm_lookup(ptr, &span)) {
+		return result;
+	if (!result && (!vm_lookup(ptr, &span) || !ctx_reaches(ctx, &span)))
+		result = CUDA_ERROR_NOT_FOUND;
+	if (result) {
 		span.base = 0;
 		span.size = 0;
-		result = CUDA_ERROR_NOT_FOUND;
 	}
 	if (base)
 		*base = span.base;

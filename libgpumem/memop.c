@@ -4,7 +4,8 @@
  *
  * Both are entries in the stream's ring: a write is a fill of one element, a wait a poll. What is
  * idle and may be touched by the caller is done, or found done, without an entry. Words lie in
- * memory of the library or in registered memory, at addresses that are multiples of their size.
+ * memory of the library or in registered memory, at addresses that are multiples of their size; as
+ * recorded, not in managed memory, and in another device's only where peer access says so.
  *
  * A list of operations is checked as a whole first, then submitted as a whole: nothing of another
  * thread gets in between, and nothing is done if one of them is wrong.
@@ -21,7 +22,7 @@ struct memop {
 	uint64_t addr, value;
 };
 
-static CUresult memop_check(const struct memop *op)
+static CUresult memop_check(CUcontext ctx, const struct memop *op)
 {
 	struct span span;
 
@@ -34,7 +35,8 @@ static CUresult memop_check(const struct memop *op)
 	if (op->flags > (op->wait ? CU_STREAM_WAIT_VALUE_NOR : 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!vm_lookup(op->addr, &span) || op->size > span.size - (op->addr - span.base) ||
-	    (!op->wait && span.flags & ALLOC_READ_ONLY))
+	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & ALLOC_MANAGED ||
+	    !ctx_reaches(ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The engine does not reach registers of devices. */
 	return span.flags & ALLOC_IO ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
@@ -121,7 +123,7 @@ static CUresult memop_one(CUstream handle, bool own, const struct memop *op)
 	CUresult result = stream_get(handle, own, &stream);
 
 	if (!result)
-		result = memop_check(op);
+		result = memop_check(stream->ctx, op);
 	return result ? result : memops_run(stream, op, 1);
 }
 
@@ -143,7 +145,8 @@ CUresult memop_write(CUstream handle, bool own, uint64_t addr, uint64_t value, u
 	return memop_one(handle, own, &op);
 }
 
-static CUresult memop_of(struct memop *op, const CUstreamBatchMemOpParams *params)
+static CUresult memop_of(CUcontext ctx, struct memop *op,
+			 const CUstreamBatchMemOpParams *params)
 {
 	memset(op, 0, sizeof(*op));
 	switch (params->operation) {
@@ -154,14 +157,14 @@ static CUresult memop_of(struct memop *op, const CUstreamBatchMemOpParams *param
 		op->addr = params->waitValue.address;
 		op->value = op->size == 4 ? params->waitValue.value : params->waitValue.value64;
 		op->flags = params->waitValue.flags;
-		return memop_check(op);
+		return memop_check(ctx, op);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
 		op->size = params->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8;
 		op->addr = params->writeValue.address;
 		op->value = op->size == 4 ? params->writeValue.value : params->writeValue.value64;
 		op->flags = params->writeValue.flags;
-		return memop_check(op);
+		return memop_check(ctx, op);
 	case CU_STREAM_MEM_OP_BARRIER:
 		/* A stream's operations are in order anyway. */
 		return CUDA_SUCCESS;
@@ -185,6 +188,6 @@ CUresult memop_batch(CUstream handle, bool own, unsigned int count,
 	if (flags || count > BATCH_MOST || (count && !params))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; !result && i < count; i++)
-		result = memop_of(&ops[i], &params[i]);
+		result = memop_of(stream->ctx, &ops[i], &params[i]);
 	return result ? result : memops_run(stream, ops, count);
 }

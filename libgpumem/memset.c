@@ -67,7 +67,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	struct span span;
 
 	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
-	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY)
+	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY ||
+	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO) {
 		/* The engine does not reach it. */

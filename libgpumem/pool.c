@@ -599,6 +599,11 @@ CUresult pool_get_access(CUmemAccess_flags *flags, pool_t *pool, const CUmemLoca
 	return CUDA_SUCCESS;
 }
 
+bool pool_reached_from(pool_t *pool, CUdevice device)
+{
+	return load_relaxed(&pool->access) >> device & 1;
+}
+
 static CUresult access_check(const pool_t *pool, const CUmemAccessDesc *desc)
 {
 	bool own = pool->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&

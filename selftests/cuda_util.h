@@ -251,6 +251,20 @@ static inline void poke(CUdeviceptr p, unsigned char value, size_t n)
 	free(bytes);
 }
 
+/* --- two devices */
+
+/* Streams of both contexts may fill memory of both; the first is current afterwards. */
+static inline CUresult befriend(CUcontext a, CUcontext b)
+{
+	CUresult result = cuCtxSetCurrent(b);
+
+	if (!result)
+		result = cuCtxEnablePeerAccess(a, 0);
+	if (!result)
+		result = cuCtxSetCurrent(a);
+	return result ? result : cuCtxEnablePeerAccess(b, 0);
+}
+
 /* --- work that takes its time */
 
 struct load {

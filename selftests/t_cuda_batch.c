@@ -122,6 +122,7 @@ FIXTURE_SETUP(batch)
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_CU(cuda_start(&self->ctx));
 	ASSERT_CU(cuDevicePrimaryCtxRetain(&self->other, 1));
+	ASSERT_CU(befriend(self->ctx, self->other));
 	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuStreamCreate(&self->t, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuMemHostAlloc((void **)&self->word, 4096, 0));

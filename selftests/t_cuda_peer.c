@@ -47,7 +47,7 @@ TEST_F(peer, access)
 	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(self->other, 0));
 	EXPECT_CU(cuCtxDisablePeerAccess(self->other));
 	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(self->other));
-	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(self->ctx, 0));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(self->ctx, 0));
 	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(NULL, 0));
 
 	/* A grant ends with its context. */
@@ -65,6 +65,128 @@ TEST_F(peer, access)
 	while (!cuCtxPopCurrent(NULL))
 		;
 	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(self->other, 0));
+}
+
+/* Copies go everywhere; fills, words and the range of an allocation need access to its context. */
+TEST_F(peer, reach)
+{
+	CUstreamBatchMemOpParams op = { .writeValue = {
+		.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .value = 0x03030303,
+	} };
+	CUdeviceptr p, base;
+	size_t size;
+
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuMemAlloc(&p, 4096));
+	ASSERT_CU(cuMemsetD8(p, 1, 4096));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	op.writeValue.address = p;
+	for (int pass = 0; pass < 2; pass++) {
+		CUresult want = pass ? CUDA_SUCCESS : INVALID;
+
+		EXPECT_EQ(want, cuMemsetD8(p, 2, 4096));
+		EXPECT_EQ(want, cuMemsetD2D16Async(p, 128, 0x0202, 64, 32, NULL));
+		EXPECT_EQ(want, cuStreamWriteValue32(NULL, p, 0x02020202, 0));
+		EXPECT_EQ(want, cuStreamWaitValue64(NULL, p, 0, CU_STREAM_WAIT_VALUE_GEQ));
+		EXPECT_EQ(want, cuStreamBatchMemOp(NULL, 1, &op, 0));
+		EXPECT_CU(cuMemsetD8(p, 2, 0));
+		EXPECT_EQ(pass ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND,
+			  cuMemGetAddressRange(&base, &size, p + 1));
+		EXPECT_EQ(pass ? 4096 : 0, size);
+		EXPECT_CU(cuCtxSynchronize());
+		EXPECT_TRUE(sees(p, pass ? 3 : 1, 4));
+		EXPECT_TRUE(sees(p + 4, pass ? 2 : 1, 4092));
+		/* The other way round it is another matter. */
+		if (!pass)
+			EXPECT_CU(cuCtxEnablePeerAccess(self->other, 0));
+	}
+	ASSERT_CU(cuMemAlloc(&base, 4096));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	EXPECT_EQ(INVALID, cuMemsetD8(base, 2, 4096));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuCtxDisablePeerAccess(self->other));
+	EXPECT_EQ(INVALID, cuMemsetD8(p, 4, 4096));
+	EXPECT_CU(cuMemFree(p));
+	EXPECT_CU(cuMemFree(base));
+}
+
+/* Memory of a pool is reached from the devices that the pool says. */
+TEST_F(peer, pools)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemoryPool pool;
+	CUdeviceptr p;
+	CUstream s;
+
+	ASSERT_CU(cuDeviceGetDefaultMemPool(&pool, 0));
+	ASSERT_CU(cuMemAllocAsync(&p, 4096, NULL));
+	ASSERT_CU(cuMemsetD8(p, 1, 4096));
+	ASSERT_CU(cuStreamSynchronize(NULL));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	EXPECT_CU(cuCtxEnablePeerAccess(self->ctx, 0));
+	EXPECT_EQ(INVALID, cuMemsetD8Async(p, 2, 4096, s));
+	ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
+	EXPECT_CU(cuMemsetD8Async(p, 3, 4096, s));
+	ASSERT_CU(cuStreamSynchronize(s));
+	EXPECT_TRUE(sees(p, 3, 4096));
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
+	EXPECT_EQ(INVALID, cuStreamWriteValue32(s, p, 1, 0));
+	EXPECT_CU(cuStreamDestroy(s));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemFree(p));
+}
+
+/* A stream of one device waits for events of the other, and each records its own. */
+TEST_F(peer, events)
+{
+	CUevent e, theirs;
+	CUdeviceptr a, b;
+	CUstream s, t;
+	struct load load;
+	float ms;
+
+	ASSERT_CU(load_make(&load));
+	ASSERT_CU(cuMemAlloc(&a, 4096));
+	ASSERT_CU(cuMemsetD8(a, 1, 4096));
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&e, 0));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuMemAlloc(&b, 4096));
+	ASSERT_CU(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&theirs, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(e, t));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(theirs, s));
+
+	/* There and back: the copy after the load and the fill, the last fill after the copy. */
+	ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, s));
+	EXPECT_CU(cuMemsetD8Async(a, 2, 4096, s));
+	EXPECT_CU(cuEventRecord(e, s));
+	EXPECT_CU(cuStreamWaitEvent(t, e, 0));
+	EXPECT_CU(cuMemcpyDtoDAsync(b, a, 4096, t));
+	EXPECT_CU(cuEventRecord(theirs, t));
+	EXPECT_CU(cuStreamWaitEvent(s, theirs, 0));
+	EXPECT_CU(cuMemsetD8Async(a, 3, 4096, s));
+	EXPECT_CU(cuStreamSynchronize(s));
+	EXPECT_TRUE(load_done(&load));
+	EXPECT_TRUE(sees(a, 3, 4096));
+	EXPECT_TRUE(sees(b, 2, 4096));
+	EXPECT_CU(cuEventSynchronize(theirs));
+	EXPECT_CU(cuEventQuery(e));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&ms, e, theirs));
+	EXPECT_CU(cuEventDestroy(theirs));
+	EXPECT_CU(cuEventDestroy(e));
+	EXPECT_CU(cuStreamDestroy(t));
+	EXPECT_CU(cuStreamDestroy(s));
+	EXPECT_CU(cuMemFree(a));
+	EXPECT_CU(cuMemFree(b));
 }
 
 TEST_F(peer, copies)

@@ -779,8 +779,10 @@ FIXTURE_SETUP(property)
 	ASSERT_CU(cuda_start(&self->ctx));
 	contexts[0] = self->ctx;
 	ASSERT_CU(cuDeviceGetCount(&device_count));
-	if (device_count > 1)
+	if (device_count > 1) {
 		ASSERT_CU(cuDevicePrimaryCtxRetain(&contexts[1], 1));
+		ASSERT_CU(befriend(contexts[0], contexts[1]));
+	}
 	ASSERT_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	ASSERT_TRUE(find_functions());
 	ASSERT_TRUE(make_streams());

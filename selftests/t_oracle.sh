@@ -31,7 +31,7 @@ seconds=${GPUMEM_TIMEOUT:-300}
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 unset LD_LIBRARY_PATH
 {
-	cat "$golden/public.tsv" "$golden/public_rt.tsv"
+	cat "$golden/public.tsv" "$golden/public_two.tsv" "$golden/public_rt.tsv"
 	awk -F '\t' '!/^#/ { print "dev.attributes." $2 "\t" $3 }' "$golden/device_attributes.tsv"
 } >"$work/golden"
 "$here/oracle/compare.py" --tap "$work/golden" "$work/out" "$here/oracle/exceptions.tsv"
