@@ -2,10 +2,10 @@
 /*
  * Decompression: deflate, snappy and LZ4, as work in stream order (work.c).
  *
- * Owns nothing but what it knows of three libraries. They are loaded when a program asks what a
+ * Owns nothing but what it knows of three libraries. They are looked for when a program asks what a
  * device can decompress, or has it decompress, not before: a process that does neither has none of
- * them, and one of them brings the C++ runtime along. Which of them are installed is what the device
- * can.
+ * them. snappy brings the C++ runtime along: it stays from its first operation on only. Which of
+ * them are installed is what the device can.
  *
  * Compressed data is hostile, and others may change it while it is read. So a worker copies it to
  * memory of its own, has it decompressed there, and copies exactly what came out to where it

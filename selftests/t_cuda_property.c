@@ -3,8 +3,8 @@
  * Every form of copy and fill of memory against a model, in random order; t_cuda_array_model does the
  * same with arrays.
  *
- * There are buffers of every kind of memory: pageable, of each device (small and large, exported),
- * pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one
+ * There are buffers of every kind of memory: pageable, of each device (small and large, exported), of
+ * a pool, of another process, pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one
  * form with random buffers, offsets, sizes, pitches and stream, and does the same to the models byte by byte.
  * What is outside the range must not change, so models are compared as a whole, at random and at
  * the end.  Some steps are wrong on purpose: they must be refused and change nothing.
@@ -43,10 +43,10 @@ static bool chance(unsigned int percent)
 
 /* --- what there is */
 
-enum kind { PAGEABLE, DEVICE, PINNED, REGISTERED, MANAGED, KINDS };
+enum kind { PAGEABLE, DEVICE, POOL, OPENED, PINNED, REGISTERED, MANAGED, KINDS };
 
 static const char *const kind_names[KINDS] = {
-	"pageable", "device", "pinned", "registered", "managed",
+	"pageable", "device", "pool", "opened", "pinned", "registered", "managed",
 };
 
 struct buffer {
@@ -74,6 +74,7 @@ static CUcontext contexts[2];
 static int device_count;
 static CUdeviceptr ballast;
 static CUevent event;
+static struct peer peer;
 static unsigned long counts[64];
 
 static char lines[LOG_LINES][200];
@@ -201,6 +202,19 @@ static void write_to(struct buffer *b, size_t at, size_t n)
 	put(b->ptr + at, b->model + at, n);
 }
 
+/* Memory of another process. */
+static CUresult open_of_peer(CUdeviceptr *ptr, size_t size)
+{
+	struct peer_message m = { .op = PEER_ALLOC, .bytes = size };
+	CUresult result = peer_call(&peer, &m);
+
+	m.op = PEER_GET;
+	if (!result)
+		result = peer_call(&peer, &m);
+	return result ? result :
+		cuIpcOpenMemHandle(ptr, m.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+}
+
 static bool add_buffer(enum kind kind, size_t size, int device)
 {
 	struct buffer *b = &buffers[buffer_count];
@@ -214,6 +228,16 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 	case DEVICE:
 		if (cuCtxSetCurrent(contexts[device]) || cuMemAlloc(&b->ptr, size) ||
 		    cuCtxSetCurrent(contexts[0]))
+			return false;
+		p = cpu(b->ptr);
+		break;
+	case POOL:
+		if (cuMemAllocAsync(&b->ptr, size, NULL) || cuStreamSynchronize(NULL))
+			return false;
+		p = cpu(b->ptr);
+		break;
+	case OPENED:
+		if (open_of_peer(&b->ptr, size))
 			return false;
 		p = cpu(b->ptr);
 		break;
@@ -420,6 +444,8 @@ static void make_side(struct side *side, const struct buffer *b, size_t w, size_
 		side->type = chance(70) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
 		break;
 	case DEVICE:
+	case POOL:
+	case OPENED:
 		side->type = chance(70) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
 		break;
 	default:
@@ -645,6 +671,21 @@ static bool do_fill(unsigned int form)
 
 #include "property_batch.h"
 
+/* A new block of a pool for an old one, which may be freed behind its last work. */
+static bool renew(struct buffer *b)
+{
+	int q = b->user >= 0 ? b->user : (int)rnd(stream_count);
+
+	if ((chance(50) && !intact(b)) || !expect(CUDA_SUCCESS, cuMemFreeAsync(b->ptr, streams[q].handle)) ||
+	    !expect(CUDA_SUCCESS, cuMemAllocAsync(&b->ptr, b->size, NULL)) ||
+	    !expect(CUDA_SUCCESS, cuStreamSynchronize(NULL)))
+		return false;
+	b->mem = cpu(b->ptr);
+	b->user = -1;
+	write_to(b, 0, b->size);
+	return true;
+}
+
 /* Everything else that may happen between two operations. */
 static bool do_other(void)
 {
@@ -670,16 +711,18 @@ static bool do_other(void)
 	case 2:
 		do
 			b = pick(true);
-		while (b->kind == MANAGED);
+		while (b->kind == MANAGED || b->kind == POOL || b->kind == OPENED);
 		say("SYNC_MEMOPS of %d is %u", (int)(b - buffers), on);
 		return expect(CUDA_SUCCESS,
 			      cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b->ptr));
 	case 3:
-		if (b->kind != DEVICE || !chance(20)) {
+		if ((b->kind != DEVICE && b->kind != POOL) || !chance(20)) {
 			say("nothing");
 			return true;
 		}
 		say("free and allocate %d", (int)(b - buffers));
+		if (b->kind == POOL)
+			return renew(b);
 		if (!intact(b) || !expect(CUDA_SUCCESS, cuMemFree(b->ptr)) ||
 		    !expect(CUDA_SUCCESS, cuCtxSetCurrent(contexts[b->device])) ||
 		    !expect(CUDA_SUCCESS, cuMemAlloc(&b->ptr, b->size)) ||
@@ -755,6 +798,8 @@ static bool make_buffers(void)
 		return false;
 	if (device_count > 1)
 		made = add_buffer(DEVICE, 4097, 1) && add_buffer(DEVICE, 3 * MIB + 1, 1);
+	made = made && add_buffer(POOL, 30011, 0) && add_buffer(POOL, 2 * MIB + 19, 0) &&
+	       add_buffer(OPENED, 70001, 0) && add_buffer(OPENED, MIB + 5, 0);
 	return made && add_buffer(PINNED, 9001, 0) && add_buffer(PINNED, 2 * MIB + 77, 0) &&
 	       add_buffer(REGISTERED, 20011, 0) && add_buffer(REGISTERED, 2 * MIB + 3, 0) &&
 	       add_buffer(MANAGED, 30001, 0) && add_buffer(MANAGED, MIB + 9, 0) &&
@@ -775,6 +820,12 @@ FIXTURE(property)
 
 FIXTURE_SETUP(property)
 {
+	const CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemoryPool pool;
+
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_CU(cuda_start(&self->ctx));
 	contexts[0] = self->ctx;
@@ -782,7 +833,10 @@ FIXTURE_SETUP(property)
 	if (device_count > 1) {
 		ASSERT_CU(cuDevicePrimaryCtxRetain(&contexts[1], 1));
 		ASSERT_CU(befriend(contexts[0], contexts[1]));
+		ASSERT_CU(cuDeviceGetDefaultMemPool(&pool, 0));
+		ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
 	}
+	ASSERT_EQ(0, peer_start(&peer, NULL));
 	ASSERT_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	ASSERT_TRUE(find_functions());
 	ASSERT_TRUE(make_streams());
@@ -832,4 +886,9 @@ TEST_F_TIMEOUT(property, random, 100000)
 	EXPECT_CU(cuCtxSynchronize());
 }
 
-TEST_HARNESS_MAIN
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], PEER_WORD))
+		return peer_main();
+	return test_harness_run(argc, argv);
+}
