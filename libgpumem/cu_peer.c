@@ -82,8 +82,8 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 
 	if (span->pool)
 		return pool_reached_from(span->pool, ctx->device);
-	/* Whoever opens another process's memory may use it. */
-	if (span->ctx == ctx)
+	/* Memory of another process is opened with access, and once for all contexts. */
+	if (span->flags & ALLOC_IMPORTED || span->ctx == ctx)
 		return true;
 	lock_take(&grant_lock);
 	granted = span->ctx && find_grant(ctx, span->ctx, NULL);

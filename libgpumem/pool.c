@@ -15,8 +15,8 @@
  * release threshold, when the program asks for it, when any pool finds no memory, and when a pool
  * is about to grow far beyond what it ever needed.
  *
- * Which locations a pool's devices can reach is kept and answered. It is not enforced: all there is
- * that reaches memory is copies and fills, which may be between any devices.
+ * From which devices a pool's memory is reached is kept, answered, and asked for where peer access is
+ * (cu_peer.c); copies may be between any devices.
  *
  * Locks: pools_lock for defaults, current pools and unused structures, outside a pool's lock.
  *
@@ -203,7 +203,7 @@ void pools_release_excess(void)
 		uint32_t flags = load_relaxed(&pool->flags);
 		bool ended;
 
-		if (!(flags & POOL_DESTROYED) &&
+		if (!(flags & POOL_DESTROYED) && !load_relaxed(&pool->empty) &&
 		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
 			continue;
 		lock_take(&pool->lock);
@@ -213,6 +213,8 @@ void pools_release_excess(void)
 			release_excess(pool);
 		else if (flags & POOL_DESTROYED)
 			import_reap(pool);
+		else
+			import_trim(pool, false);
 		ended = pool_end(pool);
 		lock_drop(&pool->lock);
 		if (ended)
@@ -229,7 +231,10 @@ void pools_give_back(pool_t *only)
 		if (only && pool != only)
 			continue;
 		lock_take(&pool->lock);
-		if (pool->chunks && !(pool->flags & POOL_IMPORT)) {
+		if (pool->flags & POOL_IMPORT) {
+			if (pool_valid(pool))
+				import_trim(pool, true);
+		} else if (pool->chunks) {
 			taker_init(&taker, pool, NULL);
 			taker.exhausted = true;
 			pool_drain(pool, &taker);

@@ -197,7 +197,8 @@ struct CUmemPoolHandle_st {
 	struct withheld_cell *withheld;	/* lock */
 	uint32_t blocks;		/* ranges that are no free pages; lock */
 	uint64_t live_imports;		/* of an import; lock */
-	uint32_t empty;			/* chunks of an import without pointers; lock */
+	uint32_t empty;			/* chunks of an import without pointers; lock; atomic */
+	uint32_t trim_at;		/* look for more than that; lock */
 	uint64_t empty_bytes;		/* of these; lock */
 	struct moment *leaving;		/* a destroyed import is unmapped after these; lock */
 	unsigned int leaving_count;	/* lock */
@@ -405,6 +406,8 @@ enum found import_lookup(struct import *imports, uint64_t addr, struct span *spa
 CUresult import_free(uint64_t ptr, struct chunk *chunk, CUstream stream);
 /* The import has no handle any more; give back what no work needs. pool->lock is held. */
 void import_reap(pool_t *pool);
+/* Unmap empty chunks, those mapped first before the others: until few are left, or @all. */
+void import_trim(pool_t *pool, bool all);
 CUresult import_destroy(pool_t *pool);
 /* Hold a channel, for pools that go over a fabric. */
 CUresult channel_hold(void);

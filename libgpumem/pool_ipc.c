@@ -222,6 +222,7 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 	pool->live_imports = 0;
 	pool->empty = 0;
 	pool->empty_bytes = 0;
+	pool->trim_at = 0;
 	store_relaxed(&pool->flags, POOL_IMPORT |
 		      (import.pool_flags & GPUMEM_POOL_HOST ? POOL_HOST : 0));
 	store_release(&pool->magic, POOL_MAGIC);
@@ -426,34 +427,71 @@ static void moment_add(struct import *imports, struct queue *queue, uint64_t val
 	imports->freed[imports->moments++] = (struct moment){ .queue = queue, .value = value };
 }
 
+static void queue_noted(struct queue *queue, uint64_t value, void *any)
+{
+	(void)queue;
+	(void)value;
+	*(bool *)any = true;
+}
+
 static bool chunk_over(const struct chunk *chunk)
 {
 	struct import *imports = chunk->imports;
 
-	if (!imports || imports->count || imports->stays)
+	if (!imports || imports->count)
 		return false;
+	if (imports->stays) {
+		bool busy = false;
+
+		queues_busy(queue_noted, &busy);
+		imports->stays = busy;
+	}
 	moments_tidy(imports);
-	return !imports->moments;
+	return !imports->moments && !imports->stays;
 }
 
-/* Unmap empty chunks, those that were mapped first before the others, until few enough are left. */
-static void chunks_trim(pool_t *pool)
+/* The newest of them may be as large as it likes. */
+static bool too_many(const pool_t *pool)
+{
+	return pool->empty > EMPTY_CHUNKS || (pool->empty > 1 && pool->empty_bytes > EMPTY_BYTES);
+}
+
+static void empty_add(pool_t *pool, const struct chunk *chunk)
+{
+	store_relaxed(&pool->empty, pool->empty + 1);
+	pool->empty_bytes += chunk->block->mapped;
+}
+
+static void empty_remove(pool_t *pool, const struct chunk *chunk)
+{
+	store_relaxed(&pool->empty, pool->empty - 1);
+	pool->empty_bytes -= chunk->block->mapped;
+}
+
+void import_trim(pool_t *pool, bool all)
 {
 	struct chunk *chunk, *newer;
 
-	if (pool->empty <= EMPTY_CHUNKS && pool->empty_bytes <= EMPTY_BYTES)
+	if (!all && !too_many(pool))
 		return;
 	for (chunk = pool->chunks; chunk && chunk->next; chunk = chunk->next)
 		;
-	for (; chunk && (pool->empty > EMPTY_CHUNKS || pool->empty_bytes > EMPTY_BYTES);
-	     chunk = newer) {
+	for (; chunk && (all || too_many(pool)); chunk = newer) {
 		newer = chunk->prev;
 		if (!chunk_over(chunk))
 			continue;
-		pool->empty--;
-		pool->empty_bytes -= chunk->block->mapped;
+		empty_remove(pool, chunk);
 		chunk_destroy(chunk);
 	}
+	/* Those that are left are in use: look again when there are twice as many. */
+	pool->trim_at = too_many(pool) ? 2 * pool->empty : 0;
+}
+
+/* One more is empty, or is going to be there. */
+static void empty_trim(pool_t *pool)
+{
+	if (pool->empty >= pool->trim_at)
+		import_trim(pool, false);
 }
 
 /* ---- pointers: the importer */
@@ -479,7 +517,7 @@ static CUresult chunk_open(pool_t *pool, uint64_t number, struct chunk **out)
 		if (result)
 			return result;
 	}
-	chunks_trim(pool);
+	empty_trim(pool);
 	error = client_ioctl(GPUMEM_POOL_CHUNK_OPEN, &open);
 	if (error)
 		return result_of_errno(error);
@@ -497,8 +535,7 @@ static CUresult chunk_open(pool_t *pool, uint64_t number, struct chunk **out)
 	}
 	chunk->imports->moments = 0;
 	chunk->imports->stays = false;
-	pool->empty++;
-	pool->empty_bytes += chunk->block->mapped;
+	empty_add(pool, chunk);
 	*out = chunk;
 	return CUDA_SUCCESS;
 }
@@ -538,10 +575,8 @@ CUresult pool_import_pointer(uint64_t *ptr, pool_t *pool, const CUmemPoolPtrExpo
 		result = list_add(imports, at, base, data.size);
 		if (!result) {
 			pool->live_imports++;
-			if (imports->count == 1) {
-				pool->empty--;
-				pool->empty_bytes -= chunk->block->mapped;
-			}
+			if (imports->count == 1)
+				empty_remove(pool, chunk);
 		}
 	}
 	if (!result)
@@ -581,9 +616,8 @@ CUresult import_free(uint64_t ptr, struct chunk *chunk, CUstream stream)
 		else
 			queues_busy(moment_add_busy, imports);
 		if (!imports->count) {
-			pool->empty++;
-			pool->empty_bytes += chunk->block->mapped;
-			chunks_trim(pool);
+			empty_add(pool, chunk);
+			empty_trim(pool);
 		}
 		result = CUDA_SUCCESS;
 	}

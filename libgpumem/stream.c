@@ -601,7 +601,7 @@ bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64
  * Waiting for many queues: their number has no bound, but a ring has. What does not fit into a part
  * of the ring is waited for in helping queues, and for these in the ring.
  */
-#define JOIN_SELF	64u
+#define JOIN_SELF	4u
 #define JOIN_HELPER	(QUEUE_ENTRIES / 2)
 
 struct join {
@@ -621,8 +621,12 @@ static CUresult join_finish(struct join *join, CUresult result)
 	join->helper = NULL;
 	join->count = 0;
 	result = ring_finish(helper, result);
-	if (!result)
-		result = queue_follow(join->queue, helper, load_relaxed(&helper->tail));
+	if (result) {
+		/* It may have got what the kernel was not told of: nobody must wait for it. */
+		store_relaxed(&helper->ctx, NULL);
+		return result;
+	}
+	result = queue_follow(join->queue, helper, load_relaxed(&helper->tail));
 	queue_put(helper);
 	return result;
 }

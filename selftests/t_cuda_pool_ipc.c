@@ -368,7 +368,7 @@ TEST_F(share, events)
 
 /* A block of its own chunk: made, passed, filled there, and freed on both sides. */
 static CUresult pass_on(struct peer *peer, CUmemoryPool pool, CUmemoryPool theirs, CUstream s,
-			enum op op)
+			enum op op, bool held)
 {
 	CUmemPoolPtrExportData data;
 	CUdeviceptr p, q;
@@ -380,8 +380,11 @@ static CUresult pass_on(struct peer *peer, CUmemoryPool pool, CUmemoryPool their
 		result = cuMemPoolExportPointer(&data, p);
 	if (!result)
 		result = import_pointer(peer, theirs, &data, &q);
+	/* What waits for its stream would wait for the test. */
 	if (!result)
-		result = at(peer, READ, q, 5 * MIB, 0);
+		result = held ? at(peer, READ, q, 4096, 0) : at(peer, FILL, q, 5 * MIB, 0x21);
+	if (!result && !held && !sees(p, 0x21, 4096))
+		result = CUDA_ERROR_UNKNOWN;
 	if (!result)
 		result = at(peer, op, q, 0, 0);
 	if (!result)
@@ -390,7 +393,7 @@ static CUresult pass_on(struct peer *peer, CUmemoryPool pool, CUmemoryPool their
 }
 
 /* Chunks that are made, passed and freed again and again are not kept by who imports them. */
-TEST_F(share, come_and_go)
+TEST_F_TIMEOUT(share, come_and_go, 120)
 {
 	struct message m = { .op = FILL, .bytes = MIB, .value = 0x5a, .events = true };
 	unsigned int flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
@@ -420,13 +423,13 @@ TEST_F(share, come_and_go)
 	/* Its work has not begun: it has its memory whatever comes and goes. */
 	for (int i = 0; i < 12; i++)
 		ASSERT_CU(pass_on(&self->peer, self->pool, self->theirs, self->s,
-				  i % 2 ? FREE : FREE_ASYNC));
+				  i % 2 ? FREE : FREE_ASYNC, true));
 	__atomic_store_n((__u32 *)word, 1, __ATOMIC_RELEASE);
 	EXPECT_CU(cuEventSynchronize(done));
 	EXPECT_TRUE(sees(p, 0x5a, MIB));
 	for (int i = 0; i < 30; i++) {
 		ASSERT_CU(pass_on(&self->peer, self->pool, self->theirs, self->s,
-				  i % 2 ? FREE : FREE_ASYNC));
+				  i % 2 ? FREE : FREE_ASYNC, false));
 		used = dev_attr(0, "used");
 		most = used > most && i ? used : most;
 	}

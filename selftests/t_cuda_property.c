@@ -4,8 +4,9 @@
  * same with arrays.
  *
  * There are buffers of every kind of memory: pageable, of each device (small and large, exported), of
- * a pool, of another process, pinned, registered and managed.  Each has a model in the process's own memory.  A step calls one
- * form with random buffers, offsets, sizes, pitches and stream, and does the same to the models byte by byte.
+ * a pool, of another process, pinned, registered and managed.  Each has a model in the process's own
+ * memory.  A step calls one form with random buffers, offsets, sizes, pitches and stream, and does
+ * the same to the models byte by byte.
  * What is outside the range must not change, so models are compared as a whole, at random and at
  * the end.  Some steps are wrong on purpose: they must be refused and change nothing.
  *

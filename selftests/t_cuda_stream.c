@@ -446,7 +446,12 @@ TEST_F_TIMEOUT(stream, hundreds_hold, 240)
 	EXPECT_CU(cuCtxRecordEvent(self->ctx, all));
 	EXPECT_CU(cuMemcpyDtoDAsync(p + N * 64, p, N * 64, CU_STREAM_LEGACY));
 	EXPECT_CU(cuMemsetD8Async(p, 255, N * 64, CU_STREAM_LEGACY));
-	/* And all of them once more, after it. */
+	/* And all of them once more, after it, and again and again. */
+	for (int round = 1; round < 6; round++) {
+		for (int i = 0; i < N; i += 2)
+			EXPECT_CU(cuMemsetD8Async(p + i * 64, round, 32, s[i]));
+		EXPECT_CU(cuMemsetD8Async(p, 255, N * 64, CU_STREAM_LEGACY));
+	}
 	for (int i = 0; i < N; i += 7)
 		EXPECT_CU(cuMemsetD8Async(p + i * 64, 254, 32, s[i]));
 	EXPECT_EQ(NOT_READY, cuStreamQuery(CU_STREAM_LEGACY));

@@ -334,7 +334,8 @@ GROUPT(two_pools, 40)
 	CUmemAccessDesc access;
 	CUmemAccess_flags flags = 9;
 	CUmemLocation loc = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 };
-	CUdeviceptr p = 0, q = 0;
+	CUdeviceptr p = 0, q = 0, base = 0;
+	size_t size = 0;
 
 	REQ(two());
 	memset(&props, 0, sizeof(props));
@@ -350,6 +351,13 @@ GROUPT(two_pools, 40)
 	T("sync", cuStreamSynchronize(s0));
 	TF("copy_without", cuMemcpyDtoDAsync(b, p, N, s1), "%s", ends());
 	T("memset_without", cuMemsetD8Async(p, 6, N, s1));
+	cuCtxSetCurrent(two_ctx);
+	TF("range_without", cuMemGetAddressRange(&base, &size, p + 5), "same=%d size=%zu", base == p, size);
+	T("enable", cuCtxEnablePeerAccess(g_ctx, 0));
+	T("memset_enabled", cuMemsetD8Async(p, 6, N, s1));
+	TF("range_enabled", cuMemGetAddressRange(&base, &size, p + 5), "same=%d size=%zu", base == p, size);
+	T("disable", cuCtxDisablePeerAccess(g_ctx));
+	cuCtxSetCurrent(g_ctx);
 	T("sync_without", cuStreamSynchronize(s1));
 	memset(&access, 0, sizeof(access));
 	access.location = loc;
@@ -358,6 +366,9 @@ GROUPT(two_pools, 40)
 	TF("access_after", cuMemPoolGetAccess(&flags, pool, &loc), "flags=%d", (int)flags);
 	TF("copy_with", cuMemcpyDtoDAsync(b, p, N, s1), "%s", ends());
 	T("memset_with", cuMemsetD8Async(p, 7, N, s1));
+	cuCtxSetCurrent(two_ctx);
+	TF("range_with", cuMemGetAddressRange(&base, &size, p + 5), "same=%d size=%zu", base == p, size);
+	cuCtxSetCurrent(g_ctx);
 	T("sync_with", cuStreamSynchronize(s1));
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	T("set_none", cuMemPoolSetAccess(pool, &access, 1));

@@ -64,9 +64,10 @@ def find(lines, forgive=()):
     """The complaints in @lines that no expression of @forgive excuses: (first, last) pairs."""
     blocks, i = [], 0
     while i < len(lines):
-        i = injected(lines, i) or i
-        if i == len(lines):
-            break
+        behind = injected(lines, i)
+        if behind:
+            i = behind
+            continue
         if not SPLAT.search(lines[i]):
             i += 1
             continue
