@@ -653,6 +653,8 @@ void import_reap(pool_t *pool)
 	pool->leaving_count = 0;
 	while (pool->chunks)
 		chunk_destroy(pool->chunks);
+	store_relaxed(&pool->empty, 0);
+	pool->empty_bytes = 0;
 }
 
 CUresult import_destroy(pool_t *pool)

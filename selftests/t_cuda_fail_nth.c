@@ -814,13 +814,11 @@ static unsigned int cold_sweep(struct __test_metadata *_metadata, struct env *e,
 	struct cold c = { .e = e, .op = op };
 	__u64 stride = env_number("GPUMEM_STRIDE", getenv("GPUMEM_QUICK") ? 29 : 11);
 	struct rng rng;
-	__u64 first;
 	int how;
 
 	stride = stride ? stride : 1;
 	rng_start(&rng, "first point");
-	first = 1 + rng_below(&rng, stride);
-	c.n = first;
+	c.n = 1 + rng_below(&rng, stride);
 	for (;;) {
 		how = run_child(cold_child, &c);
 		EXPECT_TRUE(how >= QUIET && how <= FAILED) {
