@@ -281,6 +281,15 @@ CUresult gate_close(gate_t *g, CUstream s)
 	g->on = pthread_create(&g->th, NULL, gate_thread, g) == 0;
 	return CUDA_SUCCESS;
 }
+CUresult event_soon(CUevent e)
+{
+	long end = now_ms() + 1000 * patience();
+	CUresult r;
+
+	while ((r = cuEventQuery(e)) == CUDA_ERROR_NOT_READY && now_ms() < end)
+		usleep(1000);
+	return r;
+}
 int patience(void)
 {
 	const char *text = getenv("ORACLE_PATIENCE");

@@ -126,6 +126,7 @@ typedef struct {
 } gate_t;
 CUresult gate_close(gate_t *g, CUstream s);   /* stream waits from here on */
 void gate_after(gate_t *g, int ms);           /* opens by itself in ms     */
+CUresult event_soon(CUevent e);               /* its state, when it is done or after a while */
 int patience(void);                           /* how many times as long a slow machine has */
 void gate_open(gate_t *g);                    /* opens now                 */
 void gate_done(gate_t *g);                    /* join + free               */
