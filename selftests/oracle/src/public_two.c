@@ -70,6 +70,7 @@ static const char *ends(void)
 	return F("a=%d b=%d", x, y);
 }
 
+/* What another stream comes after is waited for. */
 static void reach(const char *when)
 {
 	static CUdeviceptr dst[1], src[1];
@@ -92,6 +93,7 @@ static void reach(const char *when)
 	TF(F("%s.unified_other", when), cuMemcpy(b, a, N), "%s", ends());
 	TF(F("%s.dtod_async_own_stream", when), cuMemcpyDtoDAsync(b, a, N, s0), "%s", ends());
 	T(F("%s.memset_a", when), cuMemsetD8(a, 7, N));
+	cuCtxSynchronize();
 	TF(F("%s.dtod_async_stream_of_other", when), cuMemcpyDtoDAsync(b, a, N, s1), "%s", ends());
 	TF(F("%s.memset_own_stream_of_other", when), cuMemsetD8Async(a, 8, N, s1), "%s", ends());
 	memset(&c, 0, sizeof(c));
@@ -105,6 +107,7 @@ static void reach(const char *when)
 	memset(&at, 0, sizeof(at));
 	at.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
 	T(F("%s.memset_a_again", when), cuMemsetD8(a, 9, N));
+	cuCtxSynchronize();
 	dst[0] = b;
 	src[0] = a;
 	TF(F("%s.batch_to_other", when), cuMemcpyBatchAsync(dst, src, n, 1, &at, ix, 1, s0), "%s", ends());
