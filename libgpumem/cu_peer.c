@@ -91,10 +91,9 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 	return granted;
 }
 
-bool ctx_reaches(CUcontext ctx, const struct span *span)
+bool ctx_reaches_far(CUcontext ctx, const struct span *span)
 {
-	return likely(span->device == ctx->device) ||
-	       span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO) ||
+	return span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO) ||
 	       reaches_other(ctx, span);
 }
 

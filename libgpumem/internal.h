@@ -353,8 +353,15 @@ struct span {
 
 enum found { FOUND, NOTHING, OUTSIDE, CHANGING };
 
-/* Whether fills and memory operations of a context's streams may use memory (cu_peer.c). */
-bool ctx_reaches(CUcontext ctx, const struct span *span);
+/* The same as the next, of memory that is not the context's device's (cu_peer.c). */
+bool ctx_reaches_far(CUcontext ctx, const struct span *span);
+
+/* Whether fills and memory operations of a context's streams may use memory. */
+static inline bool ctx_reaches(CUcontext ctx, const struct span *span)
+{
+	return likely(span->device == ctx->device) || ctx_reaches_far(ctx, span);
+}
+
 /* What lies at an address; false if nothing. No lock, no system call. */
 bool vm_lookup(uint64_t addr, struct span *span);
 /* The same for a signal handler: in the arena only, and it gives up if the alloc stays locked. */
