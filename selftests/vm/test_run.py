@@ -47,6 +47,25 @@ INJECTED = """mark
 [  1.0]  copy_process+0x2898/0x9b70
 [  1.0]  </TASK>
 """
+HARMLESS = ("warn", "refcount", "sleep-in-atomic")
+
+# (program, what it does, what is said of it)
+KSELFTEST = [
+    ("t_good", "echo 1..1; echo ok 1 a; echo not okay", ()),
+    ("t_bad", "echo 1..2; echo ok 1 a; echo not ok 2 b; exit 1", (r"^not ok 2 b$",)),
+    ("t_short", "echo 1..3; echo ok 1 a", (r"planned 3 cases and finished 1 \(exit status 0\)",)),
+    ("t_mute", "true", (r"t_mute has no TAP plan",)),
+    ("t_late", "echo 1..1; (trap '' TERM; sleep 1000)", (r"t_late took more than 3 seconds",)),
+    ("t_skip", "echo 1..1; echo 'ok 1 y # SKIP for fun'", (r"t_skip.y skips and is not in",)),
+    ("t_status", "echo 1..1; echo ok 1 a; exit 3", (r"t_status: exit status 3 though no",)),
+    ("t_warn", "insmod SPLATS mode=warn; echo 1..1; echo ok 1 a",
+     (r"t_warn made the kernel complain", r"^# WARNING: .*splats|^# .*warn\+")),
+    ("t_last", "printf '1..1\\nok 1 a'", ()),
+    ("t_child", "setsid sh -c 'exec sleep 4321' & sleep 1; echo 1..1; echo ok 1 a", ()),
+    ("t_after", "echo 1..1; grep -lxz '432[1]' /proc/[0-9]*/cmdline || echo ok 1 a", ()),
+    ("t_mode", "echo 1..1; [ \"$GPUMEM_X$GPUMEM_Y\" = 12 ] || [ ! \"$GPUMEM_X$GPUMEM_Y\" ] &&"
+               " echo ok 1 a", ()),
+]
 MIX = """[    1.0] fine
 [    2.0] ------------[ cut here ]------------
 [    2.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1/0x2
@@ -80,6 +99,13 @@ def want(condition, text, *output):
 class Tests:
     def __init__(self, kernel, work):
         self.kernel, self.work, self.built = kernel, work, None
+        self.memo = {}
+
+    def once(self, what):
+        """What @what() returned the first time: some tests look at one guest."""
+        if what not in self.memo:
+            self.memo[what] = what()
+        return self.memo[what]
 
     def vm(self, *args, cwd=None):
         """(exit status, standard output, standard error) of one run."""
@@ -104,15 +130,23 @@ class Tests:
             self.built = os.path.join(where, "splats.ko")
         return self.built
 
+    def harmless(self):
+        """Complaints after which a kernel goes on, in one guest."""
+        script = "for m in %s; do insmod %s mode=$m; rmmod splats; done" % (" ".join(HARMLESS),
+                                                                          self.splats())
+        return self.vm("--no-leak-scan", "--", "sh", "-c", script)
+
     def splat(self, mode):
         pattern, status, debug = SPLATS[mode]
         if debug and "debug" not in self.kernel:
             raise Skip("only a debug kernel notices")
-        rc, out, err = self.vm("--leak-scan" if mode == "leak" else "--no-leak-scan", "--",
-                               "sh", "-c", "insmod %s mode=%s; echo after"
-                               % (self.splats(), mode))
+        if mode in HARMLESS and not debug:
+            rc, out, err = self.once(self.harmless)
+        else:
+            rc, out, err = self.vm("--leak-scan" if mode == "leak" else "--no-leak-scan", "--",
+                                   "insmod", self.splats(), "mode=" + mode)
         want(rc == status, "exit status %d, not %d" % (rc, status), out, err)
-        want(re.search(pattern, err), "the complaint is not shown", err)
+        want(re.search("^ *> .*(?:%s)" % pattern, err, re.M), "the complaint is not shown", err)
 
     def test_status_and_output(self):
         script = "echo one; echo two >&2; printf 'a\\r\\n\\0\\377z'; pwd; id -u; exit 7"
@@ -139,8 +173,12 @@ class Tests:
             gap = time.monotonic() - early
         want(gap > 1, "both lines came within %.1f s" % gap)
 
-    def test_guest(self):
+    def all_is_well(self):
+        """One guest for what can be seen of one that succeeds."""
         script = """set -e
+echo secret-word >/dev/kmsg
+head -c 3000000 /dev/zero >"$2/f"
+insmod "$3"
 cd /
 for d in /proc /sys /dev/shm /dev/pts /run /tmp /sys/kernel/debug /sys/kernel/tracing \
 	/sys/fs/cgroup; do
@@ -151,16 +189,31 @@ done
 modprobe loop; grep -q '^loop ' /proc/modules
 touch /etc/scratch "$1/scratch"; setpriv --reuid nobody --clear-groups id -un
 ! setpriv --reuid nobody --clear-groups touch /etc/scratch 2>/dev/null"""
-        rc, out, err = self.vm("--load", "configfs", "--", "sh", "-c", script, "sh", self.work)
+        out = os.path.join(self.work, "out dir")
+        return self.vm("--load", "configfs", "--out", out, "--console",
+                       os.path.join(self.work, "log"), "--", "sh", "-c", script, "sh", self.work,
+                       out, self.splats())
+
+    def test_guest(self):
+        rc, out, err = self.once(self.all_is_well)
         want(rc == 0 and out == "nobody\n", "exit status %d" % rc, out, err)
         want(not os.path.exists(os.path.join(self.work, "scratch")), "a scratch file came out")
 
     def test_files_come_back(self):
-        out = os.path.join(self.work, "out dir")
-        rc, _, err = self.vm("--out", out, "--", "sh", "-c", 'head -c 3000000 /dev/zero >"$1/f"',
-                             "sh", out)
+        rc, _, err = self.once(self.all_is_well)
         want(rc == 0, "exit status %d" % rc, err)
-        want(os.path.getsize(os.path.join(out, "f")) == 3000000, "the file is not whole")
+        want(os.path.getsize(os.path.join(self.work, "out dir", "f")) == 3000000,
+             "the file is not whole")
+
+    def test_clean_module(self):
+        rc, _, err = self.once(self.all_is_well)
+        want(rc == 0 and "complained" not in err, "exit status %d" % rc, err)
+
+    def test_console_file(self):
+        rc, out, err = self.once(self.all_is_well)
+        want(rc == 0 and "secret" not in out, "exit status %d" % rc, out, err)
+        with open(os.path.join(self.work, "log"), "rb") as f:
+            want(b"secret-word" in f.read(), "the kernel's log is not in the file")
 
     def test_timeout(self):
         start = time.monotonic()
@@ -186,21 +239,10 @@ touch /etc/scratch "$1/scratch"; setpriv --reuid nobody --clear-groups id -un
                              "mode=hang")
         want(rc == 124 and "time-out after 5 s" in err, "exit status %d" % rc, err)
 
-    def test_clean_module(self):
-        rc, _, err = self.vm("--", "insmod", self.splats())
-        want(rc == 0 and "complained" not in err, "exit status %d" % rc, err)
-
     def test_expect(self):
         rc, _, err = self.vm("--expect", "at .*splats|warn\\+", "--", "insmod", self.splats(),
                              "mode=warn")
         want(rc == 0, "exit status %d" % rc, err)
-
-    def test_console_file(self):
-        log = os.path.join(self.work, "log")
-        rc, out, err = self.vm("--console", log, "--", "sh", "-c", "echo secret-word >/dev/kmsg")
-        want(rc == 0 and not out, "exit status %d" % rc, out, err)
-        with open(log, "rb") as f:
-            want(b"secret-word" in f.read(), "the kernel's log is not in the file")
 
     def test_bad_use(self):
         rc, _, err = self.vm("--load", "no_such_module", "--", "true")
@@ -263,6 +305,36 @@ int main(void)
             out = subprocess.run(["bash", "-c", script + "without_injected"], input=text.encode(),
                                  stdout=subprocess.PIPE, check=True).stdout.decode()
             want(out == left, "left:", out)
+
+    def test_kselftest(self):
+        """run_kselftest.sh on programs whose verdict is known."""
+        where = os.path.join(self.work, "kselftest")
+        os.mkdir(where)
+        for name, script, _ in KSELFTEST:
+            with open(os.path.join(where, name), "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\n%s\n" % script.replace("SPLATS", self.splats()))
+            os.chmod(os.path.join(where, name), 0o755)
+        with open(os.path.join(where, "kselftest-list.txt"), "w", encoding="ascii") as f:
+            f.write("".join("gpumem:%s\n" % k[0] for k in KSELFTEST))
+        for name in ("run_kselftest.sh", "settings", "skips.tsv"):
+            shutil.copy(os.path.join(HERE, "..", name), where)
+        with open(os.path.join(where, "modes.tsv"), "w", encoding="ascii") as f:
+            f.write("*\tt_mode\tGPUMEM_X=1\tGPUMEM_Y=2\n")
+        rc, out, err = self.vm("--mem", "4G", "--insmod", "--", "env", "GPUMEM_TIMEOUT=3",
+                               "BUILD=" + os.environ.get("BUILD", os.path.join(HERE, "../../build")),
+                               os.path.join(where, "run_kselftest.sh"))
+        want(rc == 127, "exit status %d, not 127" % rc, out, err)
+        at = -1
+        for name, _, said in KSELFTEST:
+            begin = out.find("# %s\n" % name)
+            want(begin > at, "%s did not run" % name, out)
+            at = begin
+            text = out[begin:out.find("# t_", out.find("seconds\n", begin))]
+            for line in said:
+                want(re.search(line, text, re.M), "%s: no %s" % (name, line), text)
+            want(said or not re.search("^not ok ", text, re.M), "%s: a false alarm" % name, text)
+        want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
+        want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
 
     def test_cpio_is_stable(self):
         def make():
