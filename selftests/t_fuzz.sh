@@ -13,7 +13,7 @@ for fuzz in "${GPUMEM_SELFTESTS:-$here/../build/selftests}/fuzz/gpumem-fuzz" \
 done
 
 echo "TAP version 13"
-echo "1..2"
+echo "1..3"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 seconds=5
@@ -29,6 +29,18 @@ grep -v '^#' "$1" | cmp -s - "$work/printed" && [ -s "$work/printed" ] && [ $sta
 result $? replay
 
 details=
-"$fuzz" -c "$corpus" -t "${GPUMEM_FUZZ_SECONDS:-$seconds}"
-result $? fuzz
+{
+	"$fuzz" -c "$corpus" -t "${GPUMEM_FUZZ_SECONDS:-$seconds}"
+	echo $? >"$work/status"
+} | tee "$work/said"
+result "$(cat "$work/status")" fuzz
+
+# Blocks of the module guide it, where there are such.
+if [ -e /sys/kernel/debug/kcov ] && ! grep -q 'not instrumented' "$work/said"; then
+	grep -qE '^# .*, [1-9][0-9]* blocks,' "$work/said"
+	result $? instrumented
+else
+	number=$((number + 1))
+	echo "ok $number instrumented # SKIP no kernel or no module with KCOV"
+fi
 [ $failed = 0 ]

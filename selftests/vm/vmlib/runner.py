@@ -122,16 +122,29 @@ def module_for(kernel):
     out = os.environ.get("GPUMEM_MODULES") or os.path.join(CHECKOUT, "build")
     ko = os.path.join(out, kernel.version, "gpumem.ko")
     built = os.path.join(os.path.dirname(ko), ".built")
+    # A kernel of the same version may have another configuration.
+    found = None
+    made_for = os.path.join(os.path.dirname(ko), ".built-for")
+    with open(os.path.join(kernel.kdir, "include/config/auto.conf"), encoding="ascii") as f:
+        kcov = "CONFIG_KCOV=y\n" in f
+    wanted = "%s%s\n" % (os.path.realpath(kernel.kdir), " with KCOV" if kcov else "")
+    with contextlib.suppress(OSError), open(made_for, encoding="utf-8") as f:
+        found = f.read()
     newest = max((os.stat(s).st_mtime for s in sources() if os.path.exists(s)), default=0)
-    if not (os.path.exists(ko) and os.path.exists(built) and os.stat(built).st_mtime >= newest):
+    if not (os.path.exists(ko) and os.path.exists(built) and found == wanted
+            and os.stat(built).st_mtime >= newest):
         say("building gpumem.ko for %s" % kernel.version)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+        if kcov:
+            env["GPUMEM_KCOV"] = "1"
         r = subprocess.run(["make", "-s", "-C", CHECKOUT, "modules", "KDIR=" + kernel.kdir,
                             "O=" + out],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
         if r.returncode or not os.path.exists(ko):
             sys.stderr.write(r.stdout.decode(errors="replace"))
             raise Problem("gpumem.ko does not build for %s" % kernel.version)
+        with open(made_for, "w", encoding="utf-8") as f:
+            f.write(wanted)
     return ko
 
 
