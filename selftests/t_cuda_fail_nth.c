@@ -8,7 +8,7 @@
  *
  * "warm" operations run many times in one process.  "cold" ones are a process's first of their
  * kind, where the library makes what it keeps, so each fault gets a process of its own; as that
- * takes long, it is every eleventh point (29th with GPUMEM_QUICK), from a random one on, unless
+ * takes long, it is every eleventh point (47th with GPUMEM_QUICK), from a random one on, unless
  * GPUMEM_STRIDE says 1.
  *
  * Everything is queued (GPUMEM_INLINE=0): copies by the caller do not enter the kernel.
@@ -812,7 +812,7 @@ static unsigned int cold_sweep(struct __test_metadata *_metadata, struct env *e,
 			       unsigned int *fired)
 {
 	struct cold c = { .e = e, .op = op };
-	__u64 stride = env_number("GPUMEM_STRIDE", getenv("GPUMEM_QUICK") ? 29 : 11);
+	__u64 stride = env_number("GPUMEM_STRIDE", getenv("GPUMEM_QUICK") ? 47 : 11);
 	struct rng rng;
 	int how;
 

@@ -35,14 +35,18 @@ counters()
 	done
 }
 
+# Frames of this size; what makes them in a kernel that takes its time takes most.
+size=640x360
+[ "${GPUMEM_QUICK:-}" ] && size=320x180
+bytes=$((${size%x*} * ${size#*x} * 4))
 before=$(counters)
-timeout 120 "$demo" --frames 12 --size 640x360 --out "$work/out" >"$work/log" 2>&1
+timeout 120 "$demo" --frames 12 --size $size --out "$work/out" >"$work/log" 2>&1
 rc=$?
 sed 's/^/# /' "$work/log"
 [ $rc = 0 ]
-result $? "12 frames of 640x360: every check of the demo holds"
+result $? "12 frames of $size: every check of the demo holds"
 
-grep -q '^compared:  4 frames of 921600 bytes equal ' "$work/log"
+grep -q "^compared:  4 frames of $bytes bytes equal " "$work/log"
 result $? "frames in device memory equal one that came through system memory"
 
 for _ in 1 2 3 4 5 6 7 8 9 10; do
