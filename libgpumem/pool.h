@@ -56,6 +56,15 @@ struct moment {
 	uint64_t value;
 };
 
+/* Moments: how many there are, and as many of them as there is room for. */
+struct busy {
+	struct moment *moment;
+	unsigned int count, room;
+};
+
+/* For queues_busy(), with a struct busy. */
+void busy_add(struct queue *queue, uint64_t value, void *arg);
+
 /* 48 bytes. Written by who has the heap or the pool it is in; seq is odd meanwhile. */
 struct cell {
 	uint32_t seq;

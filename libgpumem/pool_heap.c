@@ -763,12 +763,7 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 
 /* ---- freeing in no stream */
 
-struct busy {
-	struct moment *moment;
-	unsigned int count, room;
-};
-
-static void busy_add(struct queue *queue, uint64_t value, void *arg)
+void busy_add(struct queue *queue, uint64_t value, void *arg)
 {
 	struct busy *busy = arg;
 

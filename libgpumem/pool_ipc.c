@@ -627,20 +627,6 @@ CUresult import_free(uint64_t ptr, struct chunk *chunk, CUstream stream)
 
 /* ---- the end of an import */
 
-struct busy {
-	struct moment *moment;
-	unsigned int count, room;
-};
-
-static void busy_add(struct queue *queue, uint64_t value, void *arg)
-{
-	struct busy *busy = arg;
-
-	if (busy->count < busy->room)
-		busy->moment[busy->count] = (struct moment){ .queue = queue, .value = value };
-	busy->count++;
-}
-
 void import_reap(pool_t *pool)
 {
 	unsigned int i;
