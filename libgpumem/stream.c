@@ -615,18 +615,20 @@ struct join {
 static CUresult join_finish(struct join *join, CUresult result)
 {
 	struct queue *helper = join->helper;
+	CUresult known;
 
 	if (!helper)
 		return result;
 	join->helper = NULL;
 	join->count = 0;
-	result = ring_finish(helper, result);
-	if (result) {
+	known = ring_finish(helper, CUDA_SUCCESS);
+	if (known) {
 		/* It may have got what the kernel was not told of: nobody must wait for it. */
 		store_relaxed(&helper->ctx, NULL);
-		return result;
+		return result ? result : known;
 	}
-	result = queue_follow(join->queue, helper, load_relaxed(&helper->tail));
+	if (!result)
+		result = queue_follow(join->queue, helper, load_relaxed(&helper->tail));
 	queue_put(helper);
 	return result;
 }

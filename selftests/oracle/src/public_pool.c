@@ -705,3 +705,64 @@ RISKY(pool_getattr_destroyed, cuMemPoolGetAttribute(dead_pool(), RESV, &v), cuui
 RISKY(pool_alloc_destroyed_stream, cuMemAllocAsync(&d, 4096, dead_stream()), CUdeviceptr d)
 RISKY(pool_free_destroyed_stream, cuMemFreeAsync(d, dead_stream()), CUdeviceptr d; cuMemAllocAsync(&d, 4096, 0); cuStreamSynchronize(0))
 RISKY(pool_import_zeroed_export_data, cuMemPoolImportPointer(&q, mkpool(1), &x), CUdeviceptr q; CUmemPoolPtrExportData x; memset(&x, 0, sizeof(x)))
+
+/* The pool is full; what is pending are neighbours, of one stream or of two. */
+GROUP(pool_pending_neighbours)
+{
+	static const struct { const char *n; int streams, held, want; } v[] = {
+		{ "of_one_stream", 1, 3, 64 }, { "of_two_streams", 2, 3, 64 },
+		{ "one_of_two_streams", 2, 3, 32 }, { "one_is_done", 2, 2, 64 },
+		{ "part_of_one", 2, 3, 8 },
+	};
+	CUstream s[2], t;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s[0], CU_STREAM_NON_BLOCKING));
+	REQ(cuStreamCreate(&s[1], CU_STREAM_NON_BLOCKING));
+	REQ(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		CUdeviceptr a, b, whole, out = 0;
+		CUstream other = s[v[i].streams - 1];
+		CUmemPoolProps p = props();
+		gate_t g[2] = { 0 };
+		CUmemoryPool m;
+		CUresult r, q;
+		int waited;
+
+		p.maxSize = MiB(64);
+		REQ(cuMemPoolCreate(&m, &p));
+		sa(m, THR, ~0ull);
+		REQ(cuMemAllocFromPoolAsync(&whole, MiB(64), m, t));
+		cuMemFreeAsync(whole, t);
+		cuStreamSynchronize(t);
+		REQ(cuMemAllocFromPoolAsync(&a, MiB(32), m, s[0]));
+		REQ(cuMemAllocFromPoolAsync(&b, MiB(32), m, other));
+		cuCtxSynchronize();
+		if (v[i].held & 1)
+			REQ(gate_close(&g[0], s[0]));
+		if (v[i].streams == 2 && v[i].held & 2)
+			REQ(gate_close(&g[1], other));
+		cuMemFreeAsync(a, s[0]);
+		cuMemFreeAsync(b, other);
+		if (!(v[i].held & 1))
+			cuStreamSynchronize(s[0]);
+		r = cuMemAllocFromPoolAsync(&out, MiB(v[i].want), m, t);
+		q = cuStreamQuery(t);
+		waited = g[0].released | g[1].released;
+		if (v[i].held & 1)
+			gate_open(&g[0]);
+		if (v[i].streams == 2 && v[i].held & 2)
+			gate_open(&g[1]);
+		cuCtxSynchronize();
+		if (v[i].held & 1)
+			gate_done(&g[0]);
+		if (v[i].streams == 2 && v[i].held & 2)
+			gate_done(&g[1]);
+		emit(v[i].n, "rc=%s neighbours=%d call_waited=%d stream_held=%d", rcs(r),
+		     b == a + MiB(32) || a == b + MiB(32), waited, q == CUDA_ERROR_NOT_READY);
+		if (!r)
+			cuMemFreeAsync(out, t);
+		cuCtxSynchronize();
+		T(F("destroy_%s", v[i].n), cuMemPoolDestroy(m));
+	}
+}
