@@ -149,7 +149,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u64 = span->block_id;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		v->u32 = span_decompress(span);
+		v->u32 = span_decompress(span) && decompress_length();
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		v->u32 = !!(span->flags & ALLOC_MANAGED);

@@ -142,19 +142,21 @@ follow_log() {
 # better.
 unread=() begun='' from=1
 read_log() {
-	local end="$mark over" first="gpumem-kselftest $run.$from: " chunk line rest='' i n
+	local end="$mark over" first="gpumem-kselftest $run.$from: " chunk line i n
 	log=()
 	echo "$end" >/dev/kmsg
 	for ((i = 0; i < 100; i++)); do
 		mapfile -u "$kmsg" chunk
+		n=$((${#unread[@]} - 1))
+		if [ ${#chunk[@]} != 0 ] && [ $n -ge 0 ] && [[ ${unread[n]} != *$'\n' ]]; then
+			unread[n]+=${chunk[0]}
+			chunk=("${chunk[@]:1}")
+		fi
 		unread+=("${chunk[@]}")
 		for ((n = 0; n < ${#unread[@]}; n++)); do
-			line=$rest${unread[n]}
-			rest=''
-			if [[ $line != *$'\n' ]] && [ $((n + 1)) = ${#unread[@]} ]; then
-				rest=$line
-				break
-			fi
+			line=${unread[n]}
+			# It will be longer the next time.
+			[[ $line == *$'\n' ]] || break
 			line=${line%$'\n'}
 			if [[ $begun && $line == *"$end" ]]; then
 				unread=("${unread[@]:n+1}")
@@ -167,9 +169,7 @@ read_log() {
 				log+=("${line//\\x0a/$'\n'}")
 			fi
 		done
-		unread=()
-		[ -z "$rest" ] || unread=("$rest")
-		rest=''
+		unread=("${unread[@]:n}")
 		kill -0 $follower 2>/dev/null || break
 		nap 0.1
 	done

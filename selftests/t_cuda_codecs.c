@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Decompression on a machine that lacks some of the libraries: attributes, what is refused, and that
+ * snappy, which brings the C++ library along, is loaded for those only who use it.
+ *
+ * A library is hidden by mounting /dev/null over it, in a mount namespace of the case's own.  This
+ * program is linked with none of them, and so its data is made by hand: literals, which nothing is
+ * compressed in.
+ */
+#include <dlfcn.h>
+#include <glob.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+
+#define KINDS	3
+#define TEXT	"literal"
+#define LENGTH	7
+
+static const struct kind {
+	CUmemDecompressAlgorithm algo;
+	const char *library;
+	unsigned char data[16];
+	size_t bytes;
+} kinds[KINDS] = {
+	/* the last block, stored: its length, and that inverted */
+	{ CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE, "libdeflate.so.0",
+	  { 1, LENGTH, 0, 255 - LENGTH, 255, 'l', 'i', 't', 'e', 'r', 'a', 'l' }, 5 + LENGTH },
+	/* how long it is, then a literal of one byte more than the tag says */
+	{ CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY, "libsnappy.so.1",
+	  { LENGTH, (LENGTH - 1) << 2, 'l', 'i', 't', 'e', 'r', 'a', 'l' }, 2 + LENGTH },
+	/* a token: so many literals, no match */
+	{ CU_MEM_DECOMPRESS_ALGORITHM_LZ4, "liblz4.so.1",
+	  { LENGTH << 4, 'l', 'i', 't', 'e', 'r', 'a', 'l' }, 1 + LENGTH },
+};
+
+FIXTURE(codecs)
+{
+	CUcontext ctx;
+	CUdeviceptr p;		/* at 0 the data, at 4096 the result, at 8192 the text */
+};
+
+FIXTURE_VARIANT(codecs)
+{
+	unsigned int hidden;	/* a bit for each of kinds */
+};
+
+#define VARIANT(name, bits) FIXTURE_VARIANT_ADD(codecs, name) { .hidden = bits }
+
+VARIANT(all_there, 0);
+VARIANT(no_deflate, 1);
+VARIANT(no_snappy, 2);
+VARIANT(no_lz4, 4);
+VARIANT(snappy_alone, 5);
+VARIANT(none, 7);
+
+/* Every file of that name that the linker may find; how many there were. */
+static int hide(const char *library)
+{
+	static const char *const places[] = {
+		"/lib/%s", "/lib/*/%s", "/usr/lib/%s", "/usr/lib/*/%s", "/usr/lib64/%s",
+		"/usr/local/lib/%s", "/usr/local/lib/*/%s",
+	};
+	char pattern[128], path[PATH_MAX];
+	int hidden = 0;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		glob_t found;
+
+		snprintf(pattern, sizeof(pattern), places[i], library);
+		if (glob(pattern, 0, NULL, &found))
+			continue;
+		for (size_t n = 0; n < found.gl_pathc; n++)
+			if (realpath(found.gl_pathv[n], path) &&
+			    !mount("/dev/null", path, NULL, MS_BIND, NULL))
+				hidden++;
+		globfree(&found);
+	}
+	return hidden;
+}
+
+static bool mapped(const char *library)
+{
+	char line[PATH_MAX + 128];
+	FILE *f = fopen("/proc/self/maps", "r");
+	bool found = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		found |= strstr(line, library) != NULL;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+FIXTURE_SETUP(codecs)
+{
+	if (geteuid())
+		SKIP(return, "only root can hide a library");
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	for (unsigned int i = 0; i < KINDS; i++) {
+		if (!(variant->hidden & 1u << i))
+			continue;
+		ASSERT_LT(0, hide(kinds[i].library));
+		ASSERT_EQ(NULL, dlopen(kinds[i].library, RTLD_NOW)) {
+			TH_LOG("%s is not hidden", kinds[i].library);
+		}
+	}
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuMemAlloc(&self->p, 12288));
+}
+
+FIXTURE_TEARDOWN_PARENT(codecs)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F(codecs, what_is_there_works)
+{
+	unsigned int left = 0, n;
+	int value;
+
+	for (n = 0; n < KINDS; n++)
+		left |= variant->hidden & 1u << n ? 0 : kinds[n].algo;
+	ASSERT_CU(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+				       0));
+	EXPECT_EQ(left, (unsigned int)value);
+	ASSERT_CU(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH,
+				       0));
+	EXPECT_EQ(left ? 4 * MIB : 0, (unsigned int)value);
+	EXPECT_FALSE(mapped("libsnappy"));
+	/* Snappy comes last: it is not loaded before. */
+	for (n = 0; n < 2 * KINDS; n++) {
+		const struct kind *kind = &kinds[n % KINDS];
+		bool there = !(variant->hidden & 1u << n % KINDS);
+		CUmemDecompressParams params = {
+			.srcNumBytes = kind->bytes, .dstNumBytes = LENGTH,
+			.src = (void *)(uintptr_t)self->p,
+			.dst = (void *)(uintptr_t)(self->p + 8192),
+			.dstActBytes = (void *)(uintptr_t)(self->p + 4096),
+			.algo = kind->algo,
+		};
+		bool snappy = kind->algo == CU_MEM_DECOMPRESS_ALGORITHM_SNAPPY;
+		size_t fail = 4711;
+		char text[LENGTH + 1];
+		__u32 got;
+
+		if (snappy != (n >= KINDS))
+			continue;
+		ASSERT_CU(cuMemsetD8(self->p, 'x', 12288));
+		ASSERT_CU(cuMemcpyHtoD(self->p, kind->data, kind->bytes));
+		EXPECT_EQ(there ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED,
+			  cuMemBatchDecompressAsync(&params, 1, 0, &fail, NULL)) {
+			TH_LOG("%s", kind->library);
+		}
+		/* A device that cannot do it at all leaves the index alone. */
+		if (!there)
+			EXPECT_EQ(left ? 0 : 4711, fail);
+		ASSERT_CU(cuCtxSynchronize());
+		ASSERT_CU(cuMemcpyDtoH(text, self->p + 8192, sizeof(text)));
+		EXPECT_EQ(0, memcmp(text, there ? TEXT "x" : "xxxxxxxx", sizeof(text))) {
+			TH_LOG("%s: %.8s", kind->library, text);
+		}
+		ASSERT_CU(cuMemcpyDtoH(&got, self->p + 4096, sizeof(got)));
+		EXPECT_EQ(there ? LENGTH : 0x78787878, got);
+		EXPECT_EQ(there && snappy, mapped("libsnappy"));
+	}
+}
+
+/* The rest of the library does not care. */
+TEST_F(codecs, the_rest_works)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+		.usage = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
+	};
+	CUmemoryPool pool;
+	CUdeviceptr q;
+	int value = 7;
+
+	ASSERT_CU(cuMemPoolCreate(&pool, &props));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&q, 1000, pool, NULL));
+	EXPECT_CU(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, q));
+	EXPECT_EQ(variant->hidden != 7, value);
+	EXPECT_CU(cuMemFreeAsync(q, NULL));
+	EXPECT_CU(cuStreamSynchronize(NULL));
+	EXPECT_CU(cuMemPoolDestroy(pool));
+	EXPECT_FALSE(mapped("libsnappy"));
+}
+
+TEST_HARNESS_MAIN
