@@ -15,6 +15,12 @@
 
 #include <linux/gpumem.h>
 
+/* Seconds for a case.  On a debug kernel without KVM thirty are not always enough. */
+#ifdef TEST_TIMEOUT_DEFAULT
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	120
+#endif
+
 #define KIB		1024ULL
 #define MIB		(1024 * KIB)
 #define NSEC		1000000000ULL
