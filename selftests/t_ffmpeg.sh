@@ -13,11 +13,13 @@ sizes=(320x240 321x179)
 # A kind of context and a mode each.
 ways=("0 GPUMEM_INLINE=1" "1 GPUMEM_INLINE=0" "1 GPUMEM_STRICT=1" "0 GPUMEM_STRICT=1")
 # On a kernel that takes its time the odd size and two formats will do, in the mode that has the
-# kernel do everything.
+# kernel do everything, without what is ffmpeg's and this script's.
+few=
 if [ "${GPUMEM_QUICK:-}" ]; then
 	formats=(nv12 rgb0)
 	sizes=(321x179)
 	ways=("1 GPUMEM_STRICT=1")
+	few=1
 fi
 limit=100
 [ "${GPUMEM_QUICK:-}" ] && limit=300
@@ -35,7 +37,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
-echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#ways[@]} + 4))"
+echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#ways[@]} + (${#few} ? 1 : 4)))"
 
 # One process for all formats and sizes, as it takes long to start: each frame is written twice, as
 # it is (NAME.plain) and after its way through the device (NAME.device); what is written are
@@ -90,20 +92,22 @@ for way in "${ways[@]}"; do
 	done
 done
 
-# The comparison sees a difference.
-encode negate && ! equal "nv12${sizes[0]}"
-result $? "other frames have other checksums"
+if [ ! "$few" ]; then
+	# The comparison sees a difference.
+	encode negate && ! equal "nv12${sizes[0]}"
+	result $? "other frames have other checksums"
 
-timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose -init_hw_device cuda=dev:1 -f lavfi \
-	-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
-result $? "the second device"
+	timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose -init_hw_device cuda=dev:1 -f lavfi \
+		-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
+	result $? "the second device"
 
-# Failures are reported, not ignored.
-timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose \
-	-init_hw_device cuda=dev:99 -f lavfi \
-	-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
-[ $? != 0 ] && grep -q CUDA_ERROR_INVALID_DEVICE "$work/log"
-result $? "a device that does not exist is an error"
+	# Failures are reported, not ignored.
+	timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose \
+		-init_hw_device cuda=dev:99 -f lavfi \
+		-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
+	[ $? != 0 ] && grep -q CUDA_ERROR_INVALID_DEVICE "$work/log"
+	result $? "a device that does not exist is an error"
+fi
 
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	after=$(used)
