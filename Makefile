@@ -62,7 +62,7 @@ modules:
 	@ln -sfn $(top)/uapi $(stage)/uapi
 	@for f in Kbuild Makefile $(wildcard kmod/*.[ch]); do \
 		[ $(stage)/$$f -ef $$f ] || ln -sf $(top)/$$f $(stage)/$$f; done
-	$(Q)flock $(stage)/.lock sh -ec 'touch $(stage)/.begun; \
+	$(Q)flock $(stage)/.lock sh -ec 'touch $(stage)/.begun; rm -f $(stage)/.built-for; \
 		$(or $(kmake),$(MAKE)) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
 		GPUMEM_VERSION=$(VERSION) modules; \
 		mv $(stage)/.begun $(stage)/.built'

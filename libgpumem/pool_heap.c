@@ -11,7 +11,7 @@
  *   2. the same after everything that lies in heaps was put there: first what this thread's
  *      heaps have of the class, then all;
  *   3. a new chunk, after idle ones that are too small were given back if the pool has much more
- *      than it ever needed; a part of an idle one if the pool may have no more;
+ *      than it ever needed;
  *   4. what is free and done, whatever the attributes say;
  *   5. a new chunk after idle chunks of all pools were given back;
  *   6. what is still pending, if REUSE_ALLOW_INTERNAL_DEPENDENCIES: the stream is made to wait;
@@ -367,13 +367,6 @@ static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool 
 	cell = cells_take(pool, size, taker);
 	if (cell)
 		return cell;
-	if (pool->limit && pool->reserved + size > pool->limit) {
-		/* A chunk would have to go for another: what is in one can be joined later. */
-		taker->split = true;
-		cell = cells_take(pool, size, taker);
-		if (cell)
-			return cell;
-	}
 	grow(pool, size);
 	taker->split = true;
 	cell = cells_take(pool, size, taker);

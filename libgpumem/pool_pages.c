@@ -337,7 +337,8 @@ static void range_settle(pool_t *pool, struct range *range)
 
 /*
  * An idle chunk for less than all of it: the rest cannot be given back then. All that is reserved
- * so and not used must stay below 1/32 of the most that was ever used.
+ * so and not used must stay below 1/32 of the most that was ever used.  A pool that may reserve no
+ * more halves one, so that the halves can be one again while they are pending.
  */
 static bool may_split(pool_t *pool, uint32_t pages, uint32_t have)
 {
@@ -345,6 +346,9 @@ static bool may_split(pool_t *pool, uint32_t pages, uint32_t have)
 	uint64_t used = pool_used(pool) + (uint64_t)pages * PAGE;
 	uint64_t most = used > (uint64_t)pool->used_high ? used : (uint64_t)pool->used_high;
 
+	if (pool->limit && pool->reserved + (uint64_t)pages * PAGE > pool->limit &&
+	    have >= 2 * (uint64_t)pages && have - 2 * (uint64_t)pages <= pages / 64)
+		return true;
 	return have - pages <= pages / 64 || busy <= used + most / 32;
 }
 

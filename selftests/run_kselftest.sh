@@ -104,7 +104,7 @@ marks=0
 mark() {	# TITLE: a line in the kernel's log that is like no other
 	marks=$((marks + 1))
 	mark="gpumem-kselftest $run.$marks: $1"
-	echo "$mark" >/dev/kmsg 2>/dev/null
+	[ ! -c /dev/kmsg ] || echo "$mark" 2>/dev/null >/dev/kmsg
 }
 
 # The log without the traces of new threads' stacks for which a fault was injected: see splat.py.
@@ -138,13 +138,14 @@ follow_log() {
 }
 
 # Sets log to what the kernel said since the last time, a line each, and after the first mark.  When
-# the log overran the follower it is all that the kernel still knows, too, which is worse, not
-# better.
+# the log overran the follower, what the kernel still knows since the mark comes behind; all of it
+# where the mark is gone, which is worse, not better.
 unread=() begun='' from=1
 read_log() {
 	local end="$mark over" first="gpumem-kselftest $run.$from: " chunk line i n
+	local since="gpumem-kselftest $run.$marks: "
 	log=()
-	echo "$end" >/dev/kmsg
+	[ ! -c /dev/kmsg ] || echo "$end" 2>/dev/null >/dev/kmsg
 	for ((i = 0; i < 100; i++)); do
 		mapfile -u "$kmsg" chunk
 		n=$((${#unread[@]} - 1))
@@ -157,6 +158,7 @@ read_log() {
 			line=${unread[n]}
 			# It will be longer the next time.
 			[[ $line == *$'\n' ]] || break
+			kmsg_bytes=$((kmsg_bytes + ${#line}))
 			line=${line%$'\n'}
 			if [[ $begun && $line == *"$end" ]]; then
 				unread=("${unread[@]:n+1}")
@@ -177,7 +179,10 @@ read_log() {
 	wait $follower 2>/dev/null
 	follow_log
 	unread=() begun='' from=$((marks + 1))
+	kmsg_bytes=0
 	dmesg >"$work/dmesg"
+	sed -i "1,/$since/d" "$work/dmesg"
+	[ -s "$work/dmesg" ] || dmesg >"$work/dmesg"
 	mapfile -t -O ${#log[@]} log <"$work/dmesg"
 }
 
@@ -199,8 +204,9 @@ leftovers() {	# [all]: sets left
 	local f n
 	left=
 	for f in /sys/class/gpumem/*/{clients,bos,exports,views,used}; do
-		n=0
-		[ ! -e "$f" ] || read -r n 2>/dev/null <"$f"
+		[ -e "$f" ] || continue
+		n='?'
+		read -r n 2>/dev/null <"$f" || [ -e "$f" ] || continue
 		[ "$n" = 0 ] || left+="${left:+, }${f#/sys/class/gpumem/} is $n"
 	done
 	[ "${1:-}" = all ] || return 0
@@ -281,11 +287,11 @@ group_shmem() {
 	done <"$group/memory.stat"
 }
 
-# Sets files to the KiB that files in the tmpfs mounts that can be seen hold.
-files=0
+# Sets files to the KiB that files in the tmpfs mounts that can be seen hold, but for the log's.
+files=0 kmsg_bytes=0
 file_shmem() {
 	local n
-	files=0
+	files=$((-kmsg_bytes / 1024))
 	while read -r n; do
 		[[ $n != [0-9]* ]] || files=$((files + n))
 	done < <(df -a -k -t tmpfs --output=used 2>/dev/null)
@@ -297,7 +303,7 @@ growth() {
 	local before
 	group_shmem
 	grown=$((charged - $1))
-	[ $grown -gt 1024 ] || return
+	[ $grown -gt 1024 ] || [ $grown -lt -1024 ] || return
 	before=$files
 	file_shmem
 	grown=$((grown - files + before))
@@ -337,7 +343,6 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 		shift
 	done
 	shift
-	: >"$work/out"
 	exec {out}<"$work/out"
 	tail_line=
 	(
@@ -398,6 +403,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		return
 	fi
 	mark "$title"
+	: >"$work/out"
 	group_shmem
 	shmem=$charged
 	plan='' results=0 nok=0
@@ -483,7 +489,8 @@ for name in "${names[@]}"; do
 	done
 done
 
-if [ "$marks" != 0 ] && mark "the end" && complaint; then
+[ "$marks" = 0 ] || mark "the end"
+if [ "$marks" != 0 ] && complaint; then
 	bad "the kernel complained after the last program:"
 	head -n 150 "$work/log" | sed 's/^/# /'
 fi

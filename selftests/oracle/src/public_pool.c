@@ -724,11 +724,13 @@ GROUP(pool_pending_neighbours)
 		CUdeviceptr a, b, whole, out = 0;
 		CUstream other = s[v[i].streams - 1];
 		CUmemPoolProps p = props();
-		gate_t g[2] = { 0 };
+		/* They outlive a group that gives up. */
+		static gate_t g[2];
 		CUmemoryPool m;
 		CUresult r, q;
 		int waited;
 
+		memset(g, 0, sizeof(g));
 		p.maxSize = MiB(64);
 		REQ(cuMemPoolCreate(&m, &p));
 		sa(m, THR, ~0ull);

@@ -343,6 +343,13 @@ def kselftest():
     return make_entry("kselftest", "%s_%s" % (source[0], safe(source[1])), build)
 
 
+def module_note(kernel):
+    """What .built-for beside a module for @kernel says, and whether the module tells KCOV."""
+    with open(os.path.join(kernel.kdir, "include/config/auto.conf"), encoding="ascii") as f:
+        kcov = "CONFIG_KCOV=y\n" in f
+    return "%s%s\n" % (os.path.realpath(kernel.kdir), " with KCOV" if kcov else ""), kcov
+
+
 def get(name):
     """The kernel called @name: one of the table, or a directory of the form told above."""
     if "/" in name:

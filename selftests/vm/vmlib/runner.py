@@ -125,9 +125,7 @@ def module_for(kernel):
     # A kernel of the same version may have another configuration.
     found = None
     made_for = os.path.join(os.path.dirname(ko), ".built-for")
-    with open(os.path.join(kernel.kdir, "include/config/auto.conf"), encoding="ascii") as f:
-        kcov = "CONFIG_KCOV=y\n" in f
-    wanted = "%s%s\n" % (os.path.realpath(kernel.kdir), " with KCOV" if kcov else "")
+    wanted, kcov = kernels.module_note(kernel)
     with contextlib.suppress(OSError), open(made_for, encoding="utf-8") as f:
         found = f.read()
     newest = max((os.stat(s).st_mtime for s in sources() if os.path.exists(s)), default=0)
