@@ -51,6 +51,7 @@ want_cc = $(shell sed -n 's/^CC *=.*\(gcc-[0-9]*\)$$/\1/p' $(kdir)/.kernelvariab
 kmake = $(eval kmake := $(if $(and $(want_cc),$(if $(shell command -v $(want_cc)),,x))$(shell \
 	$(kdir)/scripts/mod/modpost 2>&1 </dev/null | grep GLIBC_),$(top)/selftests/vm/kernel --make))$(kmake)
 # .built bears the time at which the last successful build began; the test runner looks at it.
+# What it notes of the kernel, .built-for, is no longer true then.
 # kbuild writes beside the sources it is shown: they are links in a directory of this kernel's own.
 stage = $(out)/$(release)
 

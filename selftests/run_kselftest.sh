@@ -26,8 +26,8 @@
 # "modes.tsv" names programs to run once more in another environment, and the kernels to do it on.
 # The last line is "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
 #
-# What is done for each program starts next to none: on a debug kernel without KVM that takes a
-# quarter of a second, and there are many programs.
+# What is done for each program starts next to none: on a debug kernel without KVM that takes long,
+# and there are many programs.
 set -u -o pipefail
 here=$(dirname "$(readlink -f "$0")")
 
@@ -297,17 +297,13 @@ file_shmem() {
 	done < <(df -a -k -t tmpfs --output=used 2>/dev/null)
 }
 
-# Sets grown to how much more is charged than $1 KiB, less what has become of files since they were
-# counted last.
-growth() {
-	local before
+# Sets grown to how much more is charged than before, less what has become of files since.
+growth() {	# CHARGED FILES
 	group_shmem
 	grown=$((charged - $1))
 	[ $grown -gt 1024 ] || [ $grown -lt -1024 ] || return
-	before=$files
 	file_shmem
-	grown=$((grown - files + before))
-	[ $grown -gt 1024 ] && files=$before
+	grown=$((grown - files + $2))
 }
 
 # Waits without starting a program.
@@ -388,7 +384,7 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
-	local name=${1%%:*} only=() title rc left program shmem grown took seconds
+	local name=${1%%:*} only=() title rc left program shmem held grown took seconds
 	[[ $1 == *:* ]] && only=(-t "${1#*:}")
 	title="$1"
 	shift
@@ -405,7 +401,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	mark "$title"
 	: >"$work/out"
 	group_shmem
-	shmem=$charged
+	shmem=$charged held=$files
 	plan='' results=0 nok=0
 	seconds=${GPUMEM_TIMEOUT:-${timeouts[$name]:-$timeout}}
 	run_limited "$name" "$seconds" "$program" "$@" -- "${only[@]}"
@@ -417,7 +413,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	if ! [ "$hasty" ] || [ ! "$trouble" ]; then
 		for _ in 1 2 3 4 5 6 7 8 9 10; do
 			leftovers
-			growth $shmem
+			growth "$shmem" "$held"
 			[ "$left" ] || [ "$grown" -gt 1024 ] || break
 			nap 0.5
 		done

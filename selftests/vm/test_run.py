@@ -47,6 +47,8 @@ INJECTED = """mark
 [  1.0]  copy_process+0x2898/0x9b70
 [  1.0]  </TASK>
 """
+
+# Modes of splats.c after which a kernel goes on.
 HARMLESS = ("warn", "refcount", "sleep-in-atomic")
 
 # (program, what it does, what is said of it)
@@ -66,6 +68,7 @@ KSELFTEST = [
     ("t_mode", "echo 1..1; [ \"$GPUMEM_X$GPUMEM_Y\" = 12 ] || [ ! \"$GPUMEM_X$GPUMEM_Y\" ] &&"
                " echo ok 1 a", ()),
 ]
+
 MIX = """[    1.0] fine
 [    2.0] ------------[ cut here ]------------
 [    2.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1/0x2

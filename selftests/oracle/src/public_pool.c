@@ -709,10 +709,10 @@ RISKY(pool_import_zeroed_export_data, cuMemPoolImportPointer(&q, mkpool(1), &x),
 /* The pool is full; what is pending are neighbours, of one stream or of two. */
 GROUP(pool_pending_neighbours)
 {
-	static const struct { const char *n; int streams, held, want; } v[] = {
-		{ "of_one_stream", 1, 3, 64 }, { "of_two_streams", 2, 3, 64 },
-		{ "one_of_two_streams", 2, 3, 32 }, { "one_is_done", 2, 2, 64 },
-		{ "part_of_one", 2, 3, 8 },
+	static const struct { const char *n; int streams, done, want; } v[] = {
+		{ "of_one_stream", 1, 0, 64 }, { "of_two_streams", 2, 0, 64 },
+		{ "one_of_two_streams", 2, 0, 32 }, { "one_is_done", 2, 1, 64 },
+		{ "part_of_one", 2, 0, 8 },
 	};
 	CUstream s[2], t;
 
@@ -740,26 +740,20 @@ GROUP(pool_pending_neighbours)
 		REQ(cuMemAllocFromPoolAsync(&a, MiB(32), m, s[0]));
 		REQ(cuMemAllocFromPoolAsync(&b, MiB(32), m, other));
 		cuCtxSynchronize();
-		if (v[i].held & 1)
-			REQ(gate_close(&g[0], s[0]));
-		if (v[i].streams == 2 && v[i].held & 2)
-			REQ(gate_close(&g[1], other));
+		for (int n = v[i].done; n < v[i].streams; n++)
+			REQ(gate_close(&g[n], s[n]));
 		cuMemFreeAsync(a, s[0]);
 		cuMemFreeAsync(b, other);
-		if (!(v[i].held & 1))
+		if (v[i].done)
 			cuStreamSynchronize(s[0]);
 		r = cuMemAllocFromPoolAsync(&out, MiB(v[i].want), m, t);
 		q = cuStreamQuery(t);
 		waited = g[0].released | g[1].released;
-		if (v[i].held & 1)
-			gate_open(&g[0]);
-		if (v[i].streams == 2 && v[i].held & 2)
-			gate_open(&g[1]);
+		for (int n = v[i].done; n < v[i].streams; n++)
+			gate_open(&g[n]);
 		cuCtxSynchronize();
-		if (v[i].held & 1)
-			gate_done(&g[0]);
-		if (v[i].streams == 2 && v[i].held & 2)
-			gate_done(&g[1]);
+		for (int n = v[i].done; n < v[i].streams; n++)
+			gate_done(&g[n]);
 		emit(v[i].n, "rc=%s neighbours=%d call_waited=%d stream_held=%d", rcs(r),
 		     b == a + MiB(32) || a == b + MiB(32), waited, q == CUDA_ERROR_NOT_READY);
 		if (!r)

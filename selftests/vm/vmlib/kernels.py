@@ -184,7 +184,8 @@ class Built:
         digest = hashlib.sha256()
         for f in self.fragments:
             with open(f, "rb") as data:
-                digest.update(b"".join(re.findall(rb"^(?:# )?CONFIG_.*(?:\n|\Z)", data.read(), re.M)))
+                lines = re.findall(rb"^(?:# )?CONFIG_.*(?:\n|\Z)", data.read(), re.M)
+            digest.update(b"".join(lines))
         key = "%s_%s_%s" % (name, safe(source[1]), digest.hexdigest()[:12])
         return make_entry("kernels", key, lambda tmp, final: self.build(source, tmp, final))
 
