@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who may open what: every way by which memory or a client reaches another process, for every
- * combination of what may differ between the two.
+ * Who may open what: every way by which memory, an event, a pool or a client reaches another
+ * process, for every combination of what may differ between the two.
  *
  * What may differ: the user; each of the pid, user, mount, network and IPC namespaces; and whether
  * others than the device node's owner may open it.  All 2^7 combinations are enumerated, in both
- * directions: this process makes and a stranger takes, and the reverse.  Expectation is by rule:
- * the table "rules" below, which Documentation/sharing.rst shows in words.  The first rule of a way
+ * directions: this process makes and a stranger takes, and the reverse.  The files of channels are
+ * root's alone; descriptors of them reach everybody.  Expectation is by rule: the table "rules" below, which Documentation/sharing.rst shows in words.  The first rule of a way
  * whose differences are all there decides; each way ends with a rule that fits everything.  A rule
  * that never decides is a mistake in the table, and fails.
  */
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 
 #include "kselftest_harness.h"
-#include "util.h"
+#include "pool_util.h"
 
 #define BYTES	(64 * KIB)
 #define RW	(PROT_READ | PROT_WRITE)
@@ -61,6 +61,18 @@ enum way {
 	CLIENT_MAP,		/* mmap() of its object */
 	CLIENT_ATTACH,		/* DEVICE_ATTACH of it to a client of one's own */
 	CLIENT_REOPEN,		/* open() of /proc/self/fd/N, and BO_INFO of the maker's id */
+	EVENT,			/* EVENT_OPEN */
+	EVENT_GONE,		/* the same, after its maker destroyed it */
+	POOL_IMPORT,		/* POOL_IMPORT of a descriptor passed over a socket */
+	POOL_CHUNK,		/* POOL_CHUNK_OPEN of a chunk of it */
+	POOL_CHUNK_GONE,	/* the same, after the maker destroyed the chunk */
+	POOL_REOPEN,		/* open() of /proc/self/fd/N */
+	CHANNEL_OPEN,		/* open() of a channel's file */
+	CHANNEL_ATTACH,		/* CHANNEL_ATTACH of an inherited descriptor of it */
+	FABRIC,			/* POOL_IMPORT of a token, with the maker's channel, and a chunk */
+	FABRIC_NO_CHANNEL,	/* the same, without a channel */
+	FABRIC_OTHER_CHANNEL,	/* the same, with another one */
+	FABRIC_GONE,		/* the same, after the maker destroyed the pool */
 	WAYS,
 };
 
@@ -70,6 +82,10 @@ static const char * const way_names[WAYS] = {
 	"read-only DMA-buf, mmap to write", "read-only DMA-buf, mprotect to write",
 	"read-only DMA-buf, opened anew", "client, ioctl",
 	"client, mmap", "client, attach its device", "client, opened anew",
+	"event", "destroyed event", "pool, import", "pool, chunk", "pool, destroyed chunk",
+	"pool, opened anew", "channel, open", "channel, attach", "token of a pool",
+	"token of a pool, without a channel", "token of a pool, with another channel",
+	"token of a destroyed pool",
 };
 
 /* What needs a client of one's own cannot be tried by whoever cannot open the node. */
@@ -113,6 +129,39 @@ static const struct rule {
 	{ CLIENT_ATTACH, 0, 0 },
 	{ CLIENT_REOPEN, OTHER_USER | NODE_IS_CLOSED, -EACCES },
 	{ CLIENT_REOPEN, 0, -ENOENT },
+
+	{ EVENT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ EVENT, OTHER_USER, -EACCES },
+	{ EVENT, OTHER_USER_NS, -EACCES },
+	{ EVENT, 0, 0 },
+
+	{ EVENT_GONE, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ EVENT_GONE, 0, -ENOENT },
+
+	{ POOL_IMPORT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ POOL_IMPORT, 0, 0 },
+	{ POOL_CHUNK, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ POOL_CHUNK, 0, 0 },
+	{ POOL_CHUNK_GONE, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ POOL_CHUNK_GONE, 0, -ENOENT },
+	{ POOL_REOPEN, OTHER_USER | PRIVILEGED, -ENXIO },
+	{ POOL_REOPEN, OTHER_USER, -EACCES },
+	{ POOL_REOPEN, 0, -ENXIO },
+
+	{ CHANNEL_OPEN, PRIVILEGED, 0 },
+	{ CHANNEL_OPEN, OTHER_USER, -EACCES },
+	{ CHANNEL_OPEN, 0, 0 },
+	{ CHANNEL_ATTACH, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ CHANNEL_ATTACH, 0, 0 },
+
+	{ FABRIC, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC, 0, 0 },
+	{ FABRIC_NO_CHANNEL, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC_NO_CHANNEL, 0, -EPERM },
+	{ FABRIC_OTHER_CHANNEL, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC_OTHER_CHANNEL, 0, -EPERM },
+	{ FABRIC_GONE, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC_GONE, 0, -ENOENT },
 };
 
 static const struct rule *rule_for(enum way way, unsigned int differ)
@@ -138,83 +187,119 @@ static const char *in_words(unsigned int differ)
 
 /* --- making and taking */
 
-struct made {
-	int client, dmabuf, rdonly;
-	__u32 bo, any_id, id;
-	unsigned char *p;
-	__u8 token[GPUMEM_TOKEN_SIZE], any[GPUMEM_TOKEN_SIZE], revoked[GPUMEM_TOKEN_SIZE];
-};
+/* Two channels of the administrator's: makers hold the first. */
+static struct channel {
+	char path[64];
+	int fd;
+} channels[2];
 
 /* What does not go over a socket as a descriptor. */
-struct message {
+struct names {
 	__u8 token[GPUMEM_TOKEN_SIZE], any[GPUMEM_TOKEN_SIZE], revoked[GPUMEM_TOKEN_SIZE];
+	__u8 event[GPUMEM_TOKEN_SIZE], dead_event[GPUMEM_TOKEN_SIZE];
+	__u8 fabric[GPUMEM_TOKEN_SIZE], dead_fabric[GPUMEM_TOKEN_SIZE];
+	__u64 chunk, dead_chunk;
 	__u32 bo;
 	int error;
 };
 
+struct made {
+	int client, dmabuf, rdonly, pool;
+	unsigned char *p, *q;	/* of the buffer object and of the chunk */
+	struct names n;
+};
+
+static int make_pool(struct made *m)
+{
+	__u32 pool, dead, id, dead_id;
+
+	if (gp_channel_attach(m->client, channels[0].fd, NULL) ||
+	    gp_pool_create(m->client, 0, 0, 0, "", &pool) ||
+	    gp_pool_chunk(m->client, pool, BYTES, &id, &m->n.chunk) ||
+	    gp_pool_chunk(m->client, pool, page_size, &dead_id, &m->n.dead_chunk) ||
+	    gp_destroy(m->client, dead_id) ||
+	    gp_pool_export_fabric(m->client, pool, m->n.fabric) ||
+	    gp_pool_create(m->client, 0, 0, 0, "", &dead) ||
+	    gp_pool_export_fabric(m->client, dead, m->n.dead_fabric) ||
+	    gp_destroy(m->client, dead))
+		return -EIO;
+	m->pool = gp_pool_export(m->client, pool, GPUMEM_POOL_EXPORT_CLOEXEC);
+	m->q = gp_map(m->client, id, 0, BYTES, RW);
+	if (m->pool < 0 || !m->q)
+		return -EIO;
+	memset(m->q, 0x11, BYTES);
+	return 0;
+}
+
 static int make(struct made *m)
 {
+	struct names *n = &m->n;
 	__u32 id;
 
 	m->client = gp_open(0);
 	if (m->client < 0)
 		return m->client;
-	if (gp_bo_alloc(m->client, BYTES, &m->bo) ||
-	    gp_token_create(m->client, m->bo, 0, BYTES, 0, &m->id, m->token) ||
-	    gp_token_create(m->client, m->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &m->any_id,
-			    m->any) ||
-	    gp_token_create(m->client, m->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, m->revoked) ||
-	    gp_destroy(m->client, id))
+	if (gp_bo_alloc(m->client, BYTES, &n->bo) ||
+	    gp_token_create(m->client, n->bo, 0, BYTES, 0, &id, n->token) ||
+	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->any) ||
+	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->revoked) ||
+	    gp_destroy(m->client, id) ||
+	    gp_event_create(m->client, &id, n->event) ||
+	    gp_event_create(m->client, &id, n->dead_event) || gp_destroy(m->client, id))
 		return -EIO;
-	m->dmabuf = gp_bo_export(m->client, m->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
-	m->rdonly = gp_bo_export(m->client, m->bo, 0, BYTES,
+	m->dmabuf = gp_bo_export(m->client, n->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
+	m->rdonly = gp_bo_export(m->client, n->bo, 0, BYTES,
 				 GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY);
-	m->p = gp_map(m->client, m->bo, 0, BYTES, RW);
+	m->p = gp_map(m->client, n->bo, 0, BYTES, RW);
 	if (m->dmabuf < 0 || m->rdonly < 0 || !m->p)
 		return -EIO;
 	memset(m->p, 0x11, BYTES);
-	return 0;
+	return make_pool(m);
+}
+
+/* How often others wrote to it. */
+static int written_to(const struct made *m)
+{
+	return m->p[BYTES / 2] - 0x11 + m->q[BYTES / 2] - 0x11;
+}
+
+static void close_all(struct made *m)
+{
+	close(m->pool);
+	close(m->rdonly);
+	close(m->dmabuf);
+	close(m->client);
 }
 
 static void unmake(struct made *m)
 {
 	munmap(m->p, BYTES);
-	close(m->dmabuf);
-	close(m->rdonly);
-	close(m->client);
+	munmap(m->q, BYTES);
+	close_all(m);
 }
 
-static int give(int sock, const struct made *m, int error)
+static int give(int sock, struct made *m, int error)
 {
-	struct message msg = { .bo = m->bo, .error = error };
-
-	memcpy(msg.token, m->token, sizeof(msg.token));
-	memcpy(msg.any, m->any, sizeof(msg.any));
-	memcpy(msg.revoked, m->revoked, sizeof(msg.revoked));
-	if (write(sock, &msg, sizeof(msg)) != sizeof(msg))
+	m->n.error = error;
+	if (write(sock, &m->n, sizeof(m->n)) != sizeof(m->n))
 		return -EIO;
 	if (error)
 		return 0;
-	return send_fd(sock, m->client) || send_fd(sock, m->dmabuf) || send_fd(sock, m->rdonly) ?
-	       -EIO : 0;
+	return send_fd(sock, m->client) || send_fd(sock, m->dmabuf) || send_fd(sock, m->rdonly) ||
+	       send_fd(sock, m->pool) ? -EIO : 0;
 }
 
 static int receive(int sock, struct made *m)
 {
-	struct message msg;
-
-	if (read(sock, &msg, sizeof(msg)) != sizeof(msg))
+	if (read(sock, &m->n, sizeof(m->n)) != sizeof(m->n))
 		return -EIO;
-	if (msg.error)
-		return msg.error;
-	m->bo = msg.bo;
-	memcpy(m->token, msg.token, sizeof(msg.token));
-	memcpy(m->any, msg.any, sizeof(msg.any));
-	memcpy(m->revoked, msg.revoked, sizeof(msg.revoked));
+	if (m->n.error)
+		return m->n.error;
 	m->client = recv_fd(sock);
 	m->dmabuf = recv_fd(sock);
 	m->rdonly = recv_fd(sock);
-	return m->client < 0 || m->dmabuf < 0 || m->rdonly < 0 ? -EIO : 0;
+	m->pool = recv_fd(sock);
+	return m->client < 0 || m->dmabuf < 0 || m->rdonly < 0 || m->pool < 0 ? -EIO : 0;
 }
 
 /* A mapping shows what the maker wrote, and the maker sees what is written through it. */
@@ -267,14 +352,20 @@ static int import(int own, int dmabuf)
 	return gp_destroy(own, i.id) ? -EIO : ret;
 }
 
+/* A descriptor, or a negative errno. */
+static int open_path(const char *path)
+{
+	int ret = open(path, O_RDWR | O_CLOEXEC);
+
+	return ret < 0 ? -errno : ret;
+}
+
 static int reopen(int fd)
 {
 	char path[64];
-	int ret;
 
 	sprintf(path, "/proc/self/fd/%d", fd);
-	ret = open(path, O_RDWR | O_CLOEXEC);
-	return ret < 0 ? -errno : ret;
+	return open_path(path);
 }
 
 static int client_ioctl(int fd, __u32 bo)
@@ -286,7 +377,9 @@ static int client_ioctl(int fd, __u32 bo)
 
 	if (gp_stats(fd, &stats) != ret || gp_bo_alloc(fd, BYTES, &id) != ret ||
 	    gp_destroy(fd, bo) != ret || gp_bo_export(fd, bo, 0, BYTES, 0) != ret ||
-	    gp_bo_retire(fd, bo, 0, BYTES, 0, &live) != ret)
+	    gp_bo_retire(fd, bo, 0, BYTES, 0, &live) != ret ||
+	    gp_event_create(fd, &id, NULL) != ret ||
+	    gp_channel_attach(fd, channels[0].fd, NULL) != ret)
 		return -EDOM;
 	return ret;
 }
@@ -303,27 +396,106 @@ static int client_reopen(int fd, __u32 bo)
 	return ret;
 }
 
+static int open_event(int own, const __u8 *name)
+{
+	struct gpumem_event_get get;
+	__u32 id, result;
+	int ret = gp_event_open(own, name, &id, &result);
+
+	if (ret)
+		return ret;
+	ret = gp_event_get(own, id, GPUMEM_EVENT_GET_QUERY, &get);
+	if (!ret && (result || get.state != GPUMEM_EVENT_COMPLETE))
+		ret = -EDOM;
+	return gp_destroy(own, id) ? -EIO : ret;
+}
+
+static int open_chunk(int own, __u32 pool, __u64 chunk)
+{
+	struct gpumem_pool_chunk_open o;
+	int ret = gp_chunk_open(own, pool, chunk, &o);
+
+	if (ret)
+		return ret;
+	ret = look(own, GPUMEM_MMAP_OFFSET(o.id), RW);
+	return gp_destroy(own, o.id) ? -EIO : ret;
+}
+
+static int open_fabric(int own, const __u8 *name, __u64 chunk)
+{
+	struct gpumem_pool_import in;
+	int ret = gp_pool_import_fabric(own, name, &in);
+
+	if (ret)
+		return ret;
+	ret = open_chunk(own, in.id, chunk);
+	return gp_destroy(own, in.id) ? -EIO : ret;
+}
+
+static int open_with_other_channel(const __u8 *name, __u64 chunk)
+{
+	int own = gp_open(0), ret;
+
+	if (own < 0 || gp_channel_attach(own, channels[1].fd, NULL))
+		return -EIO;
+	ret = open_fabric(own, name, chunk);
+	close(own);
+	return ret;
+}
+
+static int open_channel(void)
+{
+	int fd = open_path(channels[0].path);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* The ways to a pool; how often its chunk was written. */
+static unsigned int take_pool(int own, const struct made *m, int *result)
+{
+	const struct names *n = &m->n;
+	struct gpumem_pool_import in;
+
+	result[POOL_IMPORT] = gp_pool_import(own, m->pool, &in);
+	result[POOL_CHUNK] = open_chunk(own, in.id, n->chunk);
+	result[POOL_CHUNK_GONE] = open_chunk(own, in.id, n->dead_chunk);
+	result[FABRIC_NO_CHANNEL] = open_fabric(own, n->fabric, n->chunk);
+	/* From here on the client holds one. */
+	result[CHANNEL_ATTACH] = gp_channel_attach(own, channels[0].fd, NULL);
+	result[FABRIC] = open_fabric(own, n->fabric, n->chunk);
+	result[FABRIC_GONE] = open_fabric(own, n->dead_fabric, n->chunk);
+	result[FABRIC_OTHER_CHANNEL] = open_with_other_channel(n->fabric, n->chunk);
+	return !result[POOL_CHUNK] + !result[FABRIC];
+}
+
 /* Tries every way; how often the maker's memory was written. */
 static unsigned int take(const struct made *m, int *result)
 {
+	const struct names *n = &m->n;
 	int own = gp_open(0), ret;
 	unsigned int written = 0;
 	__u32 device;
 
-	result[OPEN_NODE] = own < 0 ? own : 0;
-	for (int way = OPEN_NODE + 1; way < WAYS; way++)
+	for (int way = 0; way < WAYS; way++)
 		result[way] = NO_CLIENT;
+	result[OPEN_NODE] = own < 0 ? own : 0;
 	if (own >= 0) {
-		result[TOKEN] = open_token(own, m->token);
-		result[TOKEN_ANY_USER] = open_token(own, m->any);
-		result[TOKEN_REVOKED] = open_token(own, m->revoked);
+		result[TOKEN] = open_token(own, n->token);
+		result[TOKEN_ANY_USER] = open_token(own, n->any);
+		result[TOKEN_REVOKED] = open_token(own, n->revoked);
 		result[DMABUF_IMPORT] = import(own, m->dmabuf);
 		result[RDONLY_IMPORT] = import(own, m->rdonly);
 		ret = gp_attach(own, m->client, &device);
 		/* The device that the client has already. */
 		result[CLIENT_ATTACH] = ret ? ret : device ? -EDOM : 0;
+		result[EVENT] = open_event(own, n->event);
+		result[EVENT_GONE] = open_event(own, n->dead_event);
+		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[DMABUF_IMPORT] +
+			  take_pool(own, m, result);
 		close(own);
-		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[DMABUF_IMPORT];
 	}
 	result[DMABUF_MAP] = look(m->dmabuf, 0, RW);
 	written += !result[DMABUF_MAP];
@@ -331,9 +503,11 @@ static unsigned int take(const struct made *m, int *result)
 	result[RDONLY_MAP_WRITE] = look(m->rdonly, 0, RW);
 	result[RDONLY_MPROTECT] = upgrade(m->rdonly);
 	result[RDONLY_REOPEN] = reopen(m->rdonly);
-	result[CLIENT_IOCTL] = client_ioctl(m->client, m->bo);
-	result[CLIENT_MAP] = look(m->client, GPUMEM_MMAP_OFFSET(m->bo), RW);
-	result[CLIENT_REOPEN] = client_reopen(m->client, m->bo);
+	result[CLIENT_IOCTL] = client_ioctl(m->client, n->bo);
+	result[CLIENT_MAP] = look(m->client, GPUMEM_MMAP_OFFSET(n->bo), RW);
+	result[CLIENT_REOPEN] = client_reopen(m->client, n->bo);
+	result[POOL_REOPEN] = reopen(m->pool);
+	result[CHANNEL_OPEN] = open_channel();
 	return written;
 }
 
@@ -362,9 +536,7 @@ static int stranger_life(void *arg)
 	if (receive(who->sock, &theirs))
 		return 2;
 	report.written = take(&theirs, report.result);
-	close(theirs.client);
-	close(theirs.dmabuf);
-	close(theirs.rdonly);
+	close_all(&theirs);
 	if (write(who->sock, &report, sizeof(report)) != sizeof(report))
 		return 3;
 	ret = make(&mine);
@@ -372,7 +544,7 @@ static int stranger_life(void *arg)
 		return 4;
 	if (ret)
 		return 0;
-	ret = mine.p[BYTES / 2] - 0x11;
+	ret = written_to(&mine);
 	unmake(&mine);
 	/* How often it was written, for the tester to compare. */
 	return 10 + ret;
@@ -425,11 +597,22 @@ FIXTURE_SETUP(matrix)
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_EQ(0, stat("/dev/gpumem0", &st));
 	self->mode = st.st_mode & 07777;
+	for (unsigned int i = 0; i < ARRAY_SIZE(channels); i++) {
+		struct channel *c = &channels[i];
+
+		ASSERT_EQ(0, gp_channel_make(c->path, sizeof(c->path), i, 0600));
+		c->fd = open_path(c->path);
+		ASSERT_LE(0, c->fd);
+	}
 }
 
 FIXTURE_TEARDOWN(matrix)
 {
 	EXPECT_EQ(0, chmod("/dev/gpumem0", self->mode));
+	for (unsigned int i = 0; i < ARRAY_SIZE(channels); i++) {
+		close(channels[i].fd);
+		unlink(channels[i].path);
+	}
 	EXPECT_TRUE(dev_quiet(10));
 }
 
@@ -475,7 +658,7 @@ static bool one_combination(struct __test_metadata *_metadata, FIXTURE_DATA(matr
 		return ret != CANNOT;
 	}
 	compare(_metadata, self, differ, "taken from us", report.result);
-	EXPECT_EQ(0x11 + report.written, mine.p[BYTES / 2]);
+	EXPECT_EQ((int)report.written, written_to(&mine));
 	unmake(&mine);
 	/* The other way round.  Whoever may open nothing has made nothing. */
 	ret = receive(pair[0], &theirs);
@@ -484,9 +667,7 @@ static bool one_combination(struct __test_metadata *_metadata, FIXTURE_DATA(matr
 		written = take(&theirs, report.result);
 		compare(_metadata, self, (differ & ~NODE_IS_CLOSED) | PRIVILEGED, "taken by us",
 			report.result);
-		close(theirs.client);
-		close(theirs.dmabuf);
-		close(theirs.rdonly);
+		close_all(&theirs);
 	}
 	EXPECT_TRUE(tell(pair[0]));
 	back = end_child(pid);
@@ -518,8 +699,8 @@ static int forked(void *arg)
 {
 	const struct made *m = arg;
 
-	if (client_ioctl(m->client, m->bo) != -EPERM ||
-	    look(m->client, GPUMEM_MMAP_OFFSET(m->bo), RW) != -EPERM)
+	if (client_ioctl(m->client, m->n.bo) != -EPERM ||
+	    look(m->client, GPUMEM_MMAP_OFFSET(m->n.bo), RW) != -EPERM)
 		return 1;
 	if (look(m->dmabuf, 0, RW))
 		return 2;
@@ -533,7 +714,7 @@ static int forked_with_vm(void *arg)
 	const struct made *m = arg;
 	struct gpumem_bo_info info;
 
-	return gp_bo_info(m->client, m->bo, &info) ? 1 : 0;
+	return gp_bo_info(m->client, m->n.bo, &info) ? 1 : 0;
 }
 
 TEST_F(matrix, children)
