@@ -21,7 +21,7 @@ skip_all()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$here/golden/h200-580
-export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE=5
+export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-5}"
 seconds=${GPUMEM_TIMEOUT:-300}
 "$program" --jobs 2 --deadline $((seconds * 6 / 10)) >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
@@ -29,7 +29,7 @@ seconds=${GPUMEM_TIMEOUT:-300}
 	sed 's/^/# /' "$work/log"
 "$build/selftests/oracle/attributes" "$golden/device_attributes.tsv" >>"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
-unset LD_LIBRARY_PATH
+unset LD_LIBRARY_PATH ORACLE_PATIENCE
 {
 	cat "$golden/public.tsv" "$golden/public_two.tsv" "$golden/public_rt.tsv"
 	awk -F '\t' '!/^#/ { print "dev.attributes." $2 "\t" $3 }' "$golden/device_attributes.tsv"

@@ -204,7 +204,7 @@ GROUP(memops)
 		__sync_synchronize();
 		long t0 = now_ms();
 		CUresult z;
-		while ((z = cuStreamQuery(s)) == CUDA_ERROR_NOT_READY && now_ms() - t0 < 3000)
+		while ((z = cuStreamQuery(s)) == CUDA_ERROR_NOT_READY && now_ms() - t0 < 3000 * patience())
 			usleep(200);
 		emit(F("wait_%s", w[i].n), "rc=%s before=%s after=%s", rcs(r), rcs(q), rcs(z));
 	}
