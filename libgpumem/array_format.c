@@ -15,8 +15,11 @@
  *     surfaces and deferred mapping;
  *   - bit 31 of the flags is accepted.
  *
- * Widths of packed video formats are elements; YUY2, Y210 and Y216 have two of them in each group
- * of four values. Here an element has half of these values' bytes.
+ * Widths of packed video formats are elements; those of 4:2:2 (YUY2, Y210, Y216) have two of them
+ * in each group of four values. Here an element has half of these values' bytes.
+ *
+ * The driver does not know the formats from UINT8_PACKED_422 to UINT16_PLANAR_444. They are as older
+ * ones of the same layout, or as their names say.
  */
 #include "array.h"
 
@@ -36,11 +39,12 @@
 	{ .format = CU_AD_FORMAT_ ## f, .channels = 1 << 3, .block = 1, .video = true, .planes = 2, \
 	  .plane = { { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, 0, 0 },		\
 		     { CU_AD_FORMAT_UNSIGNED_INT ## bits, 2, xs, ys } } }
-#define PLANAR(f, bits)								\
+/* One of luminance and one of each chrominance. */
+#define PLANAR(f, bits, xs, ys)							\
 	{ .format = CU_AD_FORMAT_ ## f, .channels = 1 << 3, .block = 1, .video = true, .planes = 3, \
 	  .plane = { { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, 0, 0 },		\
-		     { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, 0, 0 },		\
-		     { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, 0, 0 } } }
+		     { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, xs, ys },		\
+		     { CU_AD_FORMAT_UNSIGNED_INT ## bits, 1, xs, ys } } }
 
 static const struct array_format formats[] = {
 	PLAIN(UNSIGNED_INT8, 1), PLAIN(UNSIGNED_INT16, 2), PLAIN(UNSIGNED_INT32, 4),
@@ -62,9 +66,16 @@ static const struct array_format formats[] = {
 	SEMIPLANAR(NV16, 8, 1, 0), SEMIPLANAR(P210, 16, 1, 0), SEMIPLANAR(P216, 16, 1, 0),
 	SEMIPLANAR(YUV444_8bit_SemiPlanar, 8, 0, 0),
 	SEMIPLANAR(YUV444_16bit_SemiPlanar, 16, 0, 0),
-	PLANAR(Y444_PLANAR8, 8), PLANAR(Y444_PLANAR10, 16),
+	PLANAR(Y444_PLANAR8, 8, 0, 0), PLANAR(Y444_PLANAR10, 16, 0, 0),
 	PACKED(YUY2, 4, 2), PACKED(Y210, 2, 4), PACKED(Y216, 2, 4),
 	PACKED(AYUV, 4, 4), PACKED(Y410, 1, 4), PACKED(Y416, 4, 8),
+	PACKED(UINT8_PACKED_422, 4, 2), PACKED(UINT8_PACKED_444, 4, 4),
+	SEMIPLANAR(UINT8_SEMIPLANAR_420, 8, 1, 1), SEMIPLANAR(UINT16_SEMIPLANAR_420, 16, 1, 1),
+	SEMIPLANAR(UINT8_SEMIPLANAR_422, 8, 1, 0), SEMIPLANAR(UINT16_SEMIPLANAR_422, 16, 1, 0),
+	SEMIPLANAR(UINT8_SEMIPLANAR_444, 8, 0, 0), SEMIPLANAR(UINT16_SEMIPLANAR_444, 16, 0, 0),
+	PLANAR(UINT8_PLANAR_420, 8, 1, 1), PLANAR(UINT16_PLANAR_420, 16, 1, 1),
+	PLANAR(UINT8_PLANAR_422, 8, 1, 0), PLANAR(UINT16_PLANAR_422, 16, 1, 0),
+	PLANAR(UINT8_PLANAR_444, 8, 0, 0), PLANAR(UINT16_PLANAR_444, 16, 0, 0),
 };
 
 const struct array_format *array_format(CUarray_format format)

@@ -82,6 +82,20 @@ static const struct format formats[] = {
 	{ CU_AD_FORMAT_AYUV, "4", 4, 0, { { 0 } } },
 	{ CU_AD_FORMAT_Y410, "1", 4, 0, { { 0 } } },
 	{ CU_AD_FORMAT_Y416, "4", 8, 0, { { 0 } } },
+	{ CU_AD_FORMAT_UINT8_PACKED_422, "4", 2, 0, { { 0 } } },
+	{ CU_AD_FORMAT_UINT8_PACKED_444, "4", 4, 0, { { 0 } } },
+	{ CU_AD_FORMAT_UINT8_SEMIPLANAR_420, "3", 1, 0, { { 1, 1, 1 }, { 2, 2, 2 } } },
+	{ CU_AD_FORMAT_UINT16_SEMIPLANAR_420, "3", 2, 0, { { 1, 1, 1 }, { 2, 2, 2 } } },
+	{ CU_AD_FORMAT_UINT8_SEMIPLANAR_422, "3", 1, 0, { { 1, 1, 1 }, { 2, 2, 1 } } },
+	{ CU_AD_FORMAT_UINT16_SEMIPLANAR_422, "3", 2, 0, { { 1, 1, 1 }, { 2, 2, 1 } } },
+	{ CU_AD_FORMAT_UINT8_SEMIPLANAR_444, "3", 1, 0, { { 1, 1, 1 }, { 2, 1, 1 } } },
+	{ CU_AD_FORMAT_UINT16_SEMIPLANAR_444, "3", 2, 0, { { 1, 1, 1 }, { 2, 1, 1 } } },
+	{ CU_AD_FORMAT_UINT8_PLANAR_420, "3", 1, 0, { { 1, 1, 1 }, { 1, 2, 2 }, { 1, 2, 2 } } },
+	{ CU_AD_FORMAT_UINT16_PLANAR_420, "3", 2, 0, { { 1, 1, 1 }, { 1, 2, 2 }, { 1, 2, 2 } } },
+	{ CU_AD_FORMAT_UINT8_PLANAR_422, "3", 1, 0, { { 1, 1, 1 }, { 1, 2, 1 }, { 1, 2, 1 } } },
+	{ CU_AD_FORMAT_UINT16_PLANAR_422, "3", 2, 0, { { 1, 1, 1 }, { 1, 2, 1 }, { 1, 2, 1 } } },
+	{ CU_AD_FORMAT_UINT8_PLANAR_444, "3", 1, 0, { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } } },
+	{ CU_AD_FORMAT_UINT16_PLANAR_444, "3", 2, 0, { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } } },
 };
 
 /* Video formats need a flag. */

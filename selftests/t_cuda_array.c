@@ -145,6 +145,60 @@ TEST_F(array, formats)
 	}
 }
 
+/* The specification's numbers: CUDA 13.0's headers, with which others are compared, lack these. */
+TEST_F(array, numbers)
+{
+	static const CUarray_format newer[] = {
+		CU_AD_FORMAT_UINT8_PACKED_422, CU_AD_FORMAT_UINT8_PACKED_444,
+		CU_AD_FORMAT_UINT8_SEMIPLANAR_420, CU_AD_FORMAT_UINT16_SEMIPLANAR_420,
+		CU_AD_FORMAT_UINT8_SEMIPLANAR_422, CU_AD_FORMAT_UINT16_SEMIPLANAR_422,
+		CU_AD_FORMAT_UINT8_SEMIPLANAR_444, CU_AD_FORMAT_UINT16_SEMIPLANAR_444,
+		CU_AD_FORMAT_UINT8_PLANAR_420, CU_AD_FORMAT_UINT16_PLANAR_420,
+		CU_AD_FORMAT_UINT8_PLANAR_422, CU_AD_FORMAT_UINT16_PLANAR_422,
+		CU_AD_FORMAT_UINT8_PLANAR_444, CU_AD_FORMAT_UINT16_PLANAR_444,
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(newer); i++)
+		EXPECT_EQ(0x51 + i, newer[i]);
+}
+
+static size_t plane_row(const struct format *f, unsigned int i)
+{
+	return 64 / f->plane[i][1] * f->bytes * f->plane[i][0];
+}
+
+/* Each plane has its own bytes, in every layer. */
+TEST_F(array, planes)
+{
+	for (unsigned int k = 0; k < ARRAY_SIZE(formats); k++) {
+		const struct format *f = &formats[k];
+		unsigned int i;
+		CUarray a, p;
+
+		if (!is_planar(f))
+			continue;
+		ASSERT_CU(make(&a, 64, 64, 2, f->format, 3, VIDEO | LAYERED));
+		for (i = 0; !cuArrayGetPlane(&p, a, i); i++) {
+			memset(self->host, i + 1, 2 * 64 * plane_row(f, i));
+			ASSERT_CU(write_box(p, self->host, 0, 0, 0, plane_row(f, i),
+					    64 / f->plane[i][2], 2));
+		}
+		ASSERT_EQ(f->plane[2][0] ? 3 : 2, i);
+		while (i--) {
+			size_t bytes = 2 * 64 / f->plane[i][2] * plane_row(f, i);
+
+			ASSERT_CU(cuArrayGetPlane(&p, a, i));
+			ASSERT_CU(read_box(self->host, p, 0, 0, 0, plane_row(f, i),
+					   64 / f->plane[i][2], 2));
+			EXPECT_TRUE(all_are(self->host, i + 1, bytes)) {
+				TH_LOG("format 0x%x, plane %u", f->format, i);
+			}
+		}
+		ASSERT_CU(cuArrayDestroy(a));
+		EXPECT_EQ(HANDLE, cuArrayGetPlane(&p, a, 0));
+	}
+}
+
 /* A block is one at the edges, too. */
 TEST_F(array, blocks)
 {
@@ -642,6 +696,48 @@ TEST_F(array, deferred)
 	EXPECT_EQ(HANDLE, cuArrayDestroy(a));
 	EXPECT_CU(cuCtxSetCurrent(self->ctx));
 	EXPECT_CU(cuCtxSynchronize());
+}
+
+/* Video formats without memory: as their planes, of which the first has the tiles. */
+TEST_F(array, video_without_memory)
+{
+	static const unsigned int wide[] = { 256, 256, 128, 128 }, high[] = { 256, 128, 128, 64 };
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(formats); k++) {
+		const struct format *f = &formats[k];
+		unsigned int channels = f->channels[0] - '0';
+		unsigned int size = __builtin_ctz(f->bytes);
+		size_t bytes = is_planar(f) ? 0 : 512 * 512 * f->bytes;
+		CUDA_ARRAY_MEMORY_REQUIREMENTS req;
+		CUarray a, p;
+
+		if (!is_video(f))
+			continue;
+		for (unsigned int i = 0; i < 3 && f->plane[i][0]; i++)
+			bytes += 512 / f->plane[i][1] * f->plane[i][0] * f->bytes *
+				(512 / f->plane[i][2]);
+		ASSERT_CU(make(&a, 512, 512, 0, f->format, channels, VIDEO | DEFERRED));
+		EXPECT_CU(cuArrayGetMemoryRequirements(&req, a, 0));
+		EXPECT_EQ(bytes, req.size) {
+			TH_LOG("format 0x%x", f->format);
+		}
+		EXPECT_EQ(65536, req.alignment);
+		EXPECT_CU(cuArrayDestroy(a));
+		ASSERT_CU(make(&a, 512, 512, 0, f->format, channels, VIDEO | SPARSE));
+		EXPECT_TRUE(tiles(NULL, a, (unsigned int []){ wide[size], high[size], 1, 0, 0, 0 })) {
+			TH_LOG("format 0x%x", f->format);
+		}
+		p = a;
+		if (is_planar(f)) {
+			ASSERT_CU(cuArrayGetPlane(&p, a, 1));
+		}
+		memset(self->host, 7, 128);
+		EXPECT_CU(write_box(p, self->host, 0, 0, 0, 64, 2, 1));
+		EXPECT_CU(read_box(self->host, p, 0, 0, 0, 64, 2, 1));
+		EXPECT_TRUE(all_are(self->host, 0, 128));
+		EXPECT_CU(cuArrayDestroy(a));
+	}
+	EXPECT_EQ(self->was, used(0));
 }
 
 /* --- memory */

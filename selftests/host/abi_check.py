@@ -30,6 +30,8 @@ INCLUDES = "#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n"
 # Macros that are not constants of the interface.
 NOT_CONSTANTS = re.compile(r"CU_PTDS|CU_PTSZ|CUDAAPI|CUDA_CB|CU_UUID_HAS_BEEN_DEFINED|GPUMEM_\w*|"
                            r"\w+_H|__cuda_cuda_h__")
+# Enumerators newer than CUDA 13.0; t_cuda_array knows their values.
+NEWER = re.compile(r"CU_AD_FORMAT_UINT(8|16)_(PACKED|SEMIPLANAR|PLANAR)_4\d\d")
 CC = shlex.split(os.environ.get("CC", "gcc"))
 CXX = shlex.split(os.environ.get("CXX", "g++"))
 
@@ -72,7 +74,7 @@ def inventory():
         text = re.sub(r"^#.*?(?<!\\)$", "", text, flags=re.M | re.S)
         for tag, body, name in re.findall(r"typedef enum (\w+) \{(.*?)\} (\w+);", text, flags=re.S):
             facts["type"].append(name)
-            facts["enum"] += re.findall(r"(\w+)\s*=", body)
+            facts["enum"] += [e for e in re.findall(r"(\w+)\s*=", body) if not NEWER.fullmatch(e)]
         for body, name in re.findall(r"^typedef (?:struct|union) \w+ \{\n(.*?)^\} (\w+);", text,
                                      flags=re.S | re.M):
             facts["type"].append(name)
