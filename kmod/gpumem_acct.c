@@ -85,6 +85,7 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->total = dev->mem.size;
 	cmd->used = gpumem_shmem_used(&dev->mem);
 	cmd->cached = gpumem_cache_total(&dev->mem);
+	cmd->excess = gpumem_budget_excess(ucmd->client, dev);
 	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
 	memset(cmd->engine, 0, sizeof(cmd->engine));

@@ -210,6 +210,26 @@ void gpumem_budget_refused(struct gpumem_client *client,
 	spin_unlock(&dev->budget_lock);
 }
 
+/**
+ * gpumem_budget_excess - how much too many a client holds, told or not
+ * @client: client
+ * @dev: of which device
+ *
+ * Context: may sleep.
+ * Return: bytes.
+ */
+u64 gpumem_budget_excess(struct gpumem_client *client,
+			 struct gpumem_device *dev)
+{
+	struct gpumem_holding *holding = &client->holdings[dev->ordinal];
+	u64 share;
+
+	might_sleep();
+	guard(spinlock)(&dev->budget_lock);
+	share = gpumem_budget_share(dev, dev->nholders);
+	return holding->bytes > share ? holding->bytes - share : 0;
+}
+
 /* Take what a client has not heard of yet. */
 static bool gpumem_budget_take(struct gpumem_client *client,
 			       struct gpumem_notice *notice)

@@ -809,6 +809,8 @@ void gpumem_budget_uncharge(struct gpumem_client *client,
 			    struct gpumem_device *dev, u64 bytes);
 void gpumem_budget_refused(struct gpumem_client *client,
 			   struct gpumem_device *dev, u64 bytes);
+u64 gpumem_budget_excess(struct gpumem_client *client,
+			 struct gpumem_device *dev);
 ssize_t gpumem_budget_read(struct file *file, char __user *buf, size_t count,
 			   loff_t *pos);
 __poll_t gpumem_budget_poll(struct file *file, poll_table *wait);

@@ -98,6 +98,13 @@ CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes)
 	return CUDA_SUCCESS;
 }
 
+uint64_t client_excess(unsigned int device)
+{
+	struct gpumem_info info = { .size = sizeof(info), .device = client.device[device].index };
+
+	return client_ioctl(GPUMEM_INFO, &info) ? 0 : info.excess;
+}
+
 CUresult result_of_errno(int error)
 {
 	switch (error) {
@@ -222,15 +229,28 @@ static CUresult list_nodes(unsigned int *ordinals, unsigned int max, unsigned in
 	return result;
 }
 
+int fd_raise(int fd)
+{
+	int high = fd, saved;
+
+	if (fd >= 0 && fd < 3) {
+		high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		saved = errno;
+		close(fd);
+		errno = saved;
+	}
+	return high;
+}
+
 /* One more candidate, if the node is one. */
 static CUresult open_candidate(unsigned int ordinal, struct candidate *candidate,
 			       unsigned int *count)
 {
 	char path[32];
-	int fd, high, error;
+	int fd, error;
 
 	snprintf(path, sizeof(path), "/dev/gpumem%u", ordinal);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = fd_raise(open(path, O_RDWR | O_CLOEXEC));
 	if (fd < 0) {
 		error = errno;
 		if (error == EACCES || error == EPERM)
@@ -241,17 +261,6 @@ static CUresult open_candidate(unsigned int ordinal, struct candidate *candidate
 		else
 			explain("gpumem: %s: %s", path, strerror(error));
 		return no_node(error);
-	}
-	/* The standard streams' numbers are not ours to take. */
-	if (fd < 3) {
-		high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-		error = errno;
-		close(fd);
-		if (high < 0) {
-			explain("gpumem: %s: %s", path, strerror(error));
-			return no_node(error);
-		}
-		fd = high;
 	}
 	memset(&candidate->info, 0, sizeof(candidate->info));
 	candidate->info.size = sizeof(candidate->info);

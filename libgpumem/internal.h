@@ -162,6 +162,10 @@ int client_ioctl(unsigned long request, void *arg);
 void client_destroy_id(uint32_t id);
 /* free bytes of a device as the kernel says now */
 CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes);
+/* A descriptor, or -1, as another number if it has a standard stream's: those are not ours. */
+int fd_raise(int fd);
+/* How much more than its share of a device's memory the process holds; 0 if nobody knows. */
+uint64_t client_excess(unsigned int device);
 CUresult result_of_errno(int error);
 void debug_failure(const char *call, CUresult result);
 

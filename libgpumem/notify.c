@@ -6,13 +6,18 @@
  *
  * Callbacks run in a thread of the library, one at a time. The thread is started with the first
  * registration and stays; there is none in a process that registers nothing, and none in a forked
- * child, where the API is closed. What the kernel has to tell when the first callback is registered
- * is told to it. Callbacks may use the API, but for registering and unregistering.
+ * child, where the API is closed. Callbacks may use the API, but for registering and unregistering.
+ *
+ * Having too much lasts, and a notification does not: a callback that is registered meanwhile would
+ * wait for another process to be refused memory. So it is told once, and nobody else is: it is fresh
+ * until then, or until a round comes first.
  *
  * A registration is in the list until it is unregistered. Unregistering waits until its callback has
  * returned, so that the program may then take away what the callback uses. A handle is looked for in
  * the list and never followed, so a stale one is an error. Registrations have numbers, by which a
  * round finds out how far it has come though the list changes.
+ *
+ * The client's file is O_NONBLOCK from then on, so that the thread waits for both in one place.
  *
  * At most one notification of a device every PAUSE_MS is delivered; what the kernel has to tell
  * meanwhile comes as one afterwards.
@@ -22,9 +27,11 @@
  * Vocabulary: round, the callbacks of one notification.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +45,7 @@ struct CUasyncCallbackEntry_st {
 	CUdevice device;
 	CUasyncCallback callback;
 	void *data;
+	uint64_t fresh;			/* bytes that it has to be told of, or 0; notify_lock */
 };
 
 static pthread_mutex_t notify_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,6 +54,7 @@ static CUasyncCallbackHandle entries;	/* notify_lock */
 static CUasyncCallbackHandle running;	/* whose callback runs, or NULL; notify_lock */
 static uint64_t last_number;		/* notify_lock */
 static bool started;			/* notify_lock */
+static int wake_fd = -1;		/* readable: an entry is fresh; written once */
 static __thread bool notifying;		/* this is the thread that runs callbacks */
 
 /* The newest registration of a device that is older than a number. notify_lock is held. */
@@ -58,6 +67,24 @@ static CUasyncCallbackHandle entry_before(uint64_t number, CUdevice device)
 	return entry;
 }
 
+/* notify_lock is held, but while the callback runs; then the entry may be gone. */
+static void entry_call(CUasyncCallbackHandle entry, uint64_t bytes)
+{
+	CUasyncNotificationInfo info = { .type = CU_ASYNC_NOTIFICATION_TYPE_OVER_BUDGET };
+	CUasyncCallback callback = entry->callback;
+	void *data = entry->data;
+
+	/* Each gets a structure of its own: it is not const. */
+	info.info.overBudget.bytesOverBudget = bytes;
+	entry->fresh = 0;
+	running = entry;
+	pthread_mutex_unlock(&notify_lock);
+	callback(&info, data, entry);
+	pthread_mutex_lock(&notify_lock);
+	running = NULL;
+	pthread_cond_broadcast(&returned);
+}
+
 /* Call all callbacks of a device that are registered now, and still are when their turn comes. */
 static void round_run(CUdevice device, uint64_t bytes)
 {
@@ -66,20 +93,28 @@ static void round_run(CUdevice device, uint64_t bytes)
 
 	pthread_mutex_lock(&notify_lock);
 	for (number = UINT64_MAX; (entry = entry_before(number, device));) {
-		CUasyncNotificationInfo info = { .type = CU_ASYNC_NOTIFICATION_TYPE_OVER_BUDGET };
-		CUasyncCallback callback = entry->callback;
-		void *data = entry->data;
-
-		/* Each gets a structure of its own: it is not const. */
-		info.info.overBudget.bytesOverBudget = bytes;
 		number = entry->number;
-		running = entry;
-		pthread_mutex_unlock(&notify_lock);
-		callback(&info, data, entry);
-		pthread_mutex_lock(&notify_lock);
-		running = NULL;
-		pthread_cond_broadcast(&returned);
+		entry_call(entry, bytes);
 	}
+	pthread_mutex_unlock(&notify_lock);
+}
+
+static CUasyncCallbackHandle entry_fresh(void)
+{
+	CUasyncCallbackHandle entry = entries;
+
+	while (entry && !entry->fresh)
+		entry = entry->next;
+	return entry;
+}
+
+static void fresh_run(void)
+{
+	CUasyncCallbackHandle entry;
+
+	pthread_mutex_lock(&notify_lock);
+	while ((entry = entry_fresh()))
+		entry_call(entry, entry->fresh);
 	pthread_mutex_unlock(&notify_lock);
 }
 
@@ -94,14 +129,27 @@ static CUdevice device_of(unsigned int index)
 	return -1;
 }
 
+/*
+ * Wait for a notice; false if none will come any more. Entries that are fresh meanwhile are told,
+ * unless there is a notice, which may be for them.
+ */
 static bool notice_read(struct gpumem_notice *notice)
 {
+	struct pollfd poller[2] = {
+		{ .fd = client.fd, .events = POLLIN }, { .fd = wake_fd, .events = POLLIN },
+	};
+	uint64_t count;
 	ssize_t n;
 
-	do
+	for (;;) {
 		n = read(client.fd, notice, sizeof(*notice));
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(*notice);
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			return n == sizeof(*notice);
+		if (poll(poller, 2, -1) < 0 && errno != EINTR)
+			return false;
+		if (!poller[0].revents && poller[1].revents && read(wake_fd, &count, 8) > 0)
+			fresh_run();
+	}
 }
 
 static void *notify_main(void *arg)
@@ -142,9 +190,22 @@ static CUresult thread_start(void)
 		return CUDA_SUCCESS;
 	if (!kernel_tells())
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (wake_fd < 0)
+		wake_fd = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	/* Nothing but reading is concerned by this. */
+	if (wake_fd < 0 || fcntl(client.fd, F_SETFL, O_RDWR | O_NONBLOCK))
+		return result_of_errno(errno);
 	result = thread_make(notify_main, NULL, "gpumem-notify");
 	started = !result;
 	return result;
+}
+
+static void wake(void)
+{
+	const uint64_t one = 1;
+
+	while (write(wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
 }
 
 static CUresult notify_register(CUdevice device, CUasyncCallback callback, void *data,
@@ -176,6 +237,9 @@ static CUresult notify_register(CUdevice device, CUasyncCallback callback, void 
 		entries = entry;
 		/* Under the lock: the callback may look for its handle there. */
 		*handle = entry;
+		entry->fresh = client_excess(device);
+		if (entry->fresh)
+			wake();
 	}
 	pthread_mutex_unlock(&notify_lock);
 	if (result)
@@ -217,8 +281,8 @@ static CUresult notify_unregister(CUdevice device, CUasyncCallbackHandle handle)
  * @user_data: passed to it
  * @handle: the registration, which is passed to it, too; NULL on failure
  *
- * It is told by how many bytes the process is over its share, once when it comes to be, and again
- * when another process gets no memory because of that.
+ * It is told by how many bytes the process is over its share, once when it comes to be, or at once
+ * if it is, and again when another process gets no memory because of that.
  *
  * Needs no context. Return: INVALID_DEVICE, INVALID_VALUE, NOT_PERMITTED, OUT_OF_MEMORY,
  * NOT_SUPPORTED with a module that is too old.

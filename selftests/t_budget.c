@@ -71,6 +71,15 @@ static long long told(int fd)
 	return notice.bytes;
 }
 
+/* The excess that it has, told or not. */
+static long long excess(int fd)
+{
+	struct gpumem_info info;
+	int ret = gp_info(fd, 0, &info);
+
+	return ret ? ret : (long long)info.excess;
+}
+
 static bool readable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -130,6 +139,10 @@ TEST_F(budget, reading)
 	EXPECT_EQ(6 * MIB, notice[0].bytes);
 	EXPECT_EQ(0x55555555, notice[1].type);
 	EXPECT_FALSE(readable(fd));
+	EXPECT_EQ(0, told(fd));
+	/* How things are can be asked. */
+	EXPECT_EQ(6 * MIB, excess(fd));
+	EXPECT_EQ(0, excess(self->fd[1]));
 	EXPECT_EQ(0, told(fd));
 	/* Told, and still so: not again, but by a new budget. */
 	EXPECT_EQ(0, set_budget("5M"));
@@ -274,15 +287,20 @@ static void review(struct model_client *c, __u64 share)
 	c->over = over;
 }
 
-static void review_all(struct model_client *c, __u64 budget, __u64 size)
+static unsigned int holders_of(const struct model_client *c)
 {
 	unsigned int i, holders = 0;
 
 	for (i = 0; i < CLIENTS; i++)
 		holders += !!c[i].held;
-	for (i = 0; i < CLIENTS; i++)
+	return holders ? holders : 1;
+}
+
+static void review_all(struct model_client *c, __u64 budget, __u64 size)
+{
+	for (unsigned int i = 0; i < CLIENTS; i++)
 		if (c[i].held)
-			review(&c[i], budget ? budget : size / holders);
+			review(&c[i], budget ? budget : size / holders_of(c));
 }
 
 TEST_F(budget, model)
@@ -330,8 +348,12 @@ TEST_F(budget, model)
 			review_all(client, budget, size);
 		}
 		for (i = 0; i < CLIENTS; i++) {
+			__u64 share = budget ? budget : size / holders_of(client);
+
 			if (rng_below(&rng, 3))
 				continue;
+			ASSERT_EQ(client[i].held > share ? client[i].held - share : 0,
+				  excess(self->fd[i]));
 			ASSERT_EQ(!!client[i].excess, readable(self->fd[i]));
 			ASSERT_EQ(client[i].excess, told(self->fd[i])) {
 				TH_LOG("client %u in step %llu", i, (unsigned long long)step);

@@ -190,6 +190,55 @@ TEST_F(notify, administrator)
 	EXPECT_EQ(0, stranger.count);
 }
 
+/* Who comes while the process has too much hears of it, once, and nobody else for that. */
+TEST_F(notify, latecomers)
+{
+	CUasyncCallbackHandle one, two, three;
+	struct ear first, second, third;
+	CUdeviceptr p;
+
+	ear_make(&first);
+	ear_make(&second);
+	ear_make(&third);
+	ASSERT_CU(cuMemAlloc(&p, 16 * MIB));
+	EXPECT_EQ(0, set_budget(mine() - 5 * MIB));
+	/* The kernel has told nobody so far. */
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &first, &one));
+	ASSERT_TRUE(hears(&first));
+	EXPECT_EQ(5 * MIB, first.bytes);
+	/* It has told the first. */
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &second, &two));
+	ASSERT_TRUE(hears(&second));
+	EXPECT_EQ(two, second.handle);
+	EXPECT_EQ(CU_ASYNC_NOTIFICATION_TYPE_OVER_BUDGET, second.type);
+	EXPECT_EQ(5 * MIB, second.bytes);
+	/* What came while nobody listened was not lost. */
+	EXPECT_CU(cuDeviceUnregisterAsyncNotification(0, one));
+	EXPECT_CU(cuDeviceUnregisterAsyncNotification(0, two));
+	EXPECT_EQ(0, set_budget(mine() - 6 * MIB));
+	nap_ms(50);
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &first, &one));
+	ASSERT_TRUE(hears(&first));
+	EXPECT_EQ(6 * MIB, first.bytes);
+	/* Who comes when that is over hears nothing, nor of another device. */
+	EXPECT_EQ(0, set_budget(0));
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &third, &three));
+	EXPECT_EQ(0, set_budget(mine() - 7 * MIB));
+	ASSERT_TRUE(hears(&third));
+	ASSERT_TRUE(hears(&first));
+	EXPECT_EQ(7 * MIB, third.bytes);
+	ear_make(&second);
+	if (dev_count() > 1) {
+		ASSERT_CU(cuDeviceRegisterAsyncNotification(1, on_notice, &second, &two));
+	}
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &second, &two));
+	ASSERT_TRUE(hears(&second));
+	nap_ms(50);
+	EXPECT_EQ(1, second.count);
+	EXPECT_EQ(1, third.count);
+	EXPECT_EQ(3, first.count);
+}
+
 /* Another process takes its first memory, another one finds none left. */
 TEST_F(notify, neighbours)
 {

@@ -146,6 +146,8 @@ enum {
  * @uuid: identity of the device, the same after a reload, out
  * @cached: part of @used that is in cached chunks of all clients: room for who
  *	asks for memory, out
+ * @excess: how much more of the memory this client holds than its share, out;
+ *	see struct gpumem_notice
  *
  * Errors: EACCES if @device is not attached.
  */
@@ -162,6 +164,7 @@ struct gpumem_info {
 	__u8 release[16];
 	__u8 uuid[16];
 	__aligned_u64 cached;
+	__aligned_u64 excess;
 };
 
 #define GPUMEM_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_INFO)
@@ -1316,7 +1319,8 @@ enum gpumem_notice_type {
  * A share is what the device's attribute "budget" in sysfs says, or else the
  * device's memory divided by the clients that hold some.  It is no limit.  A
  * client is told when it comes to hold more, and again when the device refuses
- * another client memory that would have been within that one's share.
+ * another client memory that would have been within that one's share.  How things
+ * are GPUMEM_INFO says at any time.
  */
 struct gpumem_notice {
 	__u32 type;
