@@ -88,6 +88,34 @@ static inline void fail_knob(const char *file, const char *text)
 	fail_write("fail_usercopy", file, text);
 }
 
+/* What is called by code from one byte to another does not count. */
+static inline void fail_reject(__u64 from, __u64 to)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)from);
+	fail_knob("reject-start", text);
+	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)to);
+	fail_knob("reject-end", text);
+	fail_knob("stacktrace-depth", to ? "32" : "0");
+}
+
+/*
+ * After fail_setup(): the kernel warns when an exporter's vmap() fails, which it need not hear of.
+ * The two functions lie together, and the first may be inlined into the second.
+ */
+static inline bool fail_spare_vmap(void)
+{
+	__u64 from, to, next, end;
+
+	if (!fail_text("dma_buf_vmap", NULL, &from, &to) ||
+	    !fail_text("dma_buf_vmap_unlocked", NULL, &next, &end) || next < from ||
+	    end - from > 8192)
+		return false;
+	fail_reject(from, end);
+	return true;
+}
+
 /*
  * Every allocation and user copy of a task counts, from now on.  Without @page_faults what the
  * process's own page faults allocate does not: the kernel tries those again by itself.
@@ -95,7 +123,6 @@ static inline void fail_knob(const char *file, const char *text)
 static inline bool fail_setup(bool page_faults)
 {
 	__u64 from = 0, to = 0;
-	char text[32];
 
 	if (fail_write("failslab", "ignore-gfp-wait", "N") ||
 	    fail_write("fail_page_alloc", "ignore-gfp-wait", "N") ||
@@ -112,11 +139,7 @@ static inline bool fail_setup(bool page_faults)
 	fail_knob("require-end", "0xffffffffffffffff");
 	if (!page_faults && !fail_text("asm_exc_page_fault", NULL, &from, &to))
 		from = to = 0;
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)from);
-	fail_knob("reject-start", text);
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)to);
-	fail_knob("reject-end", text);
-	fail_knob("stacktrace-depth", to ? "32" : "0");
+	fail_reject(from, to);
 	/* Futexes are not memory: no address lies in an empty range. */
 	fail_write("fail_futex", "require-start", "1");
 	fail_write("fail_futex", "require-end", "1");

@@ -766,6 +766,13 @@ static int foreign_make(struct env *e)
 	return e->dmabuf < 0 ? e->dmabuf : 0;
 }
 
+/* Its memory has to be pinned, unlike udmabuf's. */
+static int foreign_drm(struct env *e)
+{
+	e->dmabuf = make_vgem();
+	return e->dmabuf < 0 ? e->dmabuf : 0;
+}
+
 static int foreign_setup(struct env *e)
 {
 	int ret = foreign_make(e);

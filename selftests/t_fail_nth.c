@@ -30,6 +30,7 @@ FIXTURE_VARIANT(nth)
 	bool second;		/* needs a second device */
 	bool drm;
 	bool udmabuf;
+	bool vmap;		/* an exporter's vmap(), which must not fail */
 	bool quiet;		/* never fails */
 };
 
@@ -61,6 +62,8 @@ FIXTURE_SETUP(nth)
 		SKIP(return, "there is no second device");
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_EQ(0, env_make(&self->e));
+	if (variant->vmap)
+		ASSERT_TRUE(fail_spare_vmap());
 	if (variant->udmabuf && access("/dev/udmabuf", F_OK))
 		SKIP(return, "no udmabuf");
 	if (variant->drm)
@@ -103,7 +106,8 @@ OP(bo_info, NULL, bo_info, NULL);
 OP(bo_retire, token, retire, destroy, .forgets = true);
 OP(bo_export, NULL, export, close_dmabuf);
 OP(bo_import, export, import, import_undo);
-/* Not the import itself: the kernel warns when an exporter's vmap() fails. */
+OP(import_foreign, foreign_make, import, import_undo, .udmabuf = true, .vmap = true);
+OP(import_foreign_drm, foreign_drm, import, import_undo, .drm = true, .vmap = true);
 OP(mmap_foreign, foreign_setup, mmap_view, mmap_view_undo, .udmabuf = true);
 OP(destroy_foreign, foreign_setup, destroy, close_dmabuf, .udmabuf = true);
 OP(token_create, NULL, token, destroy);
