@@ -12,7 +12,15 @@
  *
  * Every combination of the three reuse attributes runs, GPUMEM_STEPS allocations each (10000).
  * GPUMEM_SEED repeats a run.
+ *
+ * The same with threads: four share a pool and some streams, and each has a stream of its own.
+ * Blocks go from one to another through a box, with an event if the other must not use the stream,
+ * and whoever has a block frees it.  Threads end and others begin, for each combination four, and
+ * their streams with them.  Meanwhile another thread holds streams and trims the pool.  All of
+ * them together allocate GPUMEM_STEPS times; the seed gives what they do, but not when.
  */
+#include <pthread.h>
+
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 
@@ -46,6 +54,30 @@ struct order {
 
 static struct order order;
 
+static CUmemPoolProps props_of_pool(void)
+{
+	return (CUmemPoolProps) {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = POOL_MOST,
+	};
+}
+
+static CUresult reuse(CUmemoryPool pool, int follow, int opportunistic, int internal)
+{
+	CUresult result;
+
+	result = cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+				       &follow);
+	if (!result)
+		result = cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+					       &opportunistic);
+	if (!result)
+		result = cuMemPoolSetAttribute(pool,
+					       CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+					       &internal);
+	return result;
+}
+
 static void places(const struct spot *spot, size_t place[3], size_t bytes[3])
 {
 	place[0] = 0;
@@ -61,45 +93,79 @@ static void open_gate(struct order *o)
 	o->held = 0;
 }
 
+/* Whether a block was found as it was left. */
+static bool check_log(const struct spot *spot, const unsigned char *log)
+{
+	size_t place[3], bytes[3];
+	bool good = true;
+
+	places(spot, place, bytes);
+	for (int k = 0; k < 3; k++, log += BIT) {
+		if (all_are(log, spot->value, bytes[k]))
+			continue;
+		printf("# block %llx of %zu: %02x instead of %02x at %zu\n", spot->ptr,
+		       spot->size, log[0], spot->value, place[k]);
+		good = false;
+	}
+	return good;
+}
+
 /* Everything done: look at what was logged. */
 static bool check_logs(struct order *o)
 {
-	size_t place[3], bytes[3];
 	bool good = true;
 
 	if (o->held)
 		open_gate(o);
 	if (cuCtxSynchronize())
 		return false;
-	for (unsigned int i = 0; i < o->logs; i++) {
-		places(&o->logged[i], place, bytes);
-		for (int k = 0; k < 3; k++) {
-			const unsigned char *seen = o->log + (i * 3 + k) * BIT;
-
-			if (all_are(seen, o->logged[i].value, bytes[k]))
-				continue;
-			printf("# block %llx of %zu: %02x instead of %02x at %zu\n",
-			       o->logged[i].ptr, o->logged[i].size, seen[0], o->logged[i].value,
-			       place[k]);
+	for (unsigned int i = 0; i < o->logs; i++)
+		if (!check_log(&o->logged[i], o->log + i * 3 * BIT))
 			good = false;
-		}
-	}
 	o->logs = 0;
 	return good;
 }
 
+static CUresult record(CUevent *event, CUstream stream)
+{
+	CUresult result = cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+
+	return result ? result : cuEventRecord(*event, stream);
+}
+
 /* What comes next in stream @to comes after what is in @from. */
-static CUresult edge(struct order *o, int from, int to)
+static CUresult edge(CUstream from, CUstream to)
 {
 	CUevent event;
-	CUresult result = cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	CUresult result = record(&event, from);
 
-	if (result)
-		return result;
-	result = cuEventRecord(event, o->stream[from]);
 	if (!result)
-		result = cuStreamWaitEvent(o->stream[to], event, 0);
+		result = cuStreamWaitEvent(to, event, 0);
 	cuEventDestroy(event);
+	return result;
+}
+
+/* Fill it in its stream. */
+static CUresult mark(const struct spot *spot, CUstream stream)
+{
+	size_t place[3], bytes[3];
+	CUresult result = CUDA_SUCCESS;
+
+	places(spot, place, bytes);
+	for (int i = 0; !result && i < 3; i++)
+		result = cuMemsetD8Async(spot->ptr + place[i], spot->value, bytes[i], stream);
+	return result;
+}
+
+/* Copy what is there, in stream order. */
+static CUresult log_it(const struct spot *spot, unsigned char *log, CUstream stream)
+{
+	size_t place[3], bytes[3];
+	CUresult result = CUDA_SUCCESS;
+
+	places(spot, place, bytes);
+	for (int i = 0; !result && i < 3; i++)
+		result = cuMemcpyDtoHAsync(log + i * BIT, spot->ptr + place[i], bytes[i], stream);
 	return result;
 }
 
@@ -107,16 +173,13 @@ static CUresult give_back(struct order *o, unsigned int which)
 {
 	struct spot spot = o->live[which];
 	int stream = rng_below(&o->rng, 3) ? spot.stream : (int)rng_below(&o->rng, STREAMS);
-	size_t place[3], bytes[3];
 	CUresult result = CUDA_SUCCESS;
 
 	o->live[which] = o->live[--o->count];
 	if (stream != spot.stream)
-		result = edge(o, spot.stream, stream);
-	places(&spot, place, bytes);
-	for (int i = 0; !result && i < 3; i++)
-		result = cuMemcpyDtoHAsync(o->log + (o->logs * 3 + i) * BIT, spot.ptr + place[i],
-					   bytes[i], o->stream[stream]);
+		result = edge(o->stream[spot.stream], o->stream[stream]);
+	if (!result)
+		result = log_it(&spot, o->log + o->logs * 3 * BIT, o->stream[stream]);
 	if (!result)
 		result = cuMemFreeAsync(spot.ptr, o->stream[stream]);
 	o->logged[o->logs++] = spot;
@@ -127,17 +190,17 @@ static CUresult give_back(struct order *o, unsigned int which)
  * Of all kinds: cells, pages, what has a chunk of its own, and what has no class.  Large ones are
  * rare and no larger than that takes: nearly all the time goes into clearing their memory.
  */
-static size_t some_size(struct order *o)
+static size_t some_size(struct rng *rng)
 {
-	__u64 which = rng_below(&o->rng, 64);
+	__u64 which = rng_below(rng, 64);
 
 	if (!which)
-		return MIB + 1 + rng_below(&o->rng, MIB / 2);
+		return MIB + 1 + rng_below(rng, MIB / 2);
 	if (which < 8)
-		return 1 + rng_below(&o->rng, MIB);
+		return 1 + rng_below(rng, MIB);
 	if (which < 24)
-		return 1 + rng_below(&o->rng, 256 * KIB);
-	return 1 + rng_below(&o->rng, 16 * KIB);
+		return 1 + rng_below(rng, 256 * KIB);
+	return 1 + rng_below(rng, 16 * KIB);
 }
 
 static bool overlaps(const struct order *o, const struct spot *spot)
@@ -151,9 +214,8 @@ static bool overlaps(const struct order *o, const struct spot *spot)
 
 static CUresult take(struct order *o, unsigned int number)
 {
-	struct spot spot = { .size = some_size(o), .stream = rng_below(&o->rng, STREAMS),
+	struct spot spot = { .size = some_size(&o->rng), .stream = rng_below(&o->rng, STREAMS),
 			     .value = number % 255 + 1 };
-	size_t place[3], bytes[3];
 	CUresult result;
 
 	result = cuMemAllocFromPoolAsync(&spot.ptr, spot.size, o->pool, o->stream[spot.stream]);
@@ -168,10 +230,7 @@ static CUresult take(struct order *o, unsigned int number)
 		return CUDA_ERROR_UNKNOWN;
 	}
 	spot.page = spot.size > 2 * BIT ? rng_below(&o->rng, spot.size - BIT) : 0;
-	places(&spot, place, bytes);
-	for (int i = 0; !result && i < 3; i++)
-		result = cuMemsetD8Async(spot.ptr + place[i], spot.value, bytes[i],
-					 o->stream[spot.stream]);
+	result = mark(&spot, o->stream[spot.stream]);
 	o->live[o->count++] = spot;
 	return result;
 }
@@ -191,7 +250,8 @@ static CUresult step(struct order *o, unsigned int number)
 		result = cuCtxSynchronize();
 	}
 	if (!result && !rng_below(&o->rng, 6))
-		result = edge(o, rng_below(&o->rng, STREAMS), rng_below(&o->rng, STREAMS));
+		result = edge(o->stream[rng_below(&o->rng, STREAMS)],
+			      o->stream[rng_below(&o->rng, STREAMS)]);
 	if (!result)
 		result = take(o, number);
 	while (!result && o->count && (o->count == LIVE || rng_below(&o->rng, 100) < 48))
@@ -225,13 +285,8 @@ COMBINATION(1, 1, 1);
 
 FIXTURE_SETUP(order)
 {
-	CUmemPoolProps props = {
-		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = POOL_MOST,
-	};
+	CUmemPoolProps props = props_of_pool();
 	struct order *o = &order;
-	int follow = variant->follow, opportunistic = variant->opportunistic;
-	int internal = variant->internal;
 	cuuint64_t threshold;
 
 	ASSERT_TRUE(dev_quiet(10));
@@ -241,13 +296,7 @@ FIXTURE_SETUP(order)
 	/* One is blocking, and the legacy stream orders against it. */
 	o->stream[STREAMS - 1] = CU_STREAM_LEGACY;
 	ASSERT_CU(cuMemPoolCreate(&o->pool, &props));
-	ASSERT_CU(cuMemPoolSetAttribute(o->pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
-					&follow));
-	ASSERT_CU(cuMemPoolSetAttribute(o->pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
-					&opportunistic));
-	ASSERT_CU(cuMemPoolSetAttribute(o->pool,
-					CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
-					&internal));
+	ASSERT_CU(reuse(o->pool, variant->follow, variant->opportunistic, variant->internal));
 	rng_start(&o->rng, "order");
 	/* Half of the runs give memory back at every wait. */
 	threshold = rng_below(&o->rng, 2) ? ~0ull : 0;
@@ -288,6 +337,356 @@ TEST_F_TIMEOUT(order, never_overwritten, 3000)
 	ASSERT_CU(cuMemPoolGetAttribute(o->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &left));
 	EXPECT_EQ(0, left);
 	EXPECT_CU(cuMemPoolDestroy(o->pool));
+}
+
+/* --- threads */
+
+#define THREADS		4
+#define SHARED		3		/* streams of all */
+#define OWN		SHARED		/* the number of a thread's own stream */
+#define BOX		16		/* blocks between threads */
+#define MINE		12		/* blocks that a thread has at most */
+#define MY_LOGS		32
+#define COMBINATIONS	8
+
+/* A block that somebody has, or the box. */
+struct block {
+	struct spot spot;		/* its stream: one that all have, or OWN of who has it */
+	CUevent ready;			/* or of this, if not NULL, comes what uses it */
+	unsigned int entry;		/* in the table of what is live */
+};
+
+struct team {
+	CUcontext ctx;
+	CUmemoryPool pool;
+	CUstream stream[SHARED];
+	volatile __u32 *gate;		/* pinned; 0: closed */
+	pthread_mutex_t lock;		/* for what follows */
+	struct spot live[THREADS * MINE + BOX];	/* size 0: none */
+	struct block box[BOX];		/* the same */
+	unsigned int working, refused, passed;
+};
+
+struct worker {
+	struct team *team;
+	unsigned int number;		/* of all that there were */
+	__u64 steps;
+	struct rng rng;
+	CUstream stream[SHARED + 1];
+	struct block mine[MINE];
+	unsigned int count;
+	struct spot logged[MY_LOGS];
+	unsigned int logs;
+	unsigned char *log;		/* pinned */
+	bool good;
+	CUresult result;
+};
+
+static struct team team;
+
+/* Note that a block is live; false if it lies in another that is. */
+static bool live_add(struct team *t, struct block *block)
+{
+	const struct spot *spot = &block->spot;
+	bool good = true;
+
+	pthread_mutex_lock(&t->lock);
+	block->entry = THREADS * MINE + BOX;
+	for (unsigned int i = 0; i < THREADS * MINE + BOX; i++) {
+		const struct spot *other = &t->live[i];
+
+		if (!other->size)
+			block->entry = i;
+		else if (spot->ptr < other->ptr + other->size &&
+			 other->ptr < spot->ptr + spot->size)
+			good = false;
+	}
+	if (block->entry == THREADS * MINE + BOX)
+		good = false;
+	else
+		t->live[block->entry] = *spot;
+	pthread_mutex_unlock(&t->lock);
+	if (!good)
+		printf("# block %llx of %zu overlaps a live one\n", spot->ptr, spot->size);
+	return good;
+}
+
+static void live_remove(struct team *t, const struct block *block)
+{
+	pthread_mutex_lock(&t->lock);
+	t->live[block->entry].size = 0;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* What has been logged, when it has been. */
+static void look(struct worker *w)
+{
+	for (int i = 0; !w->result && i <= SHARED; i++)
+		w->result = cuStreamSynchronize(w->stream[i]);
+	for (unsigned int i = 0; !w->result && i < w->logs; i++)
+		if (!check_log(&w->logged[i], w->log + i * 3 * BIT))
+			w->good = false;
+	w->logs = 0;
+}
+
+/* A stream for what comes next with a block: it comes after what was there. */
+static CUstream stream_for(struct worker *w, struct block *block)
+{
+	int number = block->spot.stream;
+
+	if (rng_below(&w->rng, 3) == 0 || (block->ready && number == OWN))
+		number = rng_below(&w->rng, SHARED + 1);
+	if (block->ready) {
+		w->result = cuStreamWaitEvent(w->stream[number], block->ready, 0);
+		cuEventDestroy(block->ready);
+		block->ready = NULL;
+	} else if (number != block->spot.stream) {
+		w->result = edge(w->stream[block->spot.stream], w->stream[number]);
+	}
+	block->spot.stream = number;
+	return w->stream[number];
+}
+
+static void worker_frees(struct worker *w, struct block block)
+{
+	CUstream stream;
+
+	if (w->logs == MY_LOGS)
+		look(w);
+	if (w->result)
+		return;
+	stream = stream_for(w, &block);
+	if (!w->result)
+		w->result = log_it(&block.spot, w->log + w->logs * 3 * BIT, stream);
+	w->logged[w->logs++] = block.spot;
+	live_remove(w->team, &block);
+	if (w->result)
+		return;
+	/* In no stream: nobody has it before all that is queued is done. */
+	w->result = rng_below(&w->rng, 32) ? cuMemFreeAsync(block.spot.ptr, stream) :
+		cuMemFree(block.spot.ptr);
+}
+
+static void worker_takes(struct worker *w)
+{
+	struct block block = {
+		.spot = { .size = some_size(&w->rng), .stream = rng_below(&w->rng, SHARED + 1),
+			  .value = rng_below(&w->rng, 255) + 1 },
+	};
+	struct spot *spot = &block.spot;
+
+	w->result = cuMemAllocFromPoolAsync(&spot->ptr, spot->size, w->team->pool,
+					    w->stream[spot->stream]);
+	if (w->result == CUDA_ERROR_OUT_OF_MEMORY) {
+		w->result = CUDA_SUCCESS;
+		__atomic_fetch_add(&w->team->refused, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	if (w->result)
+		return;
+	spot->page = spot->size > 2 * BIT ? rng_below(&w->rng, spot->size - BIT) : 0;
+	if (!live_add(w->team, &block))
+		w->good = false;
+	w->result = mark(spot, w->stream[spot->stream]);
+	w->mine[w->count++] = block;
+}
+
+/* Give a block away for what is in the box; @leave: only if there is nothing. */
+static void worker_swaps(struct worker *w, unsigned int which, bool leave)
+{
+	struct block mine = w->mine[which], *place = NULL, got;
+	struct team *t = w->team;
+
+	/* Nobody else has this thread's own stream; in others the next may find its own way. */
+	if (!mine.ready && (mine.spot.stream == OWN || rng_below(&w->rng, 2)))
+		w->result = record(&mine.ready, w->stream[mine.spot.stream]);
+	w->mine[which].ready = mine.ready;
+	if (w->result)
+		return;
+	pthread_mutex_lock(&t->lock);
+	for (unsigned int i = 0; leave && i < BOX && !place; i++)
+		if (!t->box[i].spot.size)
+			place = &t->box[i];
+	if (!leave)
+		place = &t->box[rng_below(&w->rng, BOX)];
+	got = (struct block) { .spot = { .size = 0 } };
+	if (place) {
+		got = *place;
+		*place = mine;
+		t->passed++;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (got.spot.size)
+		w->mine[which] = got;
+	else if (place)
+		w->mine[which] = w->mine[--w->count];
+}
+
+static void worker_step(struct worker *w)
+{
+	if (!rng_below(&w->rng, 6))
+		w->result = edge(w->stream[rng_below(&w->rng, SHARED + 1)],
+				 w->stream[rng_below(&w->rng, SHARED + 1)]);
+	if (!w->result)
+		worker_takes(w);
+	if (!w->result && w->count && rng_below(&w->rng, 2))
+		worker_swaps(w, rng_below(&w->rng, w->count), false);
+	while (!w->result && w->count && (w->count == MINE || rng_below(&w->rng, 100) < 48)) {
+		struct block block = w->mine[rng_below(&w->rng, w->count)];
+		unsigned int i = 0;
+
+		while (w->mine[i].entry != block.entry)
+			i++;
+		w->mine[i] = w->mine[--w->count];
+		worker_frees(w, block);
+	}
+}
+
+static void *worker_runs(void *arg)
+{
+	struct worker *w = arg;
+	struct team *t = w->team;
+	CUevent last;
+
+	w->good = true;
+	w->result = cuCtxSetCurrent(t->ctx);
+	for (int i = 0; i < SHARED; i++)
+		w->stream[i] = t->stream[i];
+	if (!w->result)
+		w->result = cuStreamCreate(&w->stream[OWN],
+					   w->number % 2 ? CU_STREAM_NON_BLOCKING : 0);
+	for (__u64 i = 0; !w->result && w->good && i < w->steps; i++)
+		worker_step(w);
+	/* What is left is for those who come next, as far as there is room. */
+	while (!w->result && w->good && w->count) {
+		unsigned int count = w->count;
+
+		worker_swaps(w, count - 1, true);
+		if (!w->result && w->count == count)
+			worker_frees(w, w->mine[--w->count]);
+	}
+	/* Its stream goes before what is in it is done. */
+	if (!w->result)
+		w->result = record(&last, w->stream[OWN]);
+	if (!w->result)
+		w->result = cuStreamDestroy(w->stream[OWN]);
+	if (!w->result)
+		w->result = cuEventSynchronize(last);
+	if (!w->result)
+		w->result = cuEventDestroy(last);
+	w->stream[OWN] = t->stream[0];
+	if (!w->result)
+		look(w);
+	__atomic_fetch_sub(&t->working, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Hold a stream now and then, and trim the pool, until the others are done. */
+static CUresult disturb(struct team *t, struct rng *rng)
+{
+	CUresult result = CUDA_SUCCESS;
+	cuuint64_t value;
+
+	while (!result && __atomic_load_n(&t->working, __ATOMIC_ACQUIRE)) {
+		CUstream held = t->stream[rng_below(rng, SHARED)];
+
+		*t->gate = 0;
+		result = cuStreamWaitValue32(held, (uintptr_t)t->gate, 1, CU_STREAM_WAIT_VALUE_EQ);
+		nap_ms(1 + rng_below(rng, 3));
+		if (!result && rng_below(rng, 2))
+			result = cuMemPoolGetAttribute(t->pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+						       &value);
+		if (!result && !rng_below(rng, 4))
+			result = cuMemPoolTrimTo(t->pool, rng_below(rng, POOL_MOST));
+		/* A gate must be seen open before it is closed again. */
+		__atomic_store_n(t->gate, 1, __ATOMIC_RELEASE);
+		if (!result)
+			result = cuStreamSynchronize(held);
+		nap_ms(1);
+	}
+	return result;
+}
+
+FIXTURE(threads)
+{
+	CUcontext ctx;
+};
+
+FIXTURE_SETUP(threads)
+{
+	CUmemPoolProps props = props_of_pool();
+	struct team *t = &team;
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&t->ctx));
+	self->ctx = t->ctx;
+	pthread_mutex_init(&t->lock, NULL);
+	ASSERT_CU(cuStreamCreate(&t->stream[0], 0));
+	ASSERT_CU(cuStreamCreate(&t->stream[1], CU_STREAM_NON_BLOCKING));
+	t->stream[2] = CU_STREAM_LEGACY;
+	ASSERT_CU(cuMemPoolCreate(&t->pool, &props));
+	ASSERT_CU(cuMemHostAlloc((void **)&t->gate, 4096, 0));
+}
+
+FIXTURE_TEARDOWN_PARENT(threads)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F_TIMEOUT(threads, handed_on, 600)
+{
+	__u64 steps = env_number("GPUMEM_STEPS", 10000) / (COMBINATIONS * THREADS) + 1;
+	static struct worker worker[THREADS];
+	struct team *t = &team;
+	pthread_t thread[THREADS];
+	unsigned char *log;
+	cuuint64_t value;
+	struct rng rng;
+
+	rng_start(&rng, "threads");
+	ASSERT_CU(cuMemHostAlloc((void **)&log, THREADS * MY_LOGS * 3 * BIT, 0));
+	for (unsigned int c = 0; c < COMBINATIONS; c++) {
+		ASSERT_CU(reuse(t->pool, c & 1, c >> 1 & 1, c >> 2 & 1));
+		value = rng_below(&rng, 2) ? ~0ull : 0;
+		ASSERT_CU(cuMemPoolSetAttribute(t->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+						&value));
+		t->working = THREADS;
+		for (unsigned int i = 0; i < THREADS; i++) {
+			worker[i] = (struct worker) {
+				.team = t, .number = c * THREADS + i, .steps = steps,
+				.rng = { rng_next(&rng) }, .log = log + i * MY_LOGS * 3 * BIT,
+			};
+			ASSERT_EQ(0, pthread_create(&thread[i], NULL, worker_runs, &worker[i]));
+		}
+		EXPECT_CU(disturb(t, &rng));
+		for (unsigned int i = 0; i < THREADS; i++) {
+			ASSERT_EQ(0, pthread_join(thread[i], NULL));
+			EXPECT_CU(worker[i].result);
+			EXPECT_TRUE(worker[i].good);
+		}
+		ASSERT_TRUE(__test_passed(_metadata)) {
+			TH_LOG("combination %u", c);
+		}
+	}
+	printf("# %u of %llu refused, %u passed on\n", t->refused, steps * COMBINATIONS * THREADS,
+	       t->passed);
+	ASSERT_CU(cuCtxSynchronize());
+	for (unsigned int i = 0; i < BOX; i++) {
+		if (!t->box[i].spot.size)
+			continue;
+		ASSERT_CU(log_it(&t->box[i].spot, log, t->stream[0]));
+		ASSERT_CU(cuMemFreeAsync(t->box[i].spot.ptr, t->stream[0]));
+		ASSERT_CU(cuStreamSynchronize(t->stream[0]));
+		EXPECT_TRUE(check_log(&t->box[i].spot, log));
+		if (t->box[i].ready)
+			EXPECT_CU(cuEventDestroy(t->box[i].ready));
+	}
+	ASSERT_CU(cuMemPoolGetAttribute(t->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value));
+	EXPECT_EQ(0, value);
+	ASSERT_CU(cuMemPoolTrimTo(t->pool, 0));
+	ASSERT_CU(cuMemPoolGetAttribute(t->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value));
+	EXPECT_EQ(0, value);
+	EXPECT_CU(cuMemPoolDestroy(t->pool));
 }
 
 TEST_HARNESS_MAIN

@@ -12,14 +12,15 @@
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 
-# What runs: a tool, a program and, in some, single cases.  Nothing is fast there: the thread
-# sanitizer gets what has threads, valgrind a little of everything.
+# What runs: a tool, a program and, in some, what is in its environment and single cases.  Nothing is
+# fast there: the thread sanitizer gets what has threads, valgrind a little of everything.
 runs='thread t_cuda_threads
 thread t_cuda_async
 thread t_cuda_stream threads
 thread t_cuda_notify unregistering threads
 thread t_cuda_managed threads
 thread t_cuda_decompress beside_host_functions hostile
+thread t_cuda_pool_order GPUMEM_STEPS=2500 handed_on
 address-undefined t_cuda_threads
 address-undefined t_cuda_async
 address-undefined t_cuda_stream
@@ -51,13 +52,16 @@ result()
 	fi
 }
 
-# run_inside TOOL PROGRAM [CASE...]
+# run_inside TOOL PROGRAM [NAME=VALUE...] [CASE...]
 run_inside()
 {
-	local tool=$1 program=$2 dir=$build run=() only=() rc begun=$SECONDS
+	local tool=$1 program=$2 dir=$build run=() only=() set=() rc begun=$SECONDS
 	shift 2
 	for c in "$@"; do
-		only+=(-t "$c")
+		case $c in
+		*=*) set+=("$c") ;;
+		*) only+=(-t "$c") ;;
+		esac
 	done
 	if [ "$tool" = valgrind ]; then
 		# The module's ioctls do not say in their numbers how long their structures are.
@@ -69,8 +73,8 @@ run_inside()
 	export LD_LIBRARY_PATH=$dir/lib
 	ldd "$dir/selftests/$program" | grep -qF "=> $dir/lib/libgpumem.so.1 "
 	result $? "$tool: $program has its library"
-	timeout -k 10 "${GPUMEM_TIMEOUT:-300}" "${run[@]}" "$dir/selftests/$program" "${only[@]}" \
-		>"$work/out" 2>&1 </dev/null
+	timeout -k 10 "${GPUMEM_TIMEOUT:-300}" env "${set[@]}" "${run[@]}" \
+		"$dir/selftests/$program" "${only[@]}" >"$work/out" 2>&1 </dev/null
 	rc=$?
 	# No case at all is not good enough, and a complaint is one whatever becomes of the case.
 	grep -v '# SKIP' "$work/out" | grep -q '^ok ' && ! grep -qE "$complaint" "$work/out" && [ "$rc" = 0 ]
