@@ -225,6 +225,7 @@ struct taker {
 	bool follow, opportunistic;
 	bool exhausted;			/* all that is done may be had */
 	bool any;			/* and what is pending, too: the stream will wait */
+	bool drained;			/* what is free in heaps and the depot is in the pages */
 	bool split;			/* any idle chunk may be divided */
 };
 

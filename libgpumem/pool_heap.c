@@ -9,7 +9,7 @@
  *
  *   1. what the stream may have of the depot and the pages (pool_cells.c says what that is);
  *   2. the same after everything that lies in heaps was put there: first what this thread's
- *      heaps have of the class, then all;
+ *      heaps have of the class, then all; and if the pool is full a part of an idle chunk;
  *   3. a new chunk, after idle ones that are too small were given back if the pool has much more
  *      than it ever needed;
  *   4. what is free and done, whatever the attributes say;
@@ -364,6 +364,7 @@ static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool 
 	if (cell)
 		return cell;
 	pool_drain(pool, taker);
+	taker->drained = true;
 	cell = cells_take(pool, size, taker);
 	if (cell)
 		return cell;

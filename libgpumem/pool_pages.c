@@ -337,17 +337,20 @@ static void range_settle(pool_t *pool, struct range *range)
 
 /*
  * An idle chunk for less than all of it: the rest cannot be given back then. All that is reserved
- * so and not used must stay below 1/32 of the most that was ever used.  A pool that may reserve no
- * more halves one, so that the halves can be one again while they are pending.
+ * so and not used must stay below 1/32 of the most that was ever used. A pool that may reserve no
+ * more would have to give the chunk back for a smaller one. It divides it instead, as the driver
+ * does, so that the parts can be one again while they are pending: in halves, and if there is next
+ * to nothing that it could still reserve, in any way.
  */
-static bool may_split(pool_t *pool, uint32_t pages, uint32_t have)
+static bool may_split(pool_t *pool, uint32_t pages, uint32_t have, bool drained)
 {
 	uint64_t busy = pool->reserved - pool->idle_pages * PAGE + (uint64_t)have * PAGE;
 	uint64_t used = pool_used(pool) + (uint64_t)pages * PAGE;
 	uint64_t most = used > (uint64_t)pool->used_high ? used : (uint64_t)pool->used_high;
 
-	if (pool->limit && pool->reserved + (uint64_t)pages * PAGE > pool->limit &&
-	    have >= 2 * (uint64_t)pages && have - 2 * (uint64_t)pages <= pages / 64)
+	if (drained && pool->limit && pool->reserved + (uint64_t)pages * PAGE > pool->limit &&
+	    (pool->limit - pool->reserved <= pool->limit / 8 ||
+	     (have >= 2 * (uint64_t)pages && have - 2 * (uint64_t)pages <= pages / 64)))
 		return true;
 	return have - pages <= pages / 64 || busy <= used + most / 32;
 }
@@ -364,7 +367,8 @@ struct range *pages_take(pool_t *pool, uint32_t pages, const struct taker *taker
 	}
 	if (!range) {
 		range = tree_find(pool->idle_tree, pages);
-		if (!range || (!taker->split && !may_split(pool, pages, range->pages)))
+		if (!range || (!taker->split && !may_split(pool, pages, range->pages,
+							taker->drained)))
 			return NULL;
 	}
 	if (range->pages > pages) {

@@ -343,6 +343,42 @@ TEST_F(pool, internal_small)
 	free(a);
 }
 
+/* A full pool divides a chunk that is idle into any parts, and they are one again. */
+TEST_F(pool, full_is_divided)
+{
+	static const struct { size_t part[4]; } v[] = {
+		{ { 8 * MIB, 8 * MIB, 8 * MIB } }, { { 16 * MIB, 8 * MIB } },
+		{ { 5 * MIB - 4096, 17 * MIB + 1, 2 * MIB - 1 } },
+		{ { 23 * MIB, 512 * KIB, 512 * KIB } }, { { 512 * KIB, 23 * MIB, 512 * KIB } },
+	};
+	CUdeviceptr p[4], whole, again;
+	CUmemoryPool full;
+
+	ASSERT_CU(plain_pool(&full, 24 * MIB));
+	ASSERT_CU(set(full, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&whole, 24 * MIB, full, self->s));
+	for (unsigned int i = 0; i < ARRAY_SIZE(v); i++) {
+		EXPECT_CU(cuMemFreeAsync(whole, self->s));
+		EXPECT_CU(cuStreamSynchronize(self->s));
+		for (int k = 0; k < 4; k++) {
+			p[k] = 0;
+			ASSERT_CU(cuMemAllocFromPoolAsync(&p[k], v[i].part[k], full, self->s));
+			EXPECT_TRUE(!p[k] || p[k] - whole < 24 * MIB);
+		}
+		EXPECT_EQ(24 * MIB, RESERVED(full));
+		EXPECT_CU(hold(self->gate, self->s));
+		for (int k = 0; k < 4; k++)
+			EXPECT_CU(cuMemFreeAsync(p[k], self->s));
+		EXPECT_CU(cuMemAllocFromPoolAsync(&again, 24 * MIB, full, self->t));
+		EXPECT_EQ(whole, again);
+		EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(self->t));
+		let_go(self->gate);
+		EXPECT_CU(cuStreamSynchronize(self->t));
+	}
+	EXPECT_CU(cuMemFreeAsync(whole, self->s));
+	EXPECT_CU(cuMemPoolDestroy(full));
+}
+
 /* --- frees of all kinds */
 
 /* cuMemFree() does not wait, and the block is nobody's while work of any stream may use it. */

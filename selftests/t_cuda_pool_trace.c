@@ -11,6 +11,9 @@
  * Shapes: the steps of a transformer's training, with sequences of different lengths; joins of
  * tables by columns; random sizes from 8 bytes to what 256 MiB are at scale.
  *
+ * And how much of it can be used: a pool that is full and has one chunk serves whatever fits between
+ * its live blocks, and nothing else.
+ *
  * A seed of each counts as 1500 of GPUMEM_STEPS; three are the default.  GPUMEM_QUICK makes each
  * trace shorter.
  */
@@ -262,6 +265,86 @@ TEST_F_TIMEOUT(trace, reserved_is_near_used, 3000)
 		ASSERT_CU(cuStreamSynchronize(t->stream));
 		EXPECT_CU(cuMemPoolDestroy(t->pool));
 	}
+}
+
+/* --- a full pool */
+
+FIXTURE(full)
+{
+	CUcontext ctx;
+	CUstream s;
+};
+
+FIXTURE_SETUP(full)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
+}
+
+FIXTURE_TEARDOWN_PARENT(full)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F(full, serves_what_fits)
+{
+	enum { SPOTS = 12 };
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = 24 * MIB,
+	};
+	struct { CUdeviceptr ptr; size_t size; } spot[SPOTS + 1];
+	cuuint64_t reserved;
+	CUdeviceptr whole, p;
+	unsigned int count = 0, served = 0;
+	CUmemoryPool full;
+	struct rng rng;
+
+	rng_start(&rng, "full");
+	ASSERT_CU(cuMemPoolCreate(&full, &props));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&whole, 24 * MIB, full, self->s));
+	ASSERT_CU(cuMemFreeAsync(whole, self->s));
+	for (int i = 0; i < 600; i++) {
+		size_t most = 0, size = MIB + 1 + rng_below(&rng, (i % 3 ? 4 : 23) * MIB);
+		CUdeviceptr end = whole;
+		unsigned int at = 0;
+
+		while (count && (count == SPOTS || rng_below(&rng, 100) < 46)) {
+			unsigned int k = rng_below(&rng, count);
+
+			ASSERT_CU(cuMemFreeAsync(spot[k].ptr, self->s));
+			memmove(&spot[k], &spot[k + 1], (--count - k) * sizeof(spot[0]));
+		}
+		/* They are sorted. */
+		for (unsigned int k = 0; k <= count; k++) {
+			CUdeviceptr next = k < count ? spot[k].ptr : whole + 24 * MIB;
+
+			most = next - end > most ? next - end : most;
+			end = k < count ? next + ((spot[k].size + 4095) & ~4095ull) : 0;
+		}
+		ASSERT_EQ(size <= most ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY,
+			  cuMemAllocFromPoolAsync(&p, size, full, self->s)) {
+			TH_LOG("step %d: %zu of %zu", i, size, most);
+		}
+		if (!p)
+			continue;
+		served++;
+		while (at < count && spot[at].ptr < p)
+			at++;
+		memmove(&spot[at + 1], &spot[at], (count++ - at) * sizeof(spot[0]));
+		spot[at].ptr = p;
+		spot[at].size = size;
+	}
+	EXPECT_LT(100, served);
+	EXPECT_CU(cuMemPoolGetAttribute(full, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+	EXPECT_EQ(24 * MIB, reserved);
+	while (count)
+		EXPECT_CU(cuMemFreeAsync(spot[--count].ptr, self->s));
+	EXPECT_CU(cuMemAllocFromPoolAsync(&p, 24 * MIB, full, self->s));
+	EXPECT_EQ(whole, p);
+	EXPECT_CU(cuMemFreeAsync(p, self->s));
+	EXPECT_CU(cuMemPoolDestroy(full));
 }
 
 TEST_HARNESS_MAIN

@@ -762,3 +762,57 @@ GROUP(pool_pending_neighbours)
 		T(F("destroy_%s", v[i].n), cuMemPoolDestroy(m));
 	}
 }
+
+/* The pool is full and all of it idle: parts of any sizes, and what fits between them afterwards. */
+GROUP(pool_full_parts)
+{
+	static const struct { const char *n; size_t part[4]; unsigned freed; size_t then[2]; } v[] = {
+		{ "thirds", { MiB(20), MiB(20), MiB(20), MiB(4) }, 0, { 1 } },
+		{ "apart", { MiB(20), MiB(20), MiB(20), MiB(4) }, 5, { MiB(40), MiB(20) } },
+		{ "beside", { MiB(20), MiB(20), MiB(20), MiB(4) }, 6, { MiB(40), MiB(1) } },
+		{ "two_thirds", { MiB(43), MiB(21) }, 1, { MiB(22), MiB(21) } },
+		{ "odd", { MiB(21) + 5, MiB(42) }, 0, { KiB(512) + 1, KiB(512) + 1 } },
+		{ "again", { MiB(33), MiB(30) }, 1, { MiB(16), MiB(17) } },
+		{ "small_first", { 512, MiB(63) }, 2, { MiB(63), 512 } },
+		{ "too_much", { MiB(64) / 3 + 512, MiB(64) / 3 + 512, MiB(64) / 3 + 512 }, 0, { MiB(21) } },
+	};
+	CUdeviceptr d[6], whole;
+	CUmemPoolProps p;
+	CUmemoryPool m;
+	CUstream s;
+
+	init_ctx();
+	p = props();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	p.maxSize = MiB(64);
+	REQ(cuMemPoolCreate(&m, &p));
+	sa(m, THR, ~0ull);
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		char rc[8] = "";
+		CUresult r;
+
+		REQ(cuMemAllocFromPoolAsync(&whole, MiB(64), m, s));
+		cuMemFreeAsync(whole, s);
+		cuStreamSynchronize(s);
+		for (unsigned k = 0; k < 6; k++) {
+			size_t n = k < 4 ? v[i].part[k] : v[i].then[k - 4];
+
+			d[k] = 0;
+			for (unsigned f = 0; k == 4 && f < 4; f++)
+				if (v[i].freed >> f & 1) {
+					cuMemFreeAsync(d[f], s);
+					d[f] = 0;
+				}
+			if (k == 4)
+				cuStreamSynchronize(s);
+			r = n ? cuMemAllocFromPoolAsync(&d[k], n, m, s) : CUDA_SUCCESS;
+			rc[k] = n ? '0' + (int)r : '-';
+		}
+		for (unsigned k = 0; k < 6; k++)
+			if (d[k])
+				cuMemFreeAsync(d[k], s);
+		cuStreamSynchronize(s);
+		emit(v[i].n, "rc=%s", rc);
+	}
+	T("destroy", cuMemPoolDestroy(m));
+}
