@@ -18,7 +18,8 @@
  * From which devices a pool's memory is reached is kept, answered, and asked for where peer access is
  * (cu_peer.c); copies may be between any devices.
  *
- * Locks: pools_lock for defaults, current pools and unused structures, outside a pool's lock.
+ * Locks: pools_lock for defaults, current pools, unused structures and the end of a handle from which
+ * one may allocate, outside a pool's lock.
  *
  * Vocabulary: place, a location and a type of allocation, which has a default and a current pool.
  */
@@ -153,12 +154,13 @@ static void pool_finish(pool_t *pool)
 	if (pool->id)
 		client_destroy_id(pool->id);
 	pool->id = 0;
-	store_relaxed(&pool->flags, 0);
+	/* An import stays one until it is used again: it never looked like a pool to allocate from. */
+	store_relaxed(&pool->flags, pool->flags & POOL_IMPORT);
 }
 
 bool pool_end(pool_t *pool)
 {
-	if (!(pool->flags & POOL_DESTROYED) || pool->chunks)
+	if (!(load_relaxed(&pool->flags) & POOL_DESTROYED) || pool->chunks)
 		return false;
 	pool_finish(pool);
 	return true;
@@ -167,7 +169,7 @@ bool pool_end(pool_t *pool)
 /* pool->lock is held. */
 static void release_excess(pool_t *pool)
 {
-	bool destroyed = pool->flags & POOL_DESTROYED;
+	bool destroyed = load_relaxed(&pool->flags) & POOL_DESTROYED;
 	uint64_t threshold = destroyed ? 0 : load_relaxed(&pool->threshold);
 	struct taker taker;
 	struct heap *heap;
@@ -208,7 +210,7 @@ void pools_release_excess(void)
 			continue;
 		lock_take(&pool->lock);
 		/* Meanwhile it may have become another. */
-		flags = pool->flags;
+		flags = load_relaxed(&pool->flags);
 		if (!(flags & POOL_IMPORT))
 			release_excess(pool);
 		else if (flags & POOL_DESTROYED)
@@ -231,7 +233,7 @@ void pools_give_back(pool_t *only)
 		if (only && pool != only)
 			continue;
 		lock_take(&pool->lock);
-		if (pool->flags & POOL_IMPORT) {
+		if (load_relaxed(&pool->flags) & POOL_IMPORT) {
 			if (pool_valid(pool))
 				import_trim(pool, true);
 		} else if (pool->chunks) {
@@ -415,19 +417,18 @@ CUresult pool_create(CUmemoryPool *out, const CUmemPoolProps *props)
 
 CUresult pool_destroy(pool_t *pool)
 {
-	uint32_t magic = POOL_MAGIC;
 	struct place *place;
 	unsigned int i;
 	bool ended;
 
-	if (!pool_valid(pool) || load_relaxed(&pool->flags) & POOL_DEFAULT)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (load_relaxed(&pool->flags) & POOL_IMPORT)
+	if (pool_valid(pool) && load_relaxed(&pool->flags) & POOL_IMPORT)
 		return import_destroy(pool);
-	if (!__atomic_compare_exchange_n(&pool->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&pools_lock);
+	if (!pool_usable(pool) || load_relaxed(&pool->flags) & POOL_DEFAULT) {
+		pthread_mutex_unlock(&pools_lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	store_release(&pool->magic, 0);
 	for (place = places; place; place = place->next)
 		if (place->current == pool)
 			place->current = place->fallback;
@@ -728,20 +729,31 @@ CUresult pool_current_of(CUmemoryPool *pool, const CUmemLocation *location, int 
 	return result;
 }
 
+/* pools_lock is held: as long as it is, this stays true. */
+static bool may_be_current(pool_t *pool, const CUmemLocation *location, int type)
+{
+	bool managed;
+
+	if (!pool_usable(pool))
+		return false;
+	managed = load_relaxed(&pool->flags) & POOL_MANAGED;
+	return managed == (type == CU_MEM_ALLOCATION_TYPE_MANAGED) &&
+	       same_place(location, &pool->location);
+}
+
 CUresult pool_set_current_of(const CUmemLocation *location, int type, pool_t *pool)
 {
 	struct place *place;
 	CUresult result;
-	int own;
 
-	if (!location || !place_valid(location, type) || !pool_usable(pool))
-		return CUDA_ERROR_INVALID_VALUE;
-	own = pool->flags & POOL_MANAGED ? CU_MEM_ALLOCATION_TYPE_MANAGED :
-		CU_MEM_ALLOCATION_TYPE_PINNED;
-	if (type != own || !same_place(location, &pool->location))
+	if (!location || !place_valid(location, type))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&pools_lock);
-	result = place_get(location, type, &place);
+	result = may_be_current(pool, location, type) ? place_get(location, type, &place) :
+		CUDA_ERROR_INVALID_VALUE;
+	/* Where the default pool had to be made, this one may have been destroyed meanwhile. */
+	if (!result && !may_be_current(pool, location, type))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result) {
 		place->current = pool;
 		if (type == CU_MEM_ALLOCATION_TYPE_PINNED &&

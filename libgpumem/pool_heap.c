@@ -37,6 +37,7 @@
 #define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
 #define ID_BATCH	256
 #define BATCH_MOST	64
+#define POOL_GONE	((CUresult)-1)	/* never told to anybody */
 
 static struct lock heap_lock;
 static struct heap *unused_heaps;	/* heap_lock */
@@ -435,17 +436,27 @@ static void follow_implicit(CUstream stream)
 		stream_moment(stream, &queue, &value);
 }
 
+/* The pool is locked, and exists as long as it is. */
+static CUresult may_take(const pool_t *pool, pool_t *const *where, uint64_t size)
+{
+	if (!pool_usable(pool) || (where && load_acquire(where) != pool))
+		return POOL_GONE;
+	return size > pool_most(pool) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* @where: the pool must still be this one, or NULL */
 static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t size,
-						     pool_t *pool, CUstream stream)
+						     pool_t *pool, CUstream stream,
+						     pool_t *const *where)
 {
 	unsigned int class = size <= CLASS_MAX ? class_of(size) : 0;
 	struct tally *tally = tally_get(pool);
 	struct heap *heap = size <= CLASS_MAX ? heap_make(stream, pool) : NULL;
 	struct cell *cell = NULL;
 	struct taker taker;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
-	if (!tally || size > pool_most(pool))
+	if (!tally)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (heap) {
 		heap_claim_to_use(heap, tally);
@@ -461,22 +472,26 @@ static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t 
 	follow_implicit(stream);
 	taker_init(&taker, pool, stream);
 	lock_take(&pool->lock);
-	cell = take(pool, size, &taker, false);
-	if (!cell) {
+	result = may_take(pool, where, size);
+	if (!result)
+		cell = take(pool, size, &taker, false);
+	if (!cell && !result) {
 		/* Other pools' locks are not taken inside this one's. */
 		bool limited = pool->limit && pool->reserved + size > pool->limit;
 
 		lock_drop(&pool->lock);
 		pools_give_back(limited ? pool : NULL);
 		lock_take(&pool->lock);
-		cell = take(pool, size, &taker, true);
+		result = may_take(pool, where, size);
+		if (!result)
+			cell = take(pool, size, &taker, true);
 	}
 	if (cell && heap && !taker.any)
 		fill(heap, class, &taker);
 	pool_used_merge(pool);
 	lock_drop(&pool->lock);
 	if (!cell)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return result ? result : CUDA_ERROR_OUT_OF_MEMORY;
 	if (taker.any && cell->freed.queue)
 		result = come_after(stream, &cell->freed);
 	if (result) {
@@ -501,13 +516,38 @@ static __attribute__((noinline)) CUresult alloc_told(CUdeviceptr *ptr, uint64_t 
 
 	if (ptr && pool_usable(pool)) {
 		*ptr = 0;
-		result = size ? alloc_slow(ptr, size, pool, stream) : CUDA_SUCCESS;
+		result = size ? alloc_slow(ptr, size, pool, stream, NULL) : CUDA_SUCCESS;
+		if (result == POOL_GONE)
+			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result)
 		debug_failure(name, result);
 	return result;
 }
 
+/* The same for the current pool: if it is destroyed meanwhile, there is another one. */
+static __attribute__((noinline)) CUresult alloc_current_told(CUdeviceptr *ptr, uint64_t size,
+							     CUstream stream)
+{
+	CUdevice device = stream->ctx->device;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	pool_t *pool;
+
+	if (ptr) {
+		*ptr = 0;
+		do {
+			result = pool_device_current(&pool, device);
+			if (!result && size)
+				result = alloc_slow(ptr, size, pool, stream,
+						    &device_current[device]);
+		} while (result == POOL_GONE);
+	}
+	if (result)
+		debug_failure("cuMemAllocAsync", result);
+	return result;
+}
+
+/* @name: of the API's function, or NULL if it is the current pool */
 static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream,
 				  const char *name)
 {
@@ -516,7 +556,7 @@ static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool,
 	struct bin *bin;
 
 	if (unlikely(!ptr || !pool_usable(pool) || size - 1 >= CLASS_MAX))
-		return alloc_told(ptr, size, pool, stream, name);
+		goto told;
 	heap = heap_of(stream, pool);
 	if (likely(heap) && heap_enter(heap)) {
 		struct tally *tally = heap->tally;
@@ -537,25 +577,15 @@ static inline CUresult alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool,
 		}
 		heap_leave(heap);
 	}
-	return alloc_told(ptr, size, pool, stream, name);
+told:
+	return name ? alloc_told(ptr, size, pool, stream, name) :
+		alloc_current_told(ptr, size, stream);
 }
 
 CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream)
 {
-	CUdevice device = stream->ctx->device;
-	pool_t *pool = load_acquire(&device_current[device]);
-	CUresult result;
-
-	if (unlikely(!pool)) {
-		result = pool_device_current(&pool, device);
-		if (result) {
-			if (ptr)
-				*ptr = 0;
-			debug_failure("cuMemAllocAsync", result);
-			return result;
-		}
-	}
-	return alloc_fast(ptr, size, pool, stream, "cuMemAllocAsync");
+	return alloc_fast(ptr, size, load_acquire(&device_current[stream->ctx->device]), stream,
+			  NULL);
 }
 
 CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The library with several threads at a time: what is written by one and looked up by others
- * without a lock, structures that are used again, and what threads have of their own.
+ * without a lock, structures that are used again, what threads have of their own, and a pool that
+ * is destroyed while others allocate from whichever is the current one.
  *
  * Threads look at addresses that others allocate, register and free; an answer must be one that was
  * right at some moment.  Everything else is as for one thread.  The rounds are few: what counts is
@@ -279,6 +280,98 @@ TEST_F_TIMEOUT(threads, contexts, 120)
 
 	EXPECT_EQ(0, run_workers(self->ctx, work, ARRAY_SIZE(work)));
 	EXPECT_EQ(0, used(0));
+}
+
+/* --- the current pool */
+
+static CUmemoryPool offered;		/* atomic */
+static CUmemoryPool fallback;
+
+static void *set_current(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		CUmemoryPool pool = __atomic_load_n(&offered, __ATOMIC_ACQUIRE);
+		/* It may be of the host, or destroyed by now. */
+		CUresult result = cuDeviceSetMemPool(0, pool ? pool : fallback);
+
+		CHECK(!result || (pool && result == CUDA_ERROR_INVALID_VALUE));
+	}
+	return NULL;
+}
+
+/* There always is one, and it has memory of the device. */
+static void *use_current(void *arg)
+{
+	struct worker *w = arg;
+	CUmemoryPool pool;
+	CUstream s;
+
+	CHECK(!cuCtxSetCurrent(w->ctx));
+	CHECK(!cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	for (unsigned int i = 0; !__atomic_load_n(&stop, __ATOMIC_ACQUIRE); i++) {
+		CUdeviceptr p[3];
+
+		CHECK(!cuDeviceGetMemPool(&pool, 0));
+		CHECK(pool);
+		for (unsigned int k = 0; k < ARRAY_SIZE(p); k++) {
+			unsigned int type = 0;
+
+			CHECK(!cuMemAllocAsync(&p[k], k ? 3000 : MIB + 1, s));
+			CHECK(!cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						     p[k]));
+			CHECK(type == CU_MEMORYTYPE_DEVICE);
+			CHECK(!cuMemsetD8Async(p[k], i, 3000, s));
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(p); k++)
+			CHECK(!cuMemFreeAsync(p[k], s));
+		if (i % 16 == 0)
+			CHECK(!cuStreamSynchronize(s));
+	}
+	CHECK(!cuStreamDestroy(s));
+	return NULL;
+}
+
+static void *destroy_pools(struct worker *w)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED };
+	CUmemoryPool pool, current;
+
+	for (unsigned int i = 0; i < rounds(1000); i++) {
+		/* The next pool is described where the last one was. */
+		props.location.type = i % 3 ? CU_MEM_LOCATION_TYPE_DEVICE :
+			CU_MEM_LOCATION_TYPE_HOST;
+		CHECK(!cuMemPoolCreate(&pool, &props));
+		__atomic_store_n(&offered, pool, __ATOMIC_RELEASE);
+		for (unsigned int k = 0; k < i % 5; k++)
+			sched_yield();
+		CHECK(!cuMemPoolDestroy(pool));
+		CHECK(!cuDeviceGetMemPool(&current, 0));
+		CHECK(current != pool);
+		if (i % 4 == 0)
+			__atomic_store_n(&offered, NULL, __ATOMIC_RELEASE);
+	}
+	CHECK(!cuDeviceGetMemPool(&current, 0));
+	CHECK(current == fallback);
+	return NULL;
+}
+
+static void *destroy_current(void *arg)
+{
+	destroy_pools(arg);
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(threads, current_pool, 120)
+{
+	void *(*const work[])(void *) = { set_current, use_current, use_current, destroy_current };
+
+	ASSERT_CU(cuDeviceGetDefaultMemPool(&fallback, 0));
+	stop = false;
+	EXPECT_EQ(0, run_workers(self->ctx, work, ARRAY_SIZE(work)));
+	EXPECT_CU(cuCtxSynchronize());
 }
 
 TEST_HARNESS_MAIN
