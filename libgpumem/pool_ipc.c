@@ -213,6 +213,8 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 		pool_put(pool);
 		return result_of_errno(error);
 	}
+	/* Whoever waits for work looks at all pools. */
+	lock_take(&pool->lock);
 	memcpy(pool->name, info.name, sizeof(pool->name));
 	pool->device = device;
 	pool->location = (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
@@ -220,11 +222,12 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 	pool->access = 1u << device;
 	pool->id = import.id;
 	pool->live_imports = 0;
-	pool->empty = 0;
+	store_relaxed(&pool->empty, 0);
 	pool->empty_bytes = 0;
 	pool->trim_at = 0;
 	store_relaxed(&pool->flags, POOL_IMPORT |
 		      (import.pool_flags & GPUMEM_POOL_HOST ? POOL_HOST : 0));
+	lock_drop(&pool->lock);
 	store_release(&pool->magic, POOL_MAGIC);
 	*out = pool;
 	return CUDA_SUCCESS;
@@ -549,15 +552,18 @@ CUresult pool_import_pointer(uint64_t *ptr, pool_t *pool, const CUmemPoolPtrExpo
 	uint64_t base;
 	uint32_t at;
 
-	if (!ptr || !in || !pool_valid(pool) || !(load_relaxed(&pool->flags) & POOL_IMPORT))
+	if (!ptr || !in || !pool_valid(pool))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&data, in, sizeof(data));
-	if (data.magic != DATA_MAGIC || data.version != VERSION || !data.size ||
-	    memcmp(data.name, pool->name, sizeof(data.name)))
+	if (data.magic != DATA_MAGIC || data.version != VERSION || !data.size)
 		return CUDA_ERROR_INVALID_VALUE;
 	lock_take(&pool->lock);
-	result = pool_valid(pool) ? chunk_open(pool, data.chunk, &chunk) :
-		CUDA_ERROR_INVALID_VALUE;
+	/* Its chunks have no list if it is none that was imported. */
+	if (!pool_valid(pool) || !(load_relaxed(&pool->flags) & POOL_IMPORT) ||
+	    memcmp(data.name, pool->name, sizeof(data.name)))
+		result = CUDA_ERROR_INVALID_VALUE;
+	else
+		result = chunk_open(pool, data.chunk, &chunk);
 	if (result)
 		goto out;
 	if (data.size > chunk->block->mapped || data.offset > chunk->block->mapped - data.size) {
@@ -631,8 +637,9 @@ void import_reap(pool_t *pool)
 {
 	unsigned int i;
 
-	for (i = 0; i < pool->leaving_count; i++)
-		if (load_acquire(&pool->leaving[i].queue->page->value) < pool->leaving[i].value)
+	/* Nobody comes back to one that has nothing to wait with. */
+	for (i = 0; pool->chunks && i < pool->leaving_count; i++)
+		if (!queue_reached(pool->leaving[i].queue, pool->leaving[i].value))
 			return;
 	free(pool->leaving);
 	pool->leaving = NULL;

@@ -6,6 +6,7 @@
  *
  * The other process (importer) is this program, exec'ed anew; it gets descriptors by SCM_RIGHTS.
  */
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -453,6 +454,30 @@ TEST_F(share, import_only)
 	EXPECT_NE(self->theirs, twice);
 	EXPECT_CU(destroy(&self->peer, twice));
 	EXPECT_CU(destroy(&self->peer, self->theirs));
+	EXPECT_EQ(0, importer_end(&self->peer));
+}
+
+/* Imports that come and go while work is queued leave nothing in the process. */
+TEST_F(share, nothing_noted)
+{
+	volatile __u32 *gate;
+	CUmemoryPool pool;
+	size_t before = 0;
+
+	ASSERT_CU(cuMemHostAlloc((void **)&gate, 4096, 0));
+	*gate = 0;
+	ASSERT_CU(cuStreamWaitValue32(self->s, (uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	for (int i = 0; i < 400; i++) {
+		if (i == 10)
+			before = mallinfo2().uordblks;
+		ASSERT_CU(cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)self->fd,
+							     POSIX, 0));
+		ASSERT_CU(cuMemPoolDestroy(pool));
+		EXPECT_EQ(INVALID, cuMemPoolDestroy(pool));
+	}
+	EXPECT_GT(before + 64 * KIB, mallinfo2().uordblks);
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuStreamSynchronize(self->s));
 	EXPECT_EQ(0, importer_end(&self->peer));
 }
 
