@@ -618,7 +618,7 @@ TEST_F(pool, lookups)
 
 /* --- threads */
 
-enum { THREADS = 4, ROUNDS = 400, HELD = 16 };
+enum { THREADS = 4, HELD = 16 };
 
 struct worker {
 	CUcontext ctx;
@@ -634,12 +634,13 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	CUstream stream = w->stream;
 	struct rng rng = { w->seed * 77777 + 1 };
+	int rounds = getenv("GPUMEM_QUICK") ? 100 : 400;
 	CUdeviceptr mine;
 
 	w->result = cuCtxSetCurrent(w->ctx);
 	if (!w->result && !stream)
 		w->result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-	for (int i = 0; !w->result && i < ROUNDS; i++) {
+	for (int i = 0; !w->result && i < rounds; i++) {
 		size_t n = 1 + rng_below(&rng, i % 8 ? 20000 : 2 * MIB);
 		CUdeviceptr *place = &w->shared[rng_below(&rng, HELD)];
 
