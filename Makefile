@@ -84,7 +84,8 @@ CC ?= gcc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-CFLAGS ?= -O2 -g
+# gcc advises -O1 for the sanitizers.
+CFLAGS ?= $(if $(SAN),-O1,-O2) -g
 san := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 warn := -Wall -Wextra -Werror $(if $(W),-Wshadow -Wno-error)
 cflags = -std=gnu11 $(CFLAGS) $(warn) $(san) -I$(top)/libgpumem/include -I$(top)/libgpumem \

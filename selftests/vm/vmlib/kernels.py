@@ -163,7 +163,8 @@ def extract_source(package, where, tmp, *members):
 class Built:
     """A kernel built from the distribution's sources, with configuration fragments of our own.
 
-    @fragments: files of the directory config/, later ones prevail.  @needs: packages.
+    @fragments: files of the directory config/, later ones prevail; comments that begin with "make:"
+    are words for make.
     """
 
     NEEDS = {"flex": "flex", "bison": "bison", "bc": "bc", "make": "make", "gcc": "gcc"}
@@ -184,7 +185,7 @@ class Built:
         digest = hashlib.sha256()
         for f in self.fragments:
             with open(f, "rb") as data:
-                lines = re.findall(rb"^(?:# )?CONFIG_.*(?:\n|\Z)", data.read(), re.M)
+                lines = re.findall(rb"^(?:(?:# )?CONFIG_|# make:).*(?:\n|\Z)", data.read(), re.M)
             digest.update(b"".join(lines))
         key = "%s_%s_%s" % (name, safe(source[1]), digest.hexdigest()[:12])
         return make_entry("kernels", key, lambda tmp, final: self.build(source, tmp, final))
@@ -214,16 +215,19 @@ class Built:
                 raise Problem("make %s failed" % " ".join(words))
             return text
 
+        words = []
         with open(os.path.join(tree, ".config"), "wb") as out:
             for f in self.fragments:
                 with open(f, "rb") as data:
-                    out.write(data.read() + b"\n")
+                    text = data.read()
+                out.write(text + b"\n")
+                words += b" ".join(re.findall(rb"^# make:(.*)", text, re.M)).decode().split()
         # A later line of the file prevails, and what no line names is off.
         os.rename(os.path.join(tree, ".config"), os.path.join(tree, "all.config"))
         env["KCONFIG_ALLCONFIG"] = os.path.join(tree, "all.config")
         make("allnoconfig")
         del env["KCONFIG_ALLCONFIG"]
-        make("bzImage", "modules")
+        make("bzImage", "modules", *words)
         release = make("kernelrelease").strip().split("\n")[-1]
         make("modules_install", "INSTALL_MOD_PATH=" + tmp, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
         headers = os.path.join("usr/src", "linux-headers-" + release)
