@@ -222,12 +222,14 @@ u64 gpumem_budget_excess(struct gpumem_client *client,
 			 struct gpumem_device *dev)
 {
 	struct gpumem_holding *holding = &client->holdings[dev->ordinal];
-	u64 share;
+	u64 share, excess;
 
 	might_sleep();
-	guard(spinlock)(&dev->budget_lock);
+	spin_lock(&dev->budget_lock);
 	share = gpumem_budget_share(dev, dev->nholders);
-	return holding->bytes > share ? holding->bytes - share : 0;
+	excess = holding->bytes > share ? holding->bytes - share : 0;
+	spin_unlock(&dev->budget_lock);
+	return excess;
 }
 
 /* Take what a client has not heard of yet. */

@@ -45,7 +45,7 @@ struct CUasyncCallbackEntry_st {
 	CUdevice device;
 	CUasyncCallback callback;
 	void *data;
-	uint64_t fresh;			/* bytes that it has to be told of, or 0; notify_lock */
+	bool fresh;			/* has to be told that there is too much; notify_lock */
 };
 
 static pthread_mutex_t notify_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,7 +76,7 @@ static void entry_call(CUasyncCallbackHandle entry, uint64_t bytes)
 
 	/* Each gets a structure of its own: it is not const. */
 	info.info.overBudget.bytesOverBudget = bytes;
-	entry->fresh = 0;
+	entry->fresh = false;
 	running = entry;
 	pthread_mutex_unlock(&notify_lock);
 	callback(&info, data, entry);
@@ -111,10 +111,17 @@ static CUasyncCallbackHandle entry_fresh(void)
 static void fresh_run(void)
 {
 	CUasyncCallbackHandle entry;
+	uint64_t bytes;
 
 	pthread_mutex_lock(&notify_lock);
-	while ((entry = entry_fresh()))
-		entry_call(entry, entry->fresh);
+	while ((entry = entry_fresh())) {
+		/* What another callback gave back since is not too much any more. */
+		bytes = client_excess(entry->device);
+		if (bytes)
+			entry_call(entry, bytes);
+		else
+			entry->fresh = false;
+	}
 	pthread_mutex_unlock(&notify_lock);
 }
 
@@ -128,6 +135,8 @@ static CUdevice device_of(unsigned int index)
 			return i;
 	return -1;
 }
+
+static const struct timespec between = { .tv_nsec = PAUSE_MS * 1000000 };
 
 /*
  * Wait for a notice; false if none will come any more. Entries that are fresh meanwhile are told,
@@ -147,14 +156,19 @@ static bool notice_read(struct gpumem_notice *notice)
 			return n == sizeof(*notice);
 		if (poll(poller, 2, -1) < 0 && errno != EINTR)
 			return false;
-		if (!poller[0].revents && poller[1].revents && read(wake_fd, &count, 8) > 0)
+		if (poller[1].revents & ~POLLIN) {
+			/* Somebody closed it: no entry is fresh any more. */
+			poller[1].fd = -1;
+		} else if (!poller[0].revents && poller[1].revents &&
+			   read(wake_fd, &count, sizeof(count)) > 0) {
 			fresh_run();
+			nanosleep(&between, NULL);
+		}
 	}
 }
 
 static void *notify_main(void *arg)
 {
-	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
 	struct gpumem_notice notice;
 
 	notifying = true;
@@ -164,7 +178,7 @@ static void *notify_main(void *arg)
 		if (notice.type != GPUMEM_NOTICE_OVER_BUDGET || device < 0)
 			continue;
 		round_run(device, notice.bytes);
-		nanosleep(&pause, NULL);
+		nanosleep(&between, NULL);
 	}
 	/* The next registration tries again. */
 	pthread_mutex_lock(&notify_lock);
@@ -237,7 +251,7 @@ static CUresult notify_register(CUdevice device, CUasyncCallback callback, void 
 		entries = entry;
 		/* Under the lock: the callback may look for its handle there. */
 		*handle = entry;
-		entry->fresh = client_excess(device);
+		entry->fresh = client_excess(device) != 0;
 		if (entry->fresh)
 			wake();
 	}

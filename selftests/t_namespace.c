@@ -6,9 +6,11 @@
  * What may differ: the user; each of the pid, user, mount, network and IPC namespaces; and whether
  * others than the device node's owner may open it.  All 2^7 combinations are enumerated, in both
  * directions: this process makes and a stranger takes, and the reverse.  The files of channels are
- * root's alone; descriptors of them reach everybody.  Expectation is by rule: the table "rules" below, which Documentation/sharing.rst shows in words.  The first rule of a way
- * whose differences are all there decides; each way ends with a rule that fits everything.  A rule
- * that never decides is a mistake in the table, and fails.
+ * root's alone; descriptors of them reach everybody.
+ *
+ * Expectation is by rule: the table "rules" below, which Documentation/sharing.rst shows in words.
+ * The first rule of a way whose differences are all there decides; each way ends with a rule that
+ * fits everything.  A rule that never decides is a mistake in the table, and fails.
  */
 #include <fcntl.h>
 #include <grp.h>
@@ -460,8 +462,8 @@ static unsigned int take_pool(int own, const struct made *m, int *result)
 	struct gpumem_pool_import in;
 
 	result[POOL_IMPORT] = gp_pool_import(own, m->pool, &in);
-	result[POOL_CHUNK] = open_chunk(own, in.id, n->chunk);
-	result[POOL_CHUNK_GONE] = open_chunk(own, in.id, n->dead_chunk);
+	result[POOL_CHUNK] = result[POOL_IMPORT] ?: open_chunk(own, in.id, n->chunk);
+	result[POOL_CHUNK_GONE] = result[POOL_IMPORT] ?: open_chunk(own, in.id, n->dead_chunk);
 	result[FABRIC_NO_CHANNEL] = open_fabric(own, n->fabric, n->chunk);
 	/* From here on the client holds one. */
 	result[CHANNEL_ATTACH] = gp_channel_attach(own, channels[0].fd, NULL);

@@ -462,6 +462,9 @@ def main(argv):
         say("interrupted")
         return 125
     finally:
+        # Once is enough: what follows is what was asked for.
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(sig, signal.SIG_IGN)
         if machine:
             machine.stop()
         shutil.rmtree(work, ignore_errors=True)
