@@ -580,6 +580,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	client->pid = get_task_pid(current, PIDTYPE_TGID);
 	client->cred = get_current_cred();
 	get_task_comm(client->comm, current->group_leader);
+	client->clock_offset = gpumem_clock_offset();
 	ret = xa_alloc_cyclic(&gpumem_clients, &client->id, XA_ZERO_ENTRY,
 			      xa_limit_31b, &gpumem_client_last, GFP_KERNEL);
 	if (ret < 0)

@@ -246,6 +246,7 @@ static int gpumem_step_rows(struct gpumem_stream *stream)
 
 static int gpumem_step_timestamp(struct gpumem_stream *stream)
 {
+	struct gpumem_client *client = stream->obj.client;
 	struct gpumem_engine *engine = stream->dev->engine;
 	struct gpumem_mapping *m;
 	u64 len = sizeof(u64);
@@ -258,7 +259,8 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 		return -EFAULT;
 	return engine->ops->fill(engine, m->bo,
 				 m->offset + stream->sqe.dst - m->addr,
-				 ktime_get_raw_ns(), sizeof(u64), sizeof(u64));
+				 ktime_get_raw_ns() + client->clock_offset,
+				 sizeof(u64), sizeof(u64));
 }
 
 static int gpumem_step_signal(struct gpumem_stream *stream)

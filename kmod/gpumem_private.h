@@ -439,6 +439,8 @@ struct gpumem_client {
 	const struct cred *cred;
 	/** @comm: its name then; constant */
 	char comm[TASK_COMM_LEN];
+	/** @clock_offset: its time namespace's then, ns; constant */
+	s64 clock_offset;
 	/** @notifier: tells when @mm goes away */
 	struct mmu_notifier notifier;
 	/** @lock: protects growth of @devices */

@@ -272,6 +272,7 @@ void gpumem_timeline_del_waiter(struct gpumem_timeline *timeline,
 				struct gpumem_waiter *waiter);
 int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
 			 struct vm_area_struct *vma);
+s64 gpumem_clock_offset(void);
 void gpumem_timeline_handle_gone(struct gpumem_object *obj);
 void gpumem_timeline_release(struct gpumem_object *obj);
 int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd);

@@ -27,6 +27,7 @@
 #include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/sched/signal.h>
+#include <linux/time_namespace.h>
 
 #include "gpumem_private.h"
 
@@ -455,10 +456,39 @@ static void gpumem_sleeper_wake(struct gpumem_waiter *waiter)
 				     waiter)->task);
 }
 
+/**
+ * gpumem_clock_offset - how far the caller's monotonic clocks are ahead
+ *
+ * A time namespace shifts CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW alike, by what
+ * does not change any more once a process is in it.
+ *
+ * Context: a process, not a kernel thread.
+ * Return: ns to add to the kernel's own time.
+ */
+s64 gpumem_clock_offset(void)
+{
+	struct timespec64 offset = {};
+
+	timens_add_monotonic(&offset);
+	return timespec64_to_ns(&offset);
+}
+
+/* The kernel's time for a time of the caller's CLOCK_MONOTONIC. */
+static ktime_t gpumem_time_to_host(u64 ns)
+{
+	ktime_t host;
+
+	if (check_sub_overflow((ktime_t)min_t(u64, ns, KTIME_MAX),
+			       gpumem_clock_offset(), &host))
+		return KTIME_MAX;
+	/* Before there was time: over. */
+	return max(host, 0);
+}
+
 static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
 				 u64 deadline)
 {
-	ktime_t expires = min_t(u64, deadline, KTIME_MAX);
+	ktime_t expires = gpumem_time_to_host(deadline);
 	ktime_t *timeout = deadline == U64_MAX ? NULL : &expires;
 	struct gpumem_sleeper sleeper = { .task = current };
 	int ret = 0;

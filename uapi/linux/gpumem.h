@@ -624,7 +624,7 @@ enum gpumem_access {
  * @GPUMEM_OP_SIGNAL: raise timeline object @handle to @value; a lower or equal
  *	value changes nothing
  * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, 8-byte
- *	aligned
+ *	aligned; of the time namespace that the client was opened in
  * @GPUMEM_OP_ADD: raise timeline object @handle by @value
  * @GPUMEM_OP_POLL: go on when the word of @elem (4 or 8) bytes at @dst, aligned
  *	to its size, compares with @value as enum gpumem_poll in @handle says;
@@ -827,7 +827,8 @@ struct gpumem_timeline_signal {
  * @size: sizeof(struct gpumem_timeline_wait)
  * @id: timeline
  * @value: to be reached
- * @deadline: CLOCK_MONOTONIC ns; 0 polls, ~0 waits forever
+ * @deadline: CLOCK_MONOTONIC ns, of the caller's time namespace; 0 polls, ~0
+ *	waits forever
  * @flags: must be 0
  * @error: the timeline's error, or ECANCELED if it ended below @value without
  *	one, out
