@@ -271,15 +271,15 @@ static CUresult call_put(struct queue *queue, struct hostcall *call)
 /* ---- waiting in the thread */
 
 /* The entry that a queue is at on its way to @goal; false if it is there, or goes on just now. */
-static __attribute__((no_sanitize("thread"))) bool entry_now(struct queue *queue, uint64_t goal,
-							     struct gpumem_sqe *sqe)
+static bool entry_now(struct queue *queue, uint64_t goal, struct gpumem_sqe *sqe)
 {
 	uint64_t value = load_acquire(&queue->page->value);
 
 	if (value >= goal || value >= load_acquire(&queue->tail))
 		return false;
 	/* A slot is written again after its entry is done: then the value is another one. */
-	*sqe = queue->sqes[value % QUEUE_ENTRIES];
+	if (!queue_entry(queue, value, sqe))
+		return false;
 	fence_full();
 	return load_relaxed(&queue->page->value) == value;
 }

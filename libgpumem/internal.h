@@ -634,6 +634,13 @@ CUresult queue_status(struct queue *queue);
 CUresult queue_doorbell(struct queue *queue);
 /* A queue that belongs to no stream; nobody but the caller waits for it. NULL: no memory. */
 struct queue *queue_make(CUdevice device, int priority);
+bool queue_failed(const struct queue *queue);
+/* Give one back that failed and that nobody submits to; events may point at it. */
+void queue_end(struct queue *queue);
+/* The same of one that queue_make() made for the caller alone, with all that it is. */
+void queue_free(struct queue *queue);
+/* Read the ring's slot of an entry, which others may write meanwhile; false if there is no ring. */
+bool queue_entry(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe);
 /* Wait for all work of the process; the current context's error. */
 CUresult work_synchronize(void);
 CUresult ctx_synchronize(CUcontext ctx);

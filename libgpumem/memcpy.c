@@ -431,7 +431,11 @@ static CUresult read_early(CUdevice device, const struct copy *in)
 
 	pthread_mutex_lock(&early_lock);
 	/* A queue that failed does nothing any more. */
-	if (!*queue || queue_status(*queue))
+	if (*queue && queue_failed(*queue)) {
+		queue_free(*queue);
+		*queue = NULL;
+	}
+	if (!*queue)
 		*queue = queue_make(device, 0);
 	if (*queue) {
 		result = ring_finish(*queue, put_rows(*queue, in->dst.addr, in->dst.pitch,

@@ -5,8 +5,9 @@
  * Owns all CUstream_st and all queues. A stream gets a queue with its first operation that cannot
  * be executed inline. Destroying a stream returns at once: its queue goes to a recycling list with
  * whatever is still in it, and the next stream of the same device and priority takes it when it is
- * idle. A queue is never given back to the kernel and its pages are never unmapped: events point at
- * them. Its timeline continues under the next stream, so old events stay done.
+ * idle. Its timeline continues under the next stream, so old events stay done. A queue that failed is
+ * no use to anybody: it is ended (queue.c) when its stream is destroyed, or, if it fails later, when
+ * a context is. Structures of queues are never freed, nor are timelines unmapped: events point at them.
  *
  * The legacy stream (one per context) orders against the context's blocking streams, which are all
  * but those created NON_BLOCKING, and include the threads' own streams. Legacy work waits for what
@@ -25,7 +26,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "internal.h"
 #include "ring.h"
@@ -36,47 +36,6 @@ static CUstream free_streams;		/* queue_lock */
 static uint64_t last_stream_id;		/* atomic */
 
 /* ---- queues */
-
-struct queue *queue_make(CUdevice device, int priority)
-{
-	struct gpumem_stream_create create = {
-		.size = sizeof(create), .vm = client.vm, .device = client.device[device].index,
-		.priority = priority, .entries = QUEUE_ENTRIES,
-	};
-	struct queue *queue = calloc(1, sizeof(*queue));
-	void *ring, *page;
-	size_t length = GPUMEM_RING_SQES + QUEUE_ENTRIES * sizeof(struct gpumem_sqe);
-
-	if (!queue)
-		return NULL;
-	if (client_ioctl(GPUMEM_STREAM_CREATE, &create))
-		goto free_queue;
-	ring = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, client.fd,
-		    GPUMEM_MMAP_OFFSET(create.id));
-	if (ring == MAP_FAILED)
-		goto destroy;
-	page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, client.fd,
-		    GPUMEM_MMAP_OFFSET(create.timeline));
-	if (page == MAP_FAILED)
-		goto unmap;
-	queue->id = create.id;
-	queue->timeline = create.timeline;
-	queue->device = device;
-	queue->priority = priority;
-	queue->ring = ring;
-	queue->sqes = (struct gpumem_sqe *)((char *)ring + GPUMEM_RING_SQES);
-	queue->page = page;
-	return queue;
-
-unmap:
-	munmap(ring, length);
-destroy:
-	client_destroy_id(create.timeline);
-	client_destroy_id(create.id);
-free_queue:
-	free(queue);
-	return NULL;
-}
 
 /* A queue for a stream, or to help with it: a recycled one that is idle, else a new one. */
 static struct queue *queue_get(CUstream stream, bool helper)
@@ -111,12 +70,39 @@ static struct queue *queue_get(CUstream stream, bool helper)
 	return queue;
 }
 
+/* It belongs to no stream any more. */
 static void queue_put(struct queue *queue)
 {
+	if (queue_failed(queue)) {
+		queue_end(queue);
+		return;
+	}
 	lock_take(&queue_lock);
 	queue->next_idle = idle_queues;
 	idle_queues = queue;
 	lock_drop(&queue_lock);
+}
+
+/* End those that failed after they had been put. */
+static void queues_sweep(void)
+{
+	struct queue **link, *queue, *failed = NULL;
+
+	lock_take(&queue_lock);
+	for (link = &idle_queues; (queue = *link);) {
+		if (queue_failed(queue)) {
+			*link = queue->next_idle;
+			queue->next_idle = failed;
+			failed = queue;
+		} else {
+			link = &queue->next_idle;
+		}
+	}
+	lock_drop(&queue_lock);
+	while ((queue = failed)) {
+		failed = queue->next_idle;
+		queue_end(queue);
+	}
 }
 
 CUresult queue_doorbell(struct queue *queue)
@@ -434,6 +420,7 @@ void ctx_release_streams(CUcontext ctx)
 		__atomic_compare_exchange_n(&queue->ctx, &owner, NULL, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 	}
+	queues_sweep();
 }
 
 /* One of the streams that a context has one of. */
@@ -625,6 +612,7 @@ static CUresult join_finish(struct join *join, CUresult result)
 	if (known) {
 		/* It may have got what the kernel was not told of: nobody must wait for it. */
 		store_relaxed(&helper->ctx, NULL);
+		queue_end(helper);
 		return result ? result : known;
 	}
 	if (!result)

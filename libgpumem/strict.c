@@ -201,7 +201,8 @@ CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length)
 	if (!result)
 		result = queue_wait(*queue, load_relaxed(&(*queue)->tail));
 	/* A queue that failed does nothing any more. */
-	if (load_relaxed(&(*queue)->page->error)) {
+	if (queue_failed(*queue)) {
+		queue_free(*queue);
 		*queue = NULL;
 		return CUDA_ERROR_UNKNOWN;
 	}

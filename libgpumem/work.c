@@ -189,15 +189,17 @@ CUresult work_reserve(CUdevice device, bool engine)
 
 struct queue *worker_queue(struct worker *worker, CUdevice device)
 {
-	struct queue *queue = worker->queue[device];
+	struct queue *queue = worker->queue[device], *fresh;
 
 	/* A queue that failed does nothing any more. Nobody else changes it once it is there. */
-	if (queue_status(queue)) {
-		queue = queue_make(device, 0);
-		if (queue)
-			store_release(&worker->queue[device], queue);
+	if (likely(!queue_failed(queue)))
+		return queue;
+	fresh = queue_make(device, 0);
+	if (fresh) {
+		store_release(&worker->queue[device], fresh);
+		queue_free(queue);
 	}
-	return queue;
+	return fresh;
 }
 
 CUresult worker_wait(struct worker *worker, CUdevice device)

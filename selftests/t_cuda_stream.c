@@ -732,6 +732,143 @@ TEST_F(stream, reset_after_failed_work)
 	EXPECT_CU(cuMemFree(p));
 }
 
+/* --- queues that failed */
+
+static bool streams_become(__u64 most)
+{
+	struct gpumem_stats stats = { .streams = 0 };
+
+	for (int i = 0; i < 1000; i++) {
+		if (client_stats(&stats))
+			return false;
+		if (stats.streams <= most)
+			return true;
+		nap_ms(10);
+	}
+	fprintf(stderr, "# %llu streams, more than %llu\n", stats.streams, most);
+	return false;
+}
+
+static CUresult copy_batch(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+			   CUmemcpySrcAccessOrder order, CUstream s)
+{
+	CUmemcpyAttributes attr = { .srcAccessOrder = order };
+	size_t zero = 0;
+
+	return cuMemcpyBatchAsync(&to, &from, &bytes, 1, &attr, &zero, 1, s);
+}
+
+/* An exported allocation that its devices cannot reach any more. */
+static CUresult unreachable(CUdeviceptr *p)
+{
+	CUipcMemHandle handle;
+	CUresult result = cuMemAlloc(p, 3 * MIB);
+
+	if (!result)
+		result = cuIpcGetMemHandle(&handle, *p);
+	return result ? result : take_away(*p) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+static void CUDA_CB nothing(void *arg)
+{
+	(void)arg;
+}
+
+/*
+ * Contexts that fail leave no queues behind: not that of a stream that is there to the end, not that
+ * of one that was destroyed before its work failed, and not that of the library's own worker.
+ */
+TEST_F_TIMEOUT(stream, failed_queues, 120)
+{
+	static unsigned char host[4096];
+	struct gpumem_stats first = { .streams = 0 };
+	CUstream stays, goes, s;
+	volatile __u32 *word;
+	CUdeviceptr p;
+	CUcontext ctx;
+
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 4096, 0));
+	for (int i = 0; i < 8; i++) {
+		*word = 0;
+		ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+		ASSERT_CU(unreachable(&p));
+		ASSERT_CU(cuStreamCreate(&stays, CU_STREAM_NON_BLOCKING));
+		ASSERT_CU(cuStreamCreate(&goes, CU_STREAM_NON_BLOCKING));
+		ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+		ASSERT_CU(cuStreamWaitValue32(goes, (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+		ASSERT_CU(cuMemsetD8Async(p, 1, 4096, goes));
+		ASSERT_CU(cuLaunchHostFunc(goes, nothing, NULL));
+		ASSERT_CU(cuStreamDestroy(goes));
+		ASSERT_CU(cuStreamWaitValue32(s, (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+		ASSERT_CU(copy_batch(p, (uintptr_t)host, sizeof(host),
+				     CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, s));
+		ASSERT_CU(cuMemsetD8Async(p, 1, 4096, stays));
+		EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stays));
+		if (i & 1) {
+			EXPECT_CU(cuStreamDestroy(stays));
+		}
+		__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+		EXPECT_CU(cuCtxDestroy(ctx));
+		if (!i) {
+			ASSERT_EQ(0, client_stats(&first));
+			EXPECT_LT(0, first.streams);
+		}
+		ASSERT_TRUE(streams_become(first.streams));
+	}
+	/* What is left works. */
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemsetD8Async(self->p, 3, 100, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_TRUE(sees(self->p, 3, 100));
+}
+
+/* Nor do calls that fail at once: a busy stream's source is read out of its turn. */
+TEST_F(stream, failed_reads)
+{
+	struct gpumem_stats first = { .streams = 0 };
+	volatile __u32 *word;
+	CUdeviceptr p;
+
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 4096, 0));
+	*word = 0;
+	ASSERT_CU(unreachable(&p));
+	ASSERT_CU(cuStreamWaitValue32(self->a, (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	for (int i = 0; i < 8; i++) {
+		EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS,
+			  copy_batch(self->p, p, 4096,
+				     CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, self->a));
+		if (!i) {
+			ASSERT_EQ(0, client_stats(&first));
+		}
+		ASSERT_TRUE(streams_become(first.streams));
+	}
+	EXPECT_EQ(NOT_READY, cuStreamQuery(self->a));
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuCtxSynchronize());
+}
+
+/* In strict mode the engine zeroes what is used again. */
+TEST_F(stream, failed_zeroing)
+{
+	struct gpumem_stats first = { .streams = 0 };
+	CUresult want = strict() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+	CUdeviceptr keep, p;
+
+	ASSERT_CU(cuMemAlloc(&keep, 64 * KIB));
+	ASSERT_CU(cuMemAlloc(&p, 64 * KIB));
+	ASSERT_CU(cuMemsetD8(p, 1, 64 * KIB));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemFree(p));
+	ASSERT_TRUE(take_away(keep));
+	for (int i = 0; i < 8; i++) {
+		EXPECT_EQ(want, cuMemAlloc(&p, 64 * KIB));
+		if (!i) {
+			ASSERT_EQ(0, client_stats(&first));
+		}
+		ASSERT_TRUE(streams_become(first.streams));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	return test_harness_run(argc, argv);
