@@ -10,8 +10,9 @@
  * current context was destroyed elsewhere finds out (709). A primary context keeps its structure
  * and may come to life again: then it is current again wherever it was, as its handle is the same.
  *
- * Destroying a context waits for all work, destroys its streams and frees its memory. Events live
- * on: they hold nothing of the context.
+ * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
+ * on: they hold nothing of the context. Other contexts' work is not waited for, which may never end: if
+ * it still needs the memory, the program has made a mistake, and the work fails.
  *
  * The sticky error is the result of work that failed on the device. It is set by whoever first
  * notices, and every later call that needs the context returns it.
@@ -240,8 +241,7 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 /* Take everything away. The state says already that the context is gone. */
 static void ctx_end(CUcontext ctx)
 {
-	/* Streams of other contexts may use its memory, too. */
-	work_synchronize();
+	ctx_synchronize(ctx);
 	ctx_release_streams(ctx);
 	arrays_end(ctx);
 	mem_free_context(ctx);

@@ -643,6 +643,59 @@ TEST_F(stream, other_context)
 	EXPECT_EQ(BAD_HANDLE, cuMemsetD8Async(self->p, 5, 100, s));
 }
 
+/* Contexts that end wait for no other's work. */
+TEST_F(stream, ends_beside_others)
+{
+	CUstream held, other;
+	volatile __u32 *word;
+	CUcontext two, three;
+	CUdeviceptr p, q;
+	CUevent done;
+
+	/* Held by the primary context, then by another one. */
+	for (int i = 0; i < 2; i++) {
+		if (i) {
+			ASSERT_CU(cuCtxCreate(&two, NULL, 0, 0));
+		}
+		ASSERT_CU(cuMemHostAlloc((void **)&word, 4096, 0));
+		*word = 0;
+		ASSERT_CU(cuMemAlloc(&p, MIB));
+		ASSERT_CU(cuMemsetD8(p, 1, 4096));
+		ASSERT_CU(cuCtxSynchronize());
+		ASSERT_CU(cuStreamCreate(&held, i ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+		ASSERT_CU(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
+		ASSERT_CU(cuStreamWaitValue32(held, (uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+		ASSERT_CU(cuMemsetD8Async(p, 2, 4096, held));
+		ASSERT_CU(cuEventRecord(done, held));
+		/* One that has work and memory of its own. */
+		ASSERT_CU(cuCtxCreate(&three, NULL, 0, 0));
+		ASSERT_CU(cuMemAlloc(&q, MIB));
+		ASSERT_CU(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+		ASSERT_EQ(NOT_READY, load_put_busy(&self->load, other));
+		ASSERT_CU(cuMemsetD8Async(q, 3, MIB, other));
+		EXPECT_CU(cuCtxDestroy(three));
+		EXPECT_TRUE(load_done(&self->load));
+		if (i) {
+			EXPECT_CU(cuDevicePrimaryCtxReset(0));
+			ASSERT_CU(cuCtxSetCurrent(two));
+		} else {
+			ASSERT_CU(cuCtxSetCurrent(self->ctx));
+		}
+		EXPECT_EQ(NOT_READY, cuStreamQuery(held));
+		EXPECT_EQ(NOT_READY, cuEventQuery(done));
+		EXPECT_TRUE(all_are(view(p, 4096), 1, 4096));
+		__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+		EXPECT_CU(cuStreamSynchronize(held));
+		EXPECT_CU(cuEventQuery(done));
+		EXPECT_TRUE(sees(p, 2, 4096));
+	}
+	EXPECT_CU(cuCtxDestroy(two));
+	ASSERT_CU(cuDevicePrimaryCtxRetain(&self->ctx, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemAlloc(&p, 4096));
+	EXPECT_CU(cuMemFree(p));
+}
+
 /*
  * Work that fails: the mapping is taken away by the kernel's interface, behind the library's back.
  * Nothing in the CUDA API can do that.
