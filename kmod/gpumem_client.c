@@ -567,6 +567,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	spin_lock_init(&client->stream_lock);
 	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
 	INIT_LIST_HEAD(&client->streams);
+	INIT_LIST_HEAD(&client->polling);
 	gpumem_runner_init(&client->runner);
 	spin_lock_init(&client->gone_lock);
 	init_waitqueue_head(&client->told);

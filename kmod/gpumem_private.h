@@ -15,7 +15,7 @@
  *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
  *	      vm->lock			rwsem: the mappings of an address space
  *	      folio lock
- *		client->stream_lock	spin: list of streams
+ *		client->stream_lock	spin: lists of streams
  *		client->gone_lock	spin: objects without an id
  *		pool->lock		spin: figures of a pool
  *		  cache->lock		spin: words of a client's chunks
@@ -455,13 +455,15 @@ struct gpumem_client {
 	struct mutex pin_lock;
 	/** @pins: gpumem_pin.range of each registration */
 	struct rb_root_cached pins;
-	/** @stream_lock: protects @streams */
+	/** @stream_lock: protects @streams and @polling */
 	spinlock_t stream_lock;
 	/** @streams: all streams, those without a handle included */
 	struct list_head streams;
 	/** @runner: executes @streams */
 	struct gpumem_runner runner;
-	/** @polls: streams whose entry is a poll */
+	/** @polling: those whose entry is a poll */
+	struct list_head polling;
+	/** @polls: how many these are */
 	atomic_t polls;
 	/** @gone_lock: protects @gone and @gone_serial */
 	spinlock_t gone_lock;

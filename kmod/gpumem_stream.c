@@ -134,10 +134,15 @@ static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
  */
 void gpumem_stream_poll_begin(struct gpumem_stream *stream)
 {
+	struct gpumem_client *client = stream->obj.client;
+
 	if (stream->poll_ns)
 		return;
 	WRITE_ONCE(stream->poll_ns, GPUMEM_POLL_FIRST_NS);
-	atomic_inc(&stream->obj.client->polls);
+	spin_lock(&client->stream_lock);
+	list_add_tail(&stream->polling, &client->polling);
+	spin_unlock(&client->stream_lock);
+	atomic_inc(&client->polls);
 	/* Pairs with gpumem_stream_kick_polls(). */
 	smp_mb__after_atomic();
 }
@@ -158,17 +163,22 @@ void gpumem_stream_poll_again(struct gpumem_stream *stream)
 
 /**
  * gpumem_stream_poll_end - the poll is over, or its stream is
- * @stream: stream
+ * @stream: stream; who saw it poll has kicked it afterwards
  *
  * Context: who runs the stream, or nobody else has the stream; may sleep.
  */
 void gpumem_stream_poll_end(struct gpumem_stream *stream)
 {
+	struct gpumem_client *client = stream->obj.client;
+
 	if (!stream->poll_ns)
 		return;
 	hrtimer_cancel(&stream->poll);
+	spin_lock(&client->stream_lock);
+	list_del(&stream->polling);
+	spin_unlock(&client->stream_lock);
 	WRITE_ONCE(stream->poll_ns, 0);
-	atomic_dec(&stream->obj.client->polls);
+	atomic_dec(&client->polls);
 }
 
 /**
@@ -184,9 +194,8 @@ void gpumem_stream_kick_polls(struct gpumem_client *client)
 	if (!atomic_read(&client->polls))
 		return;
 	spin_lock(&client->stream_lock);
-	list_for_each_entry(stream, &client->streams, link)
-		if (READ_ONCE(stream->poll_ns))
-			gpumem_runner_kick(stream);
+	list_for_each_entry(stream, &client->polling, polling)
+		gpumem_runner_kick(stream);
 	spin_unlock(&client->stream_lock);
 }
 
@@ -356,9 +365,6 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 		stream->waiting = NULL;
 	}
 	gpumem_stream_poll_end(stream);
-	/* Who saw the poll a moment ago has kicked it by now. */
-	spin_lock(&stream->obj.client->stream_lock);
-	spin_unlock(&stream->obj.client->stream_lock);
 	gpumem_runner_cancel(stream);
 	gpumem_timeline_lose(stream->timeline);
 	if (test_bit(GPUMEM_STREAM_CLOSING, &stream->state) &&

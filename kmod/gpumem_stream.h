@@ -210,6 +210,8 @@ struct gpumem_stream {
 	struct hrtimer poll;
 	/** @poll_ns: time until the next look; 0 if @sqe is no poll */
 	u32 poll_ns;
+	/** @polling: in client->polling while @poll_ns is set */
+	struct list_head polling;
 };
 
 /* Bits of gpumem_stream.state. */
