@@ -46,6 +46,7 @@
 #define POOL_MAGIC	0x6c6f6f70	/* "pool" */
 
 #define CELL_UNIT	512ull
+#define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
 #define CELLS_MAX	(32ull << 10)	/* largest size that shares pages with others */
 #define CLASS_MAX	(1ull << 20)	/* largest size that has a class */
 #define CLASSES		104

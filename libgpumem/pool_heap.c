@@ -34,7 +34,6 @@
 #include "ring.h"
 
 #define CHUNK_USUAL	(32ull << 20)
-#define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
 #define ID_BATCH	256
 #define BATCH_MOST	64
 #define POOL_GONE	((CUresult)-1)	/* never told to anybody */

@@ -347,8 +347,10 @@ static bool may_split(pool_t *pool, uint32_t pages, uint32_t have, bool drained)
 	uint64_t busy = pool->reserved - pool->idle_pages * PAGE + (uint64_t)have * PAGE;
 	uint64_t used = pool_used(pool) + (uint64_t)pages * PAGE;
 	uint64_t most = used > (uint64_t)pool->used_high ? used : (uint64_t)pool->used_high;
+	/* What a chunk for this one would have at least. */
+	uint64_t chunk = pages * (uint64_t)PAGE > SHARES_CHUNK ? pages * (uint64_t)PAGE : SLOT;
 
-	if (drained && pool->limit && pool->reserved + (uint64_t)pages * PAGE > pool->limit &&
+	if (drained && pool->limit && pool->reserved + chunk > pool->limit &&
 	    (pool->limit - pool->reserved <= pool->limit / 8 ||
 	     (have >= 2 * (uint64_t)pages && have - 2 * (uint64_t)pages <= pages / 64)))
 		return true;

@@ -379,6 +379,28 @@ TEST_F(pool, full_is_divided)
 	EXPECT_CU(cuMemPoolDestroy(full));
 }
 
+/* What is left of the limit is too little for a chunk of small blocks. */
+TEST_F(pool, nearly_full_is_divided)
+{
+	CUdeviceptr large, idle, small;
+	CUmemoryPool pool;
+
+	ASSERT_CU(plain_pool(&pool, 16 * MIB));
+	ASSERT_CU(set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ull));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&large, 5 * MIB, pool, self->s));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&idle, 10 * MIB, pool, self->s));
+	EXPECT_CU(cuMemFreeAsync(idle, self->s));
+	EXPECT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(15 * MIB, RESERVED(pool));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&small, 4096, pool, self->s));
+	EXPECT_EQ(15 * MIB, RESERVED(pool));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&idle, 9 * MIB + 512 * KIB, pool, self->s));
+	EXPECT_CU(cuMemFreeAsync(idle, self->s));
+	EXPECT_CU(cuMemFreeAsync(small, self->s));
+	EXPECT_CU(cuMemFreeAsync(large, self->s));
+	EXPECT_CU(cuMemPoolDestroy(pool));
+}
+
 /* --- frees of all kinds */
 
 /* cuMemFree() does not wait, and the block is nobody's while work of any stream may use it. */
