@@ -12,7 +12,8 @@
  *
  * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
  * on: they hold nothing of the context. Other contexts' work is not waited for, which may never end: if
- * it still needs the memory, the program has made a mistake, and the work fails.
+ * it still needs the memory, the program has made a mistake, and the work fails. The exception is work
+ * of the library's threads.
  *
  * The sticky error is the result of work that failed on the device. It is set by whoever first
  * notices, and every later call that needs the context returns it.
@@ -242,6 +243,9 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 static void ctx_end(CUcontext ctx)
 {
 	ctx_synchronize(ctx);
+	/* What the library's threads do for others must not find the memory gone: no fault ends there. */
+	if (work_unfinished())
+		work_synchronize();
 	ctx_release_streams(ctx);
 	arrays_end(ctx);
 	mem_free_context(ctx);

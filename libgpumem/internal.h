@@ -726,6 +726,8 @@ CUresult work_reserve(CUdevice device, bool engine);
 struct queue *worker_queue(struct worker *worker, CUdevice device);
 /* Wait for what the worker submitted. */
 CUresult worker_wait(struct worker *worker, CUdevice device);
+/* Whether any is left that the library's threads do, of whichever context. */
+bool work_unfinished(void);
 /* Work failed: its context gets the error. */
 void work_fail(struct work *work, CUresult result);
 

@@ -40,6 +40,7 @@ static uint32_t ready;			/* timeline: turns so far; constant once there are work
 
 static struct lock work_lock;
 static struct work *first_work, **last_work = &first_work;	/* work_lock */
+static unsigned int unfinished;		/* that were put and have items left; atomic */
 
 /* ---- workers */
 
@@ -85,6 +86,7 @@ static bool run_one(struct worker *worker)
 	 * no work any more.
 	 */
 	if (__atomic_add_fetch(&work->done, 1, __ATOMIC_ACQ_REL) == items) {
+		__atomic_fetch_sub(&unfinished, 1, __ATOMIC_RELEASE);
 		turn_over(&work->turn);
 		free(work);
 	}
@@ -224,6 +226,7 @@ CUresult work_put(struct queue *queue, struct work *work)
 	if (result)
 		return result;
 	turn = work->turn;
+	__atomic_fetch_add(&unfinished, 1, __ATOMIC_RELAXED);
 	lock_take(&work_lock);
 	work->next = NULL;
 	*last_work = work;
@@ -232,6 +235,11 @@ CUresult work_put(struct queue *queue, struct work *work)
 	/* It may be done already, if something else told the workers. */
 	turn_put(&turn, ready);
 	return CUDA_SUCCESS;
+}
+
+bool work_unfinished(void)
+{
+	return load_acquire(&unfinished);
 }
 
 void work_fail(struct work *work, CUresult result)
