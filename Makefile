@@ -72,7 +72,8 @@ modules:
 
 ifneq ($(filter check check-matrix check-interop kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) \
-	$(if $(filter check-interop,$(MAKECMDGOALS)),--interop) >&2 || \
+	$(if $(filter check-interop,$(MAKECMDGOALS)),--interop) \
+	$(if $(filter bench bench-%,$(MAKECMDGOALS)),--bench) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
 endif
