@@ -34,6 +34,7 @@
 struct item {
 	struct copy copy;
 	size_t index;			/* as the program counts */
+	bool done;			/* by the caller, at once */
 	CUmemcpySrcAccessOrder order;
 };
 
@@ -148,10 +149,14 @@ static CUresult put_items(struct batch *batch, struct queue **queue, bool idle)
 	size_t turns = 0, i;
 
 	*queue = NULL;
+	/* First what is done at once: the stream is not idle any more when something was put. */
+	for (i = 0; idle && i < batch->count; i++)
+		if (!batch->items[i].copy.dst.host)
+			batch->items[i].done = put_now(&batch->items[i].copy, &bytes);
 	for (i = 0; !result && i < batch->count; i++) {
 		struct item *item = &batch->items[i];
 
-		if (item->copy.dst.host || (idle && put_now(&item->copy, &bytes)))
+		if (item->copy.dst.host || item->done)
 			continue;
 		if (!*queue)
 			result = stream_prepare(batch->stream, queue);
@@ -187,7 +192,7 @@ static CUresult batch_lock(struct batch *batch, bool *idle)
 		engine |= needs_engine(&batch->items[i].copy);
 	}
 	for (;;) {
-		result = stream_lock(batch->stream);
+		result = stream_begin(batch->stream);
 		if (result)
 			return result;
 		*idle = stream_idle(batch->stream);

@@ -310,7 +310,7 @@ static CUresult submit(CUstream stream, struct work *work)
 		free(work);
 		return result;
 	}
-	result = stream_lock(stream);
+	result = stream_begin(stream);
 	if (result) {
 		free(work);
 		return result;

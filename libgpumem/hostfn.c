@@ -353,7 +353,7 @@ void host_settle(struct queue *queue, uint64_t value)
 static CUresult submit(CUstream stream, struct hostcall *call)
 {
 	struct queue *queue;
-	CUresult result = stream_lock(stream);
+	CUresult result = stream_begin(stream);
 
 	if (result) {
 		free(call);

@@ -12,7 +12,7 @@
  *   span        a consistent copy of what an alloc says
  *   queue       a kernel stream: ring, timeline page, number of entries submitted
  *   stream      a CUstream; has a queue from its first queued operation on
- *   inline      executed by the calling thread because the stream is idle
+ *   inline      executed by the calling thread because the stream is idle (order.c)
  *   default     the legacy stream (handles 0, 1) or a thread's own (2, and 0 in _ptds/_ptsz forms)
  *   dark        device memory in strict mode: the CPU does not reach it, so neither do we
  *
@@ -109,6 +109,16 @@ static inline bool lock_try(struct lock *lock)
 
 	return __atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
+}
+
+/* What is read from now on is read after the lock was taken: an exchange is a barrier on x86. */
+static inline void fence_locked(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("" ::: "memory");
+#else
+	fence_full();
+#endif
 }
 
 static inline void lock_take(struct lock *lock)
@@ -499,157 +509,9 @@ CUresult managed_attributes(void *const *data, const size_t *sizes,
 void managed_forget(uint64_t base);
 void managed_forget_range(uint64_t base, uint64_t length);
 
-/* ---- streams (stream.c, ring.h) */
+/* ---- streams (stream.c) */
 
-#define STREAM_MAGIC	0x6d727473	/* "strm" */
-#define STREAM_PLAIN	0x6e6c7073	/* "spln": of kind STREAM_CREATED, and not destroyed */
-#define QUEUE_ENTRIES	256u
-
-enum stream_kind {
-	STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD,
-	STREAM_CONTEXT,			/* after everything of its context; no handle */
-};
-
-/* All that comes after the value @at of a queue comes after @value of @queue. True for ever. */
-struct past {
-	uint64_t at;
-	struct queue *queue;
-	uint64_t value;
-};
-
-#define QUEUE_PAST	16u
-
-struct queue {
-	uint32_t id, timeline;
-	CUdevice device;
-	int priority;
-	struct gpumem_ring *ring;
-	struct gpumem_sqe *sqes;
-	const struct gpumem_timeline_page *page;
-	uint64_t tail;			/* entries submitted; owner's stream lock; read without */
-	uint64_t kicked;		/* the worker was told of these; owner's stream lock */
-	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
-	bool blocking;			/* the last owner obeys the legacy stream; atomic */
-	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
-	uint64_t synced;		/* the process waited for this value; atomic */
-	struct lock past_lock;
-	struct past past[QUEUE_PAST];	/* what it waits for or has waited for; past_lock */
-	unsigned int pasts;		/* how many there ever were; past_lock */
-	uint32_t host_timeline;		/* host functions that have run, or 0; host_lock */
-	uint64_t last_ran;		/* its value when all have; host_lock */
-	struct hostcall *calls, *last_call;	/* host functions to be run; host_lock */
-	uint64_t call_taken;		/* turn.ran of the call that was taken last; host_lock */
-	uint64_t call_over;		/* turn.ran of the call that was over last; atomic */
-	struct queue *next_host;	/* in the list of such queues; constant */
-	struct queue *next;		/* in device->queues */
-	struct queue *next_idle;	/* in the recycling list; queue_lock */
-};
-
-struct CUstream_st {
-	uint32_t magic;			/* atomic */
-	uint32_t plain;			/* STREAM_PLAIN while the program has the handle; atomic */
-	struct lock lock;		/* order of submission */
-	CUcontext ctx;
-	enum stream_kind kind;
-	unsigned int flags;
-	int priority;			/* atomic */
-	int sync_policy;		/* as the program set it; atomic */
-	uint64_t id;
-	struct queue *queue;		/* made at first use; lock; read without */
-	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
-	struct heap *heaps;		/* what pools keep for it; atomic */
-	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
-};
-
-/*
- * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
- * for the function.
- */
-CUresult stream_lock_slow(CUstream stream);
-static inline CUresult stream_lock(CUstream stream)
-{
-	return likely(lock_try(&stream->lock)) ? CUDA_SUCCESS : stream_lock_slow(stream);
-}
-
-CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
-		       int priority);
-CUresult stream_destroy(CUstream stream);
-/* The stream that comes after everything in a context. */
-CUresult context_stream(CUcontext ctx, CUstream *stream);
-/* Call @each for all streams that a context has. */
-CUresult streams_each(CUcontext ctx, CUresult (*each)(CUstream stream, void *arg), void *arg);
-/* Resolve a handle; @own: 0 is the calling thread's stream. Errors: 201, 709, 400, sticky. */
-static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream);
-/* The same without looking at the sticky error. */
-CUresult stream_get_any(CUstream handle, bool own, CUstream *stream);
-
-static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (likely((uintptr_t)handle >= PAGE && load_acquire(&handle->magic) == STREAM_MAGIC))
-		*stream = handle;
-	else
-		result = stream_get_any(handle, own, stream);
-	return likely(!result) ? load_relaxed(&(*stream)->ctx->sticky) : result;
-}
-
-/* Whether everything that the stream's next operation must wait for is done. */
-bool stream_idle(CUstream stream);
-CUresult stream_query(CUstream stream);
-CUresult stream_synchronize(CUstream stream);
-/* Wait for what the next operation would wait for. */
-CUresult stream_drain(CUstream stream);
-/*
- * The queue, with the waits for other streams in it. stream->lock is held. The caller ends with
- * ring_finish() if this succeeds.
- */
-CUresult stream_prepare(CUstream stream, struct queue **queue);
-/*
- * Wait until the queue has reached @value, and return its context's error. NOT_PERMITTED in a host
- * function that the queue waits for.
- */
-CUresult queue_wait(struct queue *queue, uint64_t value);
-/* The same without looking a few times before sleeping. */
-CUresult queue_sleep(struct queue *queue, uint64_t value);
-/* The process knows that a queue has reached a value. */
-void queue_know(struct queue *queue, uint64_t value);
-/* Have what follows in @queue wait for another. The lock of the stream that owns it is held. */
-CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value);
-/* Whether what comes after @at in @queue comes after @value of @other, too, by waits. */
-bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value);
-/* Call @each for all queues of the process that are not idle. */
-void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg);
-/* The queue of the process that has a timeline, or NULL. */
-struct queue *queue_of_timeline(uint32_t timeline);
-/* Wait until the ring has @entries free slots; NOT_PERMITTED as queue_wait(). */
-CUresult queue_room(struct queue *queue, unsigned int entries);
-/*
- * The moment when all is done that the stream's next operation would wait for: @queue is NULL if it
- * is, else when @queue reaches @value. May submit waits. No lock is held.
- */
-CUresult stream_moment(CUstream stream, struct queue **queue, uint64_t *value);
-/* What failed work of the queue means; SUCCESS if none did. */
-CUresult queue_status(struct queue *queue);
-CUresult queue_doorbell(struct queue *queue);
-/* A queue that belongs to no stream; nobody but the caller waits for it. NULL: no memory. */
-struct queue *queue_make(CUdevice device, int priority);
-bool queue_failed(const struct queue *queue);
-/* Give one back that failed and that nobody submits to; events may point at it. */
-void queue_end(struct queue *queue);
-/* The same of one that queue_make() made for the caller alone, with all that it is. */
-void queue_free(struct queue *queue);
-/* Read the ring's slot of an entry, which others may write meanwhile; false if there is no ring. */
-bool queue_entry(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe);
-/* Wait for all work of the process; the current context's error. */
-CUresult work_synchronize(void);
-CUresult ctx_synchronize(CUcontext ctx);
-/* A context ends; its work is done. */
-void ctx_release_streams(CUcontext ctx);
-
-CUresult stream_get_attribute(CUstream stream, int attribute, CUstreamAttrValue *value);
-CUresult stream_set_attribute(CUstream stream, int attribute, const CUstreamAttrValue *value);
-void stream_copy_attributes(CUstream dst, CUstream src);
+#include "stream.h"
 
 /* ---- memory operations and host functions (memop.c, hostfn.c) */
 

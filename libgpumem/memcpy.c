@@ -156,10 +156,13 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 		lock_drop(&stage_lock);
 		if (stage || !wait || host_thread || !any || ring_kick(queue))
 			return stage;
+		order_rest(queue);
 		if (user)
 			queue_wait(user, value);
 		else
 			sched_yield();
+		if (order_resume(queue))
+			return NULL;
 	}
 }
 
@@ -327,14 +330,6 @@ static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, ui
 	return result;
 }
 
-/* Wait for everything before the copy, so that the caller may do it. */
-static CUresult put_nothing(struct queue *queue)
-{
-	CUresult result = ring_kick(queue);
-
-	return result ? result : queue_wait(queue, load_relaxed(&queue->tail));
-}
-
 static CUresult put_overlapping(CUstream stream, struct queue *queue, const struct copy *copy)
 {
 	struct stage *stage = stage_take(stream->ctx->device, queue, STAGE_SIZE, true);
@@ -342,7 +337,7 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 	uint64_t row;
 
 	if (!stage) {
-		result = put_nothing(queue);
+		result = order_settle(queue);
 		if (!result && dark(copy))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		if (!result)
@@ -405,7 +400,7 @@ static uint64_t piece_addr(const struct end *end, const struct piece *piece)
 /* The rest of a copy from @piece on, without staging memory. */
 static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct piece *piece)
 {
-	CUresult result = put_nothing(queue);
+	CUresult result = order_settle(queue);
 
 	if (result)
 		return result;
@@ -521,13 +516,18 @@ CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buf
 static CUresult finish_piece(struct queue *queue, const struct copy *copy,
 			     const struct piece *piece, struct stage *stage, uint64_t value)
 {
-	CUresult result = queue_wait(queue, value);
+	CUresult result, resumed;
 	struct copy out = {
 		.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
 		.src = { .addr = stage->place, .pitch = piece->width },
 		.width = piece->width, .height = piece->rows,
 	};
 
+	order_rest(queue);
+	result = queue_wait(queue, value);
+	resumed = order_resume(queue);
+	if (!result)
+		result = resumed;
 	if (!result)
 		copy_now(&out);
 	/* If nobody waited for it the engine may yet write to it. */
@@ -590,7 +590,7 @@ static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUre
 	int tries;
 
 	for (tries = 0; tries < (wait ? 4 : 1); tries++) {
-		*result = stream_lock(stream);
+		*result = stream_begin(stream);
 		if (*result)
 			return true;
 		if (stream_idle(stream)) {
@@ -635,7 +635,7 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 {
 	struct queue *queue;
 	uint64_t value = 0;
-	CUresult result = stream_lock(stream);
+	CUresult result = stream_begin(stream);
 
 	if (result)
 		return result;
@@ -647,6 +647,23 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	lock_drop(&stream->lock);
 	if (!result && wait)
 		result = queue_wait(queue, value);
+	return result;
+}
+
+/* The engine cannot do it, and the stream was never seen idle. */
+static CUresult copy_settled(CUstream stream, const struct copy *copy)
+{
+	struct queue *queue;
+	CUresult result = stream_begin(stream);
+
+	if (result)
+		return result;
+	result = stream_prepare(stream, &queue);
+	if (!result)
+		result = order_settle(queue);
+	if (!result)
+		copy_now(copy);
+	lock_drop(&stream->lock);
 	return result;
 }
 
@@ -677,14 +694,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
 	    try_inline(stream, copy, wait, &result))
 		return result;
-	if (both) {
-		/* The engine cannot do it; the stream was busy all the time. */
-		result = stream_drain(stream);
-		if (!result)
-			copy_now(copy);
-		return result;
-	}
-	return copy_queued(stream, copy, wait);
+	return both ? copy_settled(stream, copy) : copy_queued(stream, copy, wait);
 }
 
 CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
@@ -772,6 +782,6 @@ CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream ha
 
 	if (!bytes || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
-	result = stream_lock(handle);
+	result = stream_begin(handle);
 	return result ? result : copy_plain_locked(dst, src, bytes, handle, flags);
 }

@@ -97,7 +97,7 @@ static CUresult memop_put(struct queue *queue, const struct memop *op)
 static CUresult memops_run(CUstream stream, const struct memop *ops, unsigned int count)
 {
 	struct queue *queue;
-	CUresult result = stream_lock(stream);
+	CUresult result = stream_begin(stream);
 	unsigned int i = 0;
 
 	if (result)

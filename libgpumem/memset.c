@@ -45,7 +45,7 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 {
 	struct queue *queue;
 	uint64_t value = 0;
-	CUresult result = stream_lock(stream);
+	CUresult result = stream_begin(stream);
 
 	if (result)
 		return result;
@@ -57,6 +57,25 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	lock_drop(&stream->lock);
 	if (!result && wait)
 		result = queue_wait(queue, value);
+	return result;
+}
+
+/* By the caller, when everything before it is done. */
+static CUresult fill_settled(CUstream stream, const struct gpumem_sqe *sqe)
+{
+	struct queue *queue;
+	CUresult result = stream_begin(stream);
+
+	if (result)
+		return result;
+	if (!stream_idle(stream)) {
+		result = stream_prepare(stream, &queue);
+		if (!result)
+			result = order_settle(queue);
+	}
+	if (!result)
+		fill_now(sqe);
+	lock_drop(&stream->lock);
 	return result;
 }
 
@@ -72,16 +91,12 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO) {
 		/* The engine does not reach it. */
-		CUresult result = stream_drain(stream);
-
-		if (!result)
-			fill_now(sqe);
-		return result;
+		return fill_settled(stream, sqe);
 	}
 	if (client.inlining && !span_dark(&span) &&
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
-		CUresult result = stream_lock(stream);
+		CUresult result = stream_begin(stream);
 
 		if (result)
 			return result;

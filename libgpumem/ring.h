@@ -50,7 +50,11 @@ static inline bool stream_easy(CUstream stream)
 
 	if (queue && !queue_idle(queue))
 		return false;
-	/* Without a legacy stream there is nothing that blocking streams obey. */
+	/*
+	 * Without a legacy stream there is nothing that blocking streams obey, and who makes one sees
+	 * that the lock is taken (order.c).
+	 */
+	fence_locked();
 	return stream->flags & CU_STREAM_NON_BLOCKING || !load_acquire(&stream->ctx->legacy);
 }
 

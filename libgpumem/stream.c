@@ -14,7 +14,7 @@
  * blocking streams have queued, and their work waits for what the legacy stream has queued: a WAIT
  * entry goes before the work unless the value is reached, or a wait for it is already queued. The
  * blocking queues are found by walking the device's list of queues, where the queues of destroyed
- * streams stay until another stream takes them.
+ * streams stay until another stream takes them. What is in no queue is order.c's.
  *
  * Invariants: queue->tail and the ring are written with the owning stream's lock held. A stream is
  * idle if its queue is and nothing that its next operation must wait for is pending.
@@ -33,6 +33,7 @@
 static struct lock queue_lock;
 static struct queue *idle_queues;	/* queue_lock; of no stream, perhaps still at work */
 static CUstream free_streams;		/* queue_lock */
+CUstream all_streams;			/* queue_lock to write; atomic */
 static uint64_t last_stream_id;		/* atomic */
 
 /* ---- queues */
@@ -231,25 +232,34 @@ static bool room_for(const struct queue *queue, unsigned int entries)
 		QUEUE_ENTRIES;
 }
 
+/* Room for the waits that order_resume() may put before what there has to be room for. */
+#define ROOM_SPARE	8u
+
 CUresult queue_room(struct queue *queue, unsigned int entries)
 {
-	CUresult result;
+	while (!room_for(queue, entries)) {
+		uint64_t value = load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries + ROOM_SPARE;
+		CUresult waited, result = ring_kick(queue);
 
-	if (room_for(queue, entries))
-		return CUDA_SUCCESS;
-	result = ring_kick(queue);
-	if (result)
-		return result;
-	/*
-	 * An entry has left the ring when it is done. Failed work does not hinder the next. The
-	 * stream's lock is held: it keeps off those alone who would find the ring full, too, and
-	 * what the ring waits for takes no lock of this stream: other streams' entries are in their
-	 * rings and kicked, host functions use stream_lock(), and synchronizing takes no locks.
-	 */
-	result = queue_wait(queue, load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries);
-	if (room_for(queue, entries))
-		return CUDA_SUCCESS;
-	return result == CUDA_ERROR_NOT_PERMITTED ? result : CUDA_ERROR_LAUNCH_FAILED;
+		if (result)
+			return result;
+		/*
+		 * An entry has left the ring when it is done. Failed work does not hinder the next.
+		 * The stream's lock is held: it keeps off those alone who would find the ring full,
+		 * too, and what the ring waits for takes no lock of this stream: other streams'
+		 * entries are in their rings and kicked, host functions use stream_lock(), and
+		 * synchronizing takes no locks.
+		 */
+		order_rest(queue);
+		waited = queue_wait(queue, value);
+		result = order_resume(queue);
+		if (result)
+			return result;
+		if (waited && !queue_reached(queue, value) && !room_for(queue, entries))
+			return waited == CUDA_ERROR_NOT_PERMITTED ? waited :
+				CUDA_ERROR_LAUNCH_FAILED;
+	}
+	return CUDA_SUCCESS;
 }
 
 CUresult stream_lock_slow(CUstream stream)
@@ -266,7 +276,8 @@ CUresult stream_lock_slow(CUstream stream)
 		queue = load_acquire(&stream->queue);
 		tail = queue ? load_relaxed(&queue->tail) : 0;
 		/* Who has the lock may want room for two entries, and then the caller finds none. */
-		if (tail + 2 > QUEUE_ENTRIES && host_holds(queue, tail + 2 - QUEUE_ENTRIES))
+		tail += 2 + ROOM_SPARE;
+		if (tail > QUEUE_ENTRIES && host_holds(queue, tail - QUEUE_ENTRIES))
 			return CUDA_ERROR_NOT_PERMITTED;
 		nanosleep(&nap, NULL);
 	}
@@ -321,6 +332,19 @@ static int clamp_priority(int priority)
 	return priority > 0 ? 0 : priority < -5 ? -5 : priority;
 }
 
+static CUstream stream_make(void)
+{
+	CUstream stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return NULL;
+	lock_take(&queue_lock);
+	stream->next_made = all_streams;
+	store_release(&all_streams, stream);
+	lock_drop(&queue_lock);
+	return stream;
+}
+
 CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority)
 {
@@ -332,7 +356,7 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 		free_streams = stream->next;
 	lock_drop(&queue_lock);
 	if (!stream)
-		stream = calloc(1, sizeof(*stream));
+		stream = stream_make();
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->ctx = ctx;
@@ -342,6 +366,8 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 	stream->id = __atomic_add_fetch(&last_stream_id, 1, __ATOMIC_RELAXED);
 	stream->sync_policy = -1;
 	stream->legacy_seen = 0;
+	store_release(&stream->obeys, kind == STREAM_LEGACY_KIND || flags & CU_STREAM_NON_BLOCKING ?
+		      NULL : ctx);
 	pthread_mutex_lock(&ctx->lock);
 	stream->link = NULL;
 	stream->next = ctx->streams;
@@ -387,6 +413,8 @@ CUresult stream_destroy(CUstream stream)
 	lock_take(&stream->lock);
 	queue = stream->queue;
 	store_release(&stream->queue, NULL);
+	if (queue)
+		queue->stream = NULL;
 	lock_drop(&stream->lock);
 	if (queue)
 		queue_put(queue);
@@ -697,10 +725,20 @@ static CUresult wait_for_legacy(CUstream stream, struct queue *queue)
 	return result;
 }
 
+CUresult stream_follow(CUstream stream, struct queue *queue)
+{
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return wait_for_blocking(stream, queue);
+	if (unlikely(stream->kind == STREAM_CONTEXT))
+		return wait_for_context(stream, queue);
+	return stream->flags & CU_STREAM_NON_BLOCKING ? CUDA_SUCCESS :
+		wait_for_legacy(stream, queue);
+}
+
 CUresult stream_prepare(CUstream stream, struct queue **out)
 {
 	struct queue *queue = stream->queue;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
 	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -708,15 +746,11 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 		queue = queue_get(stream, false);
 		if (!queue)
 			return CUDA_ERROR_OUT_OF_MEMORY;
+		queue->stream = stream;
 		store_release(&stream->queue, queue);
 	}
 	*out = queue;
-	if (stream->kind == STREAM_LEGACY_KIND)
-		result = wait_for_blocking(stream, queue);
-	else if (unlikely(stream->kind == STREAM_CONTEXT))
-		result = wait_for_context(stream, queue);
-	else if (!(stream->flags & CU_STREAM_NON_BLOCKING))
-		result = wait_for_legacy(stream, queue);
+	result = stream_follow(stream, queue);
 	/* Some of the waits may be in the ring. */
 	return result ? ring_finish(queue, result) : CUDA_SUCCESS;
 }

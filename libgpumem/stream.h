@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams and queues: what they are, their order, and how other files wait for them and submit.
+ *
+ * A part of internal.h, which says what the words mean and in which order locks are taken.
+ */
+#ifndef GPUMEM_STREAM_H
+#define GPUMEM_STREAM_H
+
+#define STREAM_MAGIC	0x6d727473	/* "strm" */
+#define STREAM_PLAIN	0x6e6c7073	/* "spln": of kind STREAM_CREATED, and not destroyed */
+#define QUEUE_ENTRIES	256u
+
+enum stream_kind {
+	STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD,
+	STREAM_CONTEXT,			/* after everything of its context; no handle */
+};
+
+/* All that comes after the value @at of a queue comes after @value of @queue. True for ever. */
+struct past {
+	uint64_t at;
+	struct queue *queue;
+	uint64_t value;
+};
+
+#define QUEUE_PAST	16u
+
+struct queue {
+	uint32_t id, timeline;
+	CUdevice device;
+	int priority;
+	struct gpumem_ring *ring;
+	struct gpumem_sqe *sqes;
+	const struct gpumem_timeline_page *page;
+	uint64_t tail;			/* entries submitted; owner's stream lock; read without */
+	uint64_t kicked;		/* the worker was told of these; owner's stream lock */
+	CUstream stream;		/* the owner, or NULL; owner's stream lock */
+	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
+	bool blocking;			/* the last owner obeys the legacy stream; atomic */
+	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
+	uint64_t synced;		/* the process waited for this value; atomic */
+	struct lock past_lock;
+	struct past past[QUEUE_PAST];	/* what it waits for or has waited for; past_lock */
+	unsigned int pasts;		/* how many there ever were; past_lock */
+	uint32_t host_timeline;		/* host functions that have run, or 0; host_lock */
+	uint64_t last_ran;		/* its value when all have; host_lock */
+	struct hostcall *calls, *last_call;	/* host functions to be run; host_lock */
+	uint64_t call_taken;		/* turn.ran of the call that was taken last; host_lock */
+	uint64_t call_over;		/* turn.ran of the call that was over last; atomic */
+	struct queue *next_host;	/* in the list of such queues; constant */
+	struct queue *next;		/* in device->queues */
+	struct queue *next_idle;	/* in the recycling list; queue_lock */
+};
+
+struct CUstream_st {
+	uint32_t magic;			/* atomic */
+	uint32_t plain;			/* STREAM_PLAIN while the program has the handle; atomic */
+	struct lock lock;		/* order of submission */
+	uint32_t resting;		/* who has the lock waits for entries; lock; read without */
+	CUcontext obeys;		/* whose legacy stream it obeys, or NULL; atomic */
+	CUcontext ctx;
+	enum stream_kind kind;
+	unsigned int flags;
+	int priority;			/* atomic */
+	int sync_policy;		/* as the program set it; atomic */
+	uint64_t id;
+	struct queue *queue;		/* made at first use; lock; read without */
+	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
+	struct heap *heaps;		/* what pools keep for it; atomic */
+	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
+	CUstream next_made;		/* in all_streams; constant */
+};
+
+/* Every structure of a stream there ever was; only grows. */
+extern CUstream all_streams;
+
+/*
+ * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
+ * for the function.
+ */
+CUresult stream_lock_slow(CUstream stream);
+static inline CUresult stream_lock(CUstream stream)
+{
+	return likely(lock_try(&stream->lock)) ? CUDA_SUCCESS : stream_lock_slow(stream);
+}
+
+/*
+ * The same for whoever touches memory, at once or by entries: no work of those that the stream must not
+ * meet is under way until the lock is dropped, or until order_rest() (order.c).
+ */
+void order_enter(CUstream stream);
+static inline CUresult stream_begin(CUstream stream)
+{
+	CUresult result = stream_lock(stream);
+
+	if (likely(!result))
+		order_enter(stream);
+	return result;
+}
+
+/*
+ * Before and after waiting with the stream's lock held: others go on meanwhile. What follows then
+ * comes after what they did: it may have put entries. ring_kick() must come before order_rest(). For
+ * queues that no stream has they do nothing.
+ */
+void order_rest(struct queue *queue);
+CUresult order_resume(struct queue *queue);
+/* Wait for everything before the next operation, which the caller may then do itself; lock held. */
+CUresult order_settle(struct queue *queue);
+
+CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
+		       int priority);
+CUresult stream_destroy(CUstream stream);
+/* The stream that comes after everything in a context. */
+CUresult context_stream(CUcontext ctx, CUstream *stream);
+/* Call @each for all streams that a context has. */
+CUresult streams_each(CUcontext ctx, CUresult (*each)(CUstream stream, void *arg), void *arg);
+/* Resolve a handle; @own: 0 is the calling thread's stream. Errors: 201, 709, 400, sticky. */
+static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream);
+/* The same without looking at the sticky error. */
+CUresult stream_get_any(CUstream handle, bool own, CUstream *stream);
+
+static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (likely((uintptr_t)handle >= PAGE && load_acquire(&handle->magic) == STREAM_MAGIC))
+		*stream = handle;
+	else
+		result = stream_get_any(handle, own, stream);
+	return likely(!result) ? load_relaxed(&(*stream)->ctx->sticky) : result;
+}
+
+/* Whether everything that the stream's next operation must wait for is done. */
+bool stream_idle(CUstream stream);
+CUresult stream_query(CUstream stream);
+CUresult stream_synchronize(CUstream stream);
+/* Wait for what the next operation would wait for. */
+CUresult stream_drain(CUstream stream);
+/*
+ * The queue, with the waits for other streams in it. stream->lock is held. The caller ends with
+ * ring_finish() if this succeeds.
+ */
+CUresult stream_prepare(CUstream stream, struct queue **queue);
+/* Just the waits, for a queue that the stream has. */
+CUresult stream_follow(CUstream stream, struct queue *queue);
+/*
+ * Wait until the queue has reached @value, and return its context's error. NOT_PERMITTED in a host
+ * function that the queue waits for.
+ */
+CUresult queue_wait(struct queue *queue, uint64_t value);
+/* The same without looking a few times before sleeping. */
+CUresult queue_sleep(struct queue *queue, uint64_t value);
+/* The process knows that a queue has reached a value. */
+void queue_know(struct queue *queue, uint64_t value);
+/* Have what follows in @queue wait for another. The lock of the stream that owns it is held. */
+CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value);
+/* Whether what comes after @at in @queue comes after @value of @other, too, by waits. */
+bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64_t value);
+/* Call @each for all queues of the process that are not idle. */
+void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg);
+/* The queue of the process that has a timeline, or NULL. */
+struct queue *queue_of_timeline(uint32_t timeline);
+/* Wait until the ring has @entries free slots; NOT_PERMITTED as queue_wait(). */
+CUresult queue_room(struct queue *queue, unsigned int entries);
+/*
+ * The moment when all is done that the stream's next operation would wait for: @queue is NULL if it
+ * is, else when @queue reaches @value. May submit waits. No lock is held.
+ */
+CUresult stream_moment(CUstream stream, struct queue **queue, uint64_t *value);
+/* What failed work of the queue means; SUCCESS if none did. */
+CUresult queue_status(struct queue *queue);
+CUresult queue_doorbell(struct queue *queue);
+/* A queue that belongs to no stream; nobody but the caller waits for it. NULL: no memory. */
+struct queue *queue_make(CUdevice device, int priority);
+bool queue_failed(const struct queue *queue);
+/* Give one back that failed and that nobody submits to; events may point at it. */
+void queue_end(struct queue *queue);
+/* The same of one that queue_make() made for the caller alone, with all that it is. */
+void queue_free(struct queue *queue);
+/* Read the ring's slot of an entry, which others may write meanwhile; false if there is no ring. */
+bool queue_entry(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe);
+/* Wait for all work of the process; the current context's error. */
+CUresult work_synchronize(void);
+CUresult ctx_synchronize(CUcontext ctx);
+/* A context ends; its work is done. */
+void ctx_release_streams(CUcontext ctx);
+
+CUresult stream_get_attribute(CUstream stream, int attribute, CUstreamAttrValue *value);
+CUresult stream_set_attribute(CUstream stream, int attribute, const CUstreamAttrValue *value);
+void stream_copy_attributes(CUstream dst, CUstream src);
+
+#endif /* GPUMEM_STREAM_H */

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The legacy stream and those that obey it, used by different threads at the same time: what one
+ * thread is about to do, or does itself instead of submitting it, excludes the other's.
+ *
+ * A thread is held in the middle of a copy by memory of the program's that is not there yet
+ * (userfaultfd), or because a ring or staging memory is full behind a value that nobody has written.
+ * What the other thread does meanwhile has one right result: after the copy that began before it; and
+ * where the first thread waits, after what it has submitted, before what it has not, and at once.
+ *
+ * A test that fails would often pass by chance without the wait of HOLD_MS, and none fails because
+ * of it.
+ */
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+
+#define BYTES		(64 * KIB)		/* copied at once if it may be */
+#define BIG		(2 * MIB)		/* never */
+#define HOLD_MS		100
+
+FIXTURE(exclusive)
+{
+	CUcontext ctx;
+	CUstream blocking, apart;	/* apart: NON_BLOCKING */
+	CUdeviceptr buf, out;		/* BIG bytes each */
+	unsigned char *host;		/* BIG bytes of the program's memory */
+	cuuint32_t *flag;
+	CUdeviceptr gate;		/* the flag, which is 0 */
+};
+
+FIXTURE_SETUP(exclusive)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuStreamCreate(&self->blocking, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuStreamCreate(&self->apart, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemAlloc(&self->buf, BIG));
+	ASSERT_CU(cuMemAlloc(&self->out, BIG));
+	ASSERT_CU(cuMemsetD8(self->buf, 1, BIG));
+	ASSERT_CU(cuMemsetD8(self->out, 0, BIG));
+	self->host = malloc(BIG);
+	ASSERT_NE(NULL, self->host);
+	ASSERT_CU(cuMemHostAlloc((void **)&self->flag, 4 * KIB, CU_MEMHOSTALLOC_DEVICEMAP));
+	*self->flag = 0;
+	ASSERT_CU(cuMemHostGetDevicePointer(&self->gate, self->flag, 0));
+	ASSERT_CU(cuCtxSynchronize());
+}
+
+FIXTURE_TEARDOWN_PARENT(exclusive)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* --- threads that call once, or again and again */
+
+struct call {
+	pthread_t thread;
+	CUcontext ctx;
+	CUresult (*fn)(struct call *call);
+	CUstream stream;
+	CUdeviceptr dst, src;
+	size_t bytes;
+	unsigned char *host;
+	unsigned int times, value;
+	CUresult result;
+	atomic_uint done;		/* calls that have returned */
+};
+
+static void *call_main(void *arg)
+{
+	struct call *call = arg;
+
+	call->result = cuCtxSetCurrent(call->ctx);
+	for (unsigned int i = 0; !call->result && i < call->times; i++) {
+		call->value = i;
+		call->result = call->fn(call);
+		atomic_fetch_add(&call->done, 1);
+	}
+	return NULL;
+}
+
+static bool call_start(struct call *call, CUcontext ctx)
+{
+	call->ctx = ctx;
+	if (!call->times)
+		call->times = 1;
+	return !pthread_create(&call->thread, NULL, call_main, call);
+}
+
+static CUresult call_end(struct call *call)
+{
+	pthread_join(call->thread, NULL);
+	return call->result;
+}
+
+static void nap(void)
+{
+	usleep(HOLD_MS * 1000);
+}
+
+/* How many of its calls a thread has made when it comes no further. */
+static unsigned int calls_until_stuck(struct call *call)
+{
+	unsigned int done, before = 0;
+
+	for (;;) {
+		nap();
+		done = atomic_load(&call->done);
+		if (done && done == before)
+			return done;
+		before = done;
+	}
+}
+
+static CUresult from_host(struct call *c)
+{
+	return cuMemcpyHtoDAsync(c->dst, c->host, c->bytes, c->stream);
+}
+
+static CUresult to_host(struct call *c)
+{
+	return cuMemcpyDtoHAsync(c->host, c->src, c->bytes, c->stream);
+}
+
+static CUresult fill(struct call *c)
+{
+	CUresult result = cuMemsetD8Async(c->dst, 0x55, c->bytes, c->stream);
+
+	return result ? result : cuStreamSynchronize(c->stream);
+}
+
+static CUresult copy(struct call *c)
+{
+	CUresult result = cuMemcpyDtoDAsync(c->dst, c->src, c->bytes, c->stream);
+
+	return result ? result : cuStreamSynchronize(c->stream);
+}
+
+static CUresult fill_number(struct call *c)
+{
+	return cuMemsetD32Async(c->dst, c->value, 1, c->stream);
+}
+
+static CUresult stage_number(struct call *c)
+{
+	memset(c->host, c->value, c->bytes);
+	return from_host(c);
+}
+
+/* --- memory that holds whoever touches it */
+
+struct hold {
+	int fd;
+	unsigned char *memory;
+	size_t bytes;
+};
+
+static bool hold_make(struct hold *hold, size_t bytes)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	hold->bytes = bytes;
+	hold->fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	hold->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (hold->fd < 0 || hold->memory == MAP_FAILED || ioctl(hold->fd, UFFDIO_API, &api))
+		return false;
+	reg.range.start = (uintptr_t)hold->memory;
+	reg.range.len = bytes;
+	return !ioctl(hold->fd, UFFDIO_REGISTER, &reg);
+}
+
+/* Until somebody touches it. */
+static bool hold_wait(struct hold *hold)
+{
+	struct pollfd p = { .fd = hold->fd, .events = POLLIN };
+	struct uffd_msg msg;
+
+	return poll(&p, 1, 20000) == 1 && read(hold->fd, &msg, sizeof(msg)) == sizeof(msg) &&
+	       msg.event == UFFD_EVENT_PAGEFAULT;
+}
+
+/* Let him go; the memory says @value. */
+static bool hold_end(struct hold *hold, unsigned char value)
+{
+	struct uffdio_copy pages = { .dst = (uintptr_t)hold->memory, .len = hold->bytes };
+	unsigned char *text = malloc(hold->bytes);
+	bool ok;
+
+	if (!text)
+		return false;
+	memset(text, value, hold->bytes);
+	pages.src = (uintptr_t)text;
+	ok = !ioctl(hold->fd, UFFDIO_COPY, &pages);
+	free(text);
+	return ok;
+}
+
+static void hold_free(struct hold *hold)
+{
+	munmap(hold->memory, hold->bytes);
+	close(hold->fd);
+}
+
+FIXTURE_VARIANT(exclusive)
+{
+	CUstream first, second;		/* NULL: the one that is made */
+	size_t bytes;			/* of what the second does */
+};
+
+FIXTURE_VARIANT_ADD(exclusive, blocking_first)
+{
+	.second = CU_STREAM_LEGACY, .bytes = BYTES,
+};
+
+FIXTURE_VARIANT_ADD(exclusive, legacy_first)
+{
+	.first = CU_STREAM_LEGACY, .bytes = BYTES,
+};
+
+FIXTURE_VARIANT_ADD(exclusive, thread_first)
+{
+	.first = CU_STREAM_PER_THREAD, .second = CU_STREAM_LEGACY, .bytes = BYTES,
+};
+
+FIXTURE_VARIANT_ADD(exclusive, thread_second)
+{
+	.first = CU_STREAM_LEGACY, .second = CU_STREAM_PER_THREAD, .bytes = BYTES,
+};
+
+FIXTURE_VARIANT_ADD(exclusive, blocking_then_queued)
+{
+	.second = CU_STREAM_LEGACY, .bytes = BIG,
+};
+
+FIXTURE_VARIANT_ADD(exclusive, legacy_then_queued)
+{
+	.first = CU_STREAM_LEGACY, .bytes = BIG,
+};
+
+#define FIRST	(variant->first ? variant->first : self->blocking)
+#define SECOND	(variant->second ? variant->second : self->blocking)
+
+/* What has begun to read the program's memory is over before the other fills what it writes to. */
+TEST_F(exclusive, half_written)
+{
+	struct call first = { .fn = from_host, .stream = FIRST, .dst = self->buf, .bytes = BYTES };
+	struct call second = {
+		.fn = fill, .stream = SECOND, .dst = self->buf, .bytes = variant->bytes,
+	};
+	struct hold hold;
+
+	ASSERT_TRUE(hold_make(&hold, BYTES));
+	first.host = hold.memory;
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_TRUE(hold_wait(&hold));
+	ASSERT_TRUE(call_start(&second, self->ctx));
+	nap();
+	ASSERT_TRUE(hold_end(&hold, 0xaa));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(call_end(&second));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemcpyDtoH(self->host, self->buf, variant->bytes));
+	EXPECT_TRUE(all_are(self->host, 0x55, variant->bytes));
+	hold_free(&hold);
+}
+
+/* What is being read is filled when it has been. */
+TEST_F(exclusive, half_read)
+{
+	struct call first = { .fn = to_host, .stream = FIRST, .src = self->buf, .bytes = BYTES };
+	struct call second = {
+		.fn = copy, .stream = SECOND, .dst = self->buf, .src = self->out,
+		.bytes = variant->bytes,
+	};
+	struct hold hold;
+
+	ASSERT_TRUE(hold_make(&hold, BYTES));
+	first.host = hold.memory;
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_TRUE(hold_wait(&hold));
+	ASSERT_TRUE(call_start(&second, self->ctx));
+	nap();
+	ASSERT_TRUE(hold_end(&hold, 0));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(call_end(&second));
+	EXPECT_TRUE(all_are(hold.memory, 1, BYTES));
+	ASSERT_CU(cuMemcpyDtoH(self->host, self->buf, variant->bytes));
+	EXPECT_TRUE(all_are(self->host, 0, variant->bytes));
+	hold_free(&hold);
+}
+
+/*
+ * A thread waits for room in its ring, behind the gate.  The other's copy is submitted at once, comes
+ * after what the first has submitted, and before what it submits when there is room.
+ */
+TEST_F(exclusive, ring_full)
+{
+	struct call first = { .fn = fill_number, .stream = FIRST, .dst = self->buf, .times = 600 };
+	CUstream second = SECOND;
+	cuuint32_t got, last;
+	unsigned int stuck;
+
+	/* A thread's own stream is not this thread's. */
+	if (first.stream == CU_STREAM_PER_THREAD)
+		first.stream = self->blocking;
+	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	stuck = calls_until_stuck(&first);
+	ASSERT_GT(600, stuck);
+	ASSERT_LT(1, stuck);
+	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, sizeof(got), second));
+	EXPECT_EQ(stuck, atomic_load(&first.done));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemcpyDtoH(&got, self->out, sizeof(got)));
+	ASSERT_CU(cuMemcpyDtoH(&last, self->buf, sizeof(last)));
+	EXPECT_EQ(stuck - 1, got);
+	EXPECT_EQ(599, last);
+}
+
+/* The same where it waits for staging memory. */
+TEST_F(exclusive, staging_full)
+{
+	struct call first = {
+		.fn = stage_number, .stream = FIRST, .dst = self->buf, .bytes = STAGE,
+		.host = self->host, .times = 100,
+	};
+	CUstream second = SECOND;
+	unsigned char *got = self->host + STAGE;
+	unsigned int stuck;
+
+	if (first.stream == CU_STREAM_PER_THREAD)
+		first.stream = self->blocking;
+	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	stuck = calls_until_stuck(&first);
+	ASSERT_GT(100, stuck);
+	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, STAGE, second));
+	EXPECT_EQ(stuck, atomic_load(&first.done));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemcpyDtoH(got, self->out, STAGE));
+	EXPECT_TRUE(all_are(got, stuck - 1, STAGE));
+	ASSERT_CU(cuMemcpyDtoH(got, self->buf, STAGE));
+	EXPECT_TRUE(all_are(got, 99, STAGE));
+}
+
+/* The same where a copy to the program's memory waits for its first parts. */
+TEST_F(exclusive, parts)
+{
+	const size_t bytes = 2 * BIG;
+	struct call first = { .fn = to_host, .stream = FIRST, .bytes = bytes };
+	CUstream second = SECOND;
+	CUdeviceptr src;
+
+	ASSERT_CU(cuMemAlloc(&src, bytes));
+	ASSERT_CU(cuMemsetD8(src, 7, bytes));
+	first.src = src;
+	first.host = malloc(bytes);
+	ASSERT_NE(NULL, first.host);
+	if (first.stream == CU_STREAM_PER_THREAD)
+		first.stream = self->blocking;
+	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	nap();
+	ASSERT_CU(cuMemsetD8Async(src, 9, bytes, second));
+	EXPECT_EQ(0, atomic_load(&first.done));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuCtxSynchronize());
+	for (size_t i = 0; i < bytes; i += STAGE)
+		EXPECT_TRUE(all_are(first.host + i, first.host[i], STAGE));
+	for (size_t i = STAGE; i < bytes; i += STAGE)
+		EXPECT_LE(first.host[i - STAGE], first.host[i]);
+	free(first.host);
+	ASSERT_CU(cuMemFree(src));
+}
+
+/* --- streams that exclude nobody */
+
+FIXTURE(apart)
+{
+	CUcontext ctx;
+	CUstream stream, other;
+	CUdeviceptr buf;
+};
+
+FIXTURE_SETUP(apart)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuStreamCreate(&self->stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuStreamCreate(&self->other, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuMemAlloc(&self->buf, 2 * BYTES));
+}
+
+FIXTURE_TEARDOWN_PARENT(apart)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* Nobody waits for a copy of a stream that he need not come after. */
+static bool goes_on(CUdeviceptr buf, CUcontext holder, CUstream held, CUcontext ctx, CUstream stream)
+{
+	struct call first = { .fn = from_host, .stream = held, .dst = buf, .bytes = BYTES };
+	struct call second = { .fn = fill, .stream = stream, .dst = buf + BYTES, .bytes = BYTES };
+	struct hold hold;
+	bool ok;
+
+	if (!hold_make(&hold, BYTES))
+		return false;
+	first.host = hold.memory;
+	ok = call_start(&first, holder) && hold_wait(&hold) && call_start(&second, ctx) &&
+	     !call_end(&second) && !atomic_load(&first.done);
+	if (!hold_end(&hold, 0xaa) || call_end(&first))
+		ok = false;
+	hold_free(&hold);
+	return ok;
+}
+
+TEST_F(apart, not_held)
+{
+	CUcontext ctx = self->ctx, far;
+
+	EXPECT_TRUE(goes_on(self->buf, ctx, self->stream, ctx, CU_STREAM_LEGACY));
+	EXPECT_TRUE(goes_on(self->buf, ctx, CU_STREAM_LEGACY, ctx, self->stream));
+	EXPECT_TRUE(goes_on(self->buf, ctx, self->stream, ctx, self->other));
+	EXPECT_TRUE(goes_on(self->buf, ctx, self->other, ctx, self->stream));
+	EXPECT_TRUE(goes_on(self->buf, ctx, self->other, ctx, CU_STREAM_PER_THREAD));
+	/* Another context's legacy stream is another stream. */
+	ASSERT_CU(cuCtxCreate(&far, NULL, 0, 0));
+	EXPECT_TRUE(goes_on(self->buf, ctx, self->other, far, CU_STREAM_LEGACY));
+	EXPECT_TRUE(goes_on(self->buf, far, CU_STREAM_LEGACY, ctx, self->other));
+	ASSERT_CU(cuCtxDestroy(far));
+}
+
+/* --- many operations */
+
+#define SIDES	2
+#define PAIRS	3
+
+/* Nobody sees a fill of the other side's half done. */
+static CUresult fill_or_look(struct call *c)
+{
+	size_t bytes = c->value % 5 == 4 ? c->bytes : BYTES;
+	unsigned char *seen = c->host;
+	CUresult result;
+
+	if (c->value % 2)
+		return cuMemsetD8Async(c->dst, c->value, bytes, c->stream);
+	result = cuMemcpyDtoDAsync(c->src, c->dst, bytes, c->stream);
+	if (!result)
+		result = cuMemcpyDtoHAsync(seen, c->src, bytes, c->stream);
+	if (!result)
+		result = cuStreamSynchronize(c->stream);
+	if (!result && (!all_are(seen, seen[0], BYTES) ||
+			!all_are(seen + BYTES, seen[BYTES], bytes - BYTES)))
+		result = CUDA_ERROR_UNKNOWN;
+	return result;
+}
+
+TEST_F(apart, nothing_half_done)
+{
+	struct call call[SIDES] = { 0 };
+	const char *quick = getenv("GPUMEM_QUICK");
+
+	for (int pair = 0; pair < PAIRS; pair++) {
+		CUdeviceptr buf;
+
+		ASSERT_CU(cuMemAlloc(&buf, STAGE));
+		ASSERT_CU(cuMemsetD8(buf, 0, STAGE));
+		for (int i = 0; i < SIDES; i++) {
+			call[i] = (struct call) {
+				.fn = fill_or_look, .dst = buf, .bytes = INLINE + BYTES,
+				.stream = i ? self->other : CU_STREAM_LEGACY,
+				.host = malloc(STAGE), .times = quick ? 100 : 300,
+			};
+			ASSERT_NE(NULL, call[i].host);
+			ASSERT_CU(cuMemAlloc(&call[i].src, STAGE));
+		}
+		for (int i = 0; i < SIDES; i++)
+			ASSERT_TRUE(call_start(&call[i], self->ctx));
+		for (int i = 0; i < SIDES; i++) {
+			EXPECT_CU(call_end(&call[i]));
+			free(call[i].host);
+			ASSERT_CU(cuMemFree(call[i].src));
+		}
+		ASSERT_CU(cuMemFree(buf));
+	}
+}
+
+TEST_HARNESS_MAIN
