@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -25,7 +26,7 @@
 #define METADATA_MOST	64		/* bytes for each live allocation */
 #define COLD		(64 * MIB)
 #define THREADS_MOST	8
-#define THREAD_PAIRS	20000
+#define THREAD_PAIRS	100000		/* longer than a thread runs at a stretch */
 
 struct pool {
 	CUmemoryPool pool;
@@ -279,37 +280,49 @@ void bench_pool(void)
 
 static pthread_barrier_t gate;
 
+struct runner {
+	struct pool w;
+	double begin, end;
+};
+
+/* Each takes its own times: who waits for all of them may be the last to run again. */
 static void *thread(void *arg)
 {
-	struct pool w = *(struct pool *)arg;
+	struct runner *runner = arg;
+	struct pool w = runner->w;
 
 	for (int i = 0; i < 200; i++)
 		pair(&w);
 	pthread_barrier_wait(&gate);
+	runner->begin = bench_now();
 	for (int i = 0; i < THREAD_PAIRS; i++)
 		pair(&w);
-	pthread_barrier_wait(&gate);
+	runner->end = bench_now();
 	return NULL;
 }
 
-/* Nanoseconds for each pair of all threads, which have their own streams. */
+/* Nanoseconds for each pair of all threads, which have their own streams: first to last. */
 static double threads(struct pool *w, int n)
 {
+	struct runner runner[THREADS_MOST];
 	pthread_t id[THREADS_MOST];
-	double t;
+	double begin = INFINITY, end = 0;
 
-	pthread_barrier_init(&gate, NULL, n + 1);
-	for (int i = 0; i < n; i++)
-		if (pthread_create(&id[i], NULL, thread, &w[i]))
+	pthread_barrier_init(&gate, NULL, n);
+	for (int i = 0; i < n; i++) {
+		runner[i].w = w[i];
+		if (pthread_create(&id[i], NULL, thread, &runner[i]))
 			bench_die("pthread_create");
-	pthread_barrier_wait(&gate);
-	t = bench_now();
-	pthread_barrier_wait(&gate);
-	t = bench_now() - t;
-	for (int i = 0; i < n; i++)
+	}
+	for (int i = 0; i < n; i++) {
 		pthread_join(id[i], NULL);
+		if (runner[i].begin < begin)
+			begin = runner[i].begin;
+		if (runner[i].end > end)
+			end = runner[i].end;
+	}
 	pthread_barrier_destroy(&gate);
-	return t / THREAD_PAIRS / n;
+	return (end - begin) / THREAD_PAIRS / n;
 }
 
 void bench_pool_threads(void)
