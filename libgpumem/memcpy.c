@@ -58,11 +58,13 @@ struct stage {
 	bool taken;
 	struct queue *queue;		/* in use until this queue has reached @value, or NULL */
 	uint64_t value;
+	uint64_t since;			/* the lower, the longer */
 };
 
 static struct lock stage_lock;
 static struct stage *stages;		/* stage_lock; atomic */
 static unsigned int stage_count;	/* stage_lock */
+static uint64_t stage_drops;		/* stage_lock */
 
 static pthread_mutex_t early_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct queue *early_queues[GPUMEM_MAX_DEVICES];	/* early_lock */
@@ -137,7 +139,8 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 				break;
 			if (stage_shares(stage, queue, bytes))
 				shared = stage;
-			busy = stage;
+			if (!busy || stage->since < busy->since)
+				busy = stage;
 		}
 		if (!stage && !shared && stage_count < most)
 			stage = stage_add(device);
@@ -156,13 +159,13 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 		lock_drop(&stage_lock);
 		if (stage || !wait || host_thread || !any || ring_kick(queue))
 			return stage;
-		order_rest(queue);
+		/* Another may be done before the one that was submitted first. */
+		order_rest(queue, user, value);
 		if (user)
-			queue_wait(user, value);
+			queue_doze(user, value);
 		else
 			sched_yield();
-		if (order_resume(queue))
-			return NULL;
+		order_resume(queue);
 	}
 }
 
@@ -180,6 +183,7 @@ static void stage_drop(struct stage *stage, struct queue *queue)
 	lock_take(&stage_lock);
 	stage->queue = queue;
 	stage->value = load_relaxed(&queue->tail);
+	stage->since = ++stage_drops;
 	stage->taken = false;
 	lock_drop(&stage_lock);
 }
@@ -303,7 +307,10 @@ static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, 
 	struct gpumem_sqe sqe = {
 		.op = GPUMEM_OP_COPY, .dst = dst, .src = src, .width = width, .height = height,
 	};
+	CUresult result = order_renew(queue);
 
+	if (result)
+		return result;
 	if (height > 1) {
 		sqe.dst_pitch = dst_pitch;
 		sqe.src_pitch = src_pitch;
@@ -337,7 +344,7 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 	uint64_t row;
 
 	if (!stage) {
-		result = order_settle(queue);
+		result = order_settle(stream, queue);
 		if (!result && dark(copy))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		if (!result)
@@ -398,9 +405,10 @@ static uint64_t piece_addr(const struct end *end, const struct piece *piece)
 }
 
 /* The rest of a copy from @piece on, without staging memory. */
-static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct piece *piece)
+static CUresult copy_pieces(CUstream stream, struct queue *queue, const struct copy *copy,
+			    struct piece *piece)
 {
-	CUresult result = order_settle(queue);
+	CUresult result = order_settle(stream, queue);
 
 	if (result)
 		return result;
@@ -478,7 +486,7 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 		struct copy in;
 
 		if (!stage)
-			return copy_pieces(queue, copy, &piece);
+			return copy_pieces(stream, queue, copy, &piece);
 		in = piece_in(copy, &piece, stage->place);
 		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
 			copy_now(&in);
@@ -516,18 +524,16 @@ CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buf
 static CUresult finish_piece(struct queue *queue, const struct copy *copy,
 			     const struct piece *piece, struct stage *stage, uint64_t value)
 {
-	CUresult result, resumed;
+	CUresult result;
 	struct copy out = {
 		.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
 		.src = { .addr = stage->place, .pitch = piece->width },
 		.width = piece->width, .height = piece->rows,
 	};
 
-	order_rest(queue);
+	order_rest(queue, queue, value);
 	result = queue_wait(queue, value);
-	resumed = order_resume(queue);
-	if (!result)
-		result = resumed;
+	order_resume(queue);
 	if (!result)
 		copy_now(&out);
 	/* If nobody waited for it the engine may yet write to it. */
@@ -559,7 +565,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 			stage = stage_take(stream->ctx->device, queue, bytes, true);
 		}
 		if (!stage)
-			return copy_pieces(queue, copy, &piece);
+			return copy_pieces(stream, queue, copy, &piece);
 		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
 				  copy->src.pitch, piece.width, piece.rows);
 		if (!result)
@@ -587,26 +593,11 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
  */
 static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUresult *result)
 {
-	int tries;
-
-	for (tries = 0; tries < (wait ? 4 : 1); tries++) {
-		*result = stream_begin(stream);
-		if (*result)
-			return true;
-		if (stream_idle(stream)) {
-			copy_now(copy);
-			lock_drop(&stream->lock);
-			*result = CUDA_SUCCESS;
-			return true;
-		}
-		lock_drop(&stream->lock);
-		if (wait) {
-			*result = stream_drain(stream);
-			if (*result)
-				return true;
-		}
-	}
-	return false;
+	if (!stream_begin_idle(stream, wait ? 4 : 0, result))
+		return *result;
+	copy_now(copy);
+	lock_drop(&stream->lock);
+	return true;
 }
 
 static CUresult put_slice(CUstream stream, struct queue *queue, const struct copy *copy)
@@ -650,21 +641,18 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
-/* The engine cannot do it, and the stream was never seen idle. */
-static CUresult copy_settled(CUstream stream, const struct copy *copy)
+/* The engine cannot do it, and the stream was busy whenever it was looked at. */
+static CUresult copy_drained(CUstream stream, const struct copy *copy)
 {
-	struct queue *queue;
-	CUresult result = stream_begin(stream);
+	CUresult result = stream_drain(stream);
 
+	if (!result)
+		result = stream_begin(stream);
 	if (result)
 		return result;
-	result = stream_prepare(stream, &queue);
-	if (!result)
-		result = order_settle(queue);
-	if (!result)
-		copy_now(copy);
+	copy_now(copy);
 	lock_drop(&stream->lock);
-	return result;
+	return CUDA_SUCCESS;
 }
 
 bool copy_may_inline(const struct copy *copy)
@@ -694,7 +682,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
 	    try_inline(stream, copy, wait, &result))
 		return result;
-	return both ? copy_settled(stream, copy) : copy_queued(stream, copy, wait);
+	return both ? copy_drained(stream, copy) : copy_queued(stream, copy, wait);
 }
 
 CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,

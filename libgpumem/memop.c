@@ -8,7 +8,7 @@
  * recorded, not in managed memory, and in another device's only where peer access says so.
  *
  * A list of operations is checked as a whole first, then submitted as a whole: nothing of another
- * thread gets in between, and nothing is done if one of them is wrong.
+ * thread gets in between in the stream, and nothing is done if one of them is wrong.
  */
 #include "internal.h"
 #include "ring.h"

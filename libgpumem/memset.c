@@ -60,23 +60,15 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	return result;
 }
 
-/* By the caller, when everything before it is done. */
-static CUresult fill_settled(CUstream stream, const struct gpumem_sqe *sqe)
+/* By the caller, if the stream is idle or becomes so: false otherwise. */
+static bool fill_inline(CUstream stream, const struct gpumem_sqe *sqe, unsigned int waits,
+			CUresult *result)
 {
-	struct queue *queue;
-	CUresult result = stream_begin(stream);
-
-	if (result)
-		return result;
-	if (!stream_idle(stream)) {
-		result = stream_prepare(stream, &queue);
-		if (!result)
-			result = order_settle(queue);
-	}
-	if (!result)
-		fill_now(sqe);
+	if (!stream_begin_idle(stream, waits, result))
+		return *result;
+	fill_now(sqe);
 	lock_drop(&stream->lock);
-	return result;
+	return true;
 }
 
 /* @extent: bytes from the first to behind the last. */
@@ -84,6 +76,7 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 			 unsigned int flags)
 {
 	struct span span;
+	CUresult result;
 
 	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
 	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY ||
@@ -91,22 +84,20 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO) {
 		/* The engine does not reach it. */
-		return fill_settled(stream, sqe);
+		if (fill_inline(stream, sqe, 4, &result))
+			return result;
+		result = stream_begin(stream);
+		if (result)
+			return result;
+		fill_now(sqe);
+		lock_drop(&stream->lock);
+		return CUDA_SUCCESS;
 	}
 	if (client.inlining && !span_dark(&span) &&
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
-	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
-		CUresult result = stream_begin(stream);
-
-		if (result)
-			return result;
-		if (stream_idle(stream)) {
-			fill_now(sqe);
-			lock_drop(&stream->lock);
-			return CUDA_SUCCESS;
-		}
-		lock_drop(&stream->lock);
-	}
+	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC) &&
+	    fill_inline(stream, sqe, 0, &result))
+		return result;
 	/* Of managed memory SYNC_MEMOPS is always on, and means calls without a stream. */
 	return fill_queued(stream, sqe,
 			   (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS ||

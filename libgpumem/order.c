@@ -10,19 +10,25 @@
  *
  * Both sides make themselves seen before they look: taking the lock is a full barrier. If both find
  * the other at work, the legacy stream's thread waits until it is not, and the blocking stream's gives
- * way: it rests, and looks again when the legacy stream's is not at work.
+ * way: it rests, and looks again when the legacy stream's is not at work. The next one in the legacy
+ * stream rests for a moment in turn if somebody gave way.
  *
  * Who waits for entries with the lock held rests, too, for as long as that takes: what it waits for may
  * be waiting for the others. They go on meanwhile, so what the rest of the operation has to come after
  * is found out anew. Such an operation, of which a part did not fit into the ring or into staging
- * memory, may have one of another thread between its parts, but none at the same time.
+ * memory, may have one of another thread between its parts, but none at the same time; nor is there
+ * a rule for the program's own memory to which the parts of a copy are brought in the end.
  *
- * So nobody who is at work waits for anything but processors, the engine's reading of what is not
- * submitted to a stream, and, in the legacy stream, for those at work in blocking streams. A call
- * without a word of waiting in its documentation may take as long as another thread's inline copy.
+ * So nobody who is at work waits for what others submit. Apart from processors, locks of the library
+ * that are held for moments, and the engine's reading and zeroing of what no stream has yet, it waits
+ * for page faults of the program's memory, and in the legacy stream for those at work in blocking
+ * streams. A call without a word of waiting in its documentation may take as long as another thread's
+ * copy that is not submitted.
  *
  * In a program without a legacy stream nobody is excluded, and streams that are NON_BLOCKING exclude
  * nobody.
+ *
+ * Nobody is woken when one stops to be at work: that would cost those something that nobody waits for.
  *
  * Locks: stream->lock is held by whoever calls, of one stream at a time.
  *
@@ -33,7 +39,9 @@
 #include "internal.h"
 #include "ring.h"
 
+#define SPINS		200
 #define NAP_NS		50000
+#define PATIENCE	(SPINS + 20)
 
 /* What its thread did is visible if it is not. */
 static bool at_work(const struct CUstream_st *stream)
@@ -41,23 +49,16 @@ static bool at_work(const struct CUstream_st *stream)
 	return load_acquire(&stream->lock.word) && !load_acquire(&stream->resting);
 }
 
-/*
- * Being at work is short, and whoever stops must not have to look whether somebody waits: this is a
- * matter of a few instructions for those that nobody waits for.
- */
-static void until_not_at_work(const struct CUstream_st *stream)
+static void nap(unsigned int i)
 {
-	const struct timespec nap = { .tv_nsec = NAP_NS };
-	unsigned int i;
+	const struct timespec time = { .tv_nsec = NAP_NS };
 
-	for (i = 0; at_work(stream); i++) {
-		if (i >= 200)
-			nanosleep(&nap, NULL);
+	if (i >= SPINS)
+		nanosleep(&time, NULL);
 #if defined(__x86_64__)
-		else
-			__builtin_ia32_pause();
+	else
+		__builtin_ia32_pause();
 #endif
-	}
 }
 
 /* From now on others see it at work, as they do after the lock was taken. */
@@ -67,24 +68,36 @@ static void rest_no_more(CUstream stream)
 	fence_locked();
 }
 
-static void enter_legacy(CUcontext ctx)
+static void enter_legacy(CUstream stream)
 {
 	CUstream other;
+	unsigned int i;
 
+	/* Whoever gave way goes first, or would never find a moment between many calls. */
+	if (unlikely(load_relaxed(&stream->gave_way))) {
+		store_release(&stream->resting, 1);
+		for (i = 0; load_acquire(&stream->gave_way) && i < PATIENCE; i++)
+			nap(i);
+		rest_no_more(stream);
+	}
 	/* One that begins now sees that its legacy stream is at work. */
 	for (other = load_acquire(&all_streams); other; other = other->next_made)
-		if (load_acquire(&other->obeys) == ctx)
-			until_not_at_work(other);
+		for (i = 0; load_acquire(&other->obeys) == stream->ctx && at_work(other); i++)
+			nap(i);
 }
 
 static void enter_blocking(CUstream stream)
 {
 	CUstream legacy = load_acquire(&stream->ctx->legacy);
+	unsigned int i;
 
 	while (legacy && unlikely(at_work(legacy))) {
 		store_release(&stream->resting, 1);
-		until_not_at_work(legacy);
+		__atomic_fetch_add(&legacy->gave_way, 1, __ATOMIC_RELAXED);
+		for (i = 0; at_work(legacy); i++)
+			nap(i);
 		rest_no_more(stream);
+		__atomic_fetch_sub(&legacy->gave_way, 1, __ATOMIC_RELEASE);
 	}
 }
 
@@ -92,7 +105,7 @@ void order_enter(CUstream stream)
 {
 	fence_locked();
 	if (stream->kind == STREAM_LEGACY_KIND)
-		enter_legacy(stream->ctx);
+		enter_legacy(stream);
 	else if (!(stream->flags & CU_STREAM_NON_BLOCKING))
 		enter_blocking(stream);
 }
@@ -106,36 +119,66 @@ static CUstream stream_of(const struct queue *queue)
 			  !(stream->flags & CU_STREAM_NON_BLOCKING)) ? stream : NULL;
 }
 
-void order_rest(struct queue *queue)
+void order_rest(struct queue *queue, struct queue *awaited, uint64_t value)
 {
 	CUstream stream = stream_of(queue);
 
+	store_relaxed(&queue->awaited_value, value);
+	store_release(&queue->awaited, awaited);
 	if (stream)
 		store_release(&stream->resting, 1);
 }
 
-CUresult order_resume(struct queue *queue)
+void order_resume(struct queue *queue)
 {
 	CUstream stream = stream_of(queue);
 
+	store_release(&queue->awaited, NULL);
 	if (!stream)
-		return CUDA_SUCCESS;
+		return;
+	queue->rested = true;
 	rest_no_more(stream);
 	order_enter(stream);
-	return ring_finish(queue, stream_follow(stream, queue));
 }
 
-CUresult order_settle(struct queue *queue)
+CUresult order_renew(struct queue *queue)
 {
-	CUresult waited, result;
+	return likely(!queue->rested) ? CUDA_SUCCESS : stream_follow(queue->stream, queue);
+}
 
-	do {
-		result = ring_kick(queue);
+bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result)
+{
+	for (;;) {
+		*result = stream_begin(stream);
+		if (*result)
+			return false;
+		if (stream_idle(stream))
+			return true;
+		lock_drop(&stream->lock);
+		if (!waits--)
+			return false;
+		*result = stream_drain(stream);
+		if (*result)
+			return false;
+	}
+}
+
+CUresult order_settle(CUstream stream, struct queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		CUresult result = ring_kick(queue);
+
 		if (result)
 			return result;
-		order_rest(queue);
-		waited = queue_wait(queue, load_relaxed(&queue->tail));
-		result = order_resume(queue);
-	} while (!waited && !result && !queue_idle(queue));
-	return waited ? waited : result;
+		order_rest(queue, queue, load_relaxed(&queue->tail));
+		result = stream_drain(stream);
+		order_resume(queue);
+		if (result)
+			return result;
+		if (stream_idle(stream))
+			return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }

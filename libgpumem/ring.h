@@ -84,6 +84,8 @@ static inline CUresult ring_put(struct queue *queue, const struct gpumem_sqe *sq
 
 		if (result)
 			return result;
+		/* Waits may have been put. */
+		tail = load_relaxed(&queue->tail);
 	}
 	queue->sqes[tail % QUEUE_ENTRIES] = *sqe;
 	store_release(&queue->ring->tail, tail + 1);

@@ -25,6 +25,7 @@
  * Vocabulary: drain, wait until the next operation could run at once; tail, value (ring.h).
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -155,7 +156,7 @@ struct queue *queue_of_timeline(uint32_t timeline)
 	return NULL;
 }
 
-/* How often the host thread looks whether it waits for itself. */
+/* How often the host thread looks whether it waits for itself, and who dozes at something else. */
 #define HOST_LOOK_NS	1000000u
 
 static uint64_t host_deadline(void)
@@ -164,6 +165,17 @@ static uint64_t host_deadline(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ull + now.tv_nsec + HOST_LOOK_NS;
+}
+
+void queue_doze(struct queue *queue, uint64_t value)
+{
+	struct gpumem_timeline_wait wait = {
+		.size = sizeof(wait), .id = queue->timeline, .value = value,
+		.deadline = host_deadline(),
+	};
+
+	if (client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) && load_relaxed(&queue->page->error))
+		sched_yield();
 }
 
 CUresult queue_sleep(struct queue *queue, uint64_t value)
@@ -232,13 +244,10 @@ static bool room_for(const struct queue *queue, unsigned int entries)
 		QUEUE_ENTRIES;
 }
 
-/* Room for the waits that order_resume() may put before what there has to be room for. */
-#define ROOM_SPARE	8u
-
 CUresult queue_room(struct queue *queue, unsigned int entries)
 {
 	while (!room_for(queue, entries)) {
-		uint64_t value = load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries + ROOM_SPARE;
+		uint64_t value = load_relaxed(&queue->tail) - QUEUE_ENTRIES + entries;
 		CUresult waited, result = ring_kick(queue);
 
 		if (result)
@@ -250,34 +259,44 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 		 * entries are in their rings and kicked, host functions use stream_lock(), and
 		 * synchronizing takes no locks.
 		 */
-		order_rest(queue);
+		order_rest(queue, queue, value);
 		waited = queue_wait(queue, value);
-		result = order_resume(queue);
-		if (result)
-			return result;
-		if (waited && !queue_reached(queue, value) && !room_for(queue, entries))
+		order_resume(queue);
+		if (!queue_reached(queue, value))
 			return waited == CUDA_ERROR_NOT_PERMITTED ? waited :
 				CUDA_ERROR_LAUNCH_FAILED;
+		result = order_renew(queue);
+		if (result)
+			return result;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* Whether who has the stream's lock waits, with it, for the host function that the caller is in. */
+static bool waits_for_host(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue), *awaited;
+	uint64_t value;
+
+	awaited = queue ? load_acquire(&queue->awaited) : NULL;
+	if (!awaited)
+		return false;
+	value = load_relaxed(&queue->awaited_value);
+	/* It may be another wait meanwhile. */
+	return host_holds(awaited, value) && load_acquire(&queue->awaited) == awaited &&
+		load_relaxed(&queue->awaited_value) == value;
 }
 
 CUresult stream_lock_slow(CUstream stream)
 {
 	const struct timespec nap = { .tv_nsec = HOST_LOOK_NS };
-	struct queue *queue;
-	uint64_t tail;
 
 	if (!host_thread) {
 		lock_slow(&stream->lock);
 		return CUDA_SUCCESS;
 	}
 	while (!lock_try(&stream->lock)) {
-		queue = load_acquire(&stream->queue);
-		tail = queue ? load_relaxed(&queue->tail) : 0;
-		/* Who has the lock may want room for two entries, and then the caller finds none. */
-		tail += 2 + ROOM_SPARE;
-		if (tail > QUEUE_ENTRIES && host_holds(queue, tail - QUEUE_ENTRIES))
+		if (waits_for_host(stream))
 			return CUDA_ERROR_NOT_PERMITTED;
 		nanosleep(&nap, NULL);
 	}
@@ -413,8 +432,10 @@ CUresult stream_destroy(CUstream stream)
 	lock_take(&stream->lock);
 	queue = stream->queue;
 	store_release(&stream->queue, NULL);
-	if (queue)
+	if (queue) {
 		queue->stream = NULL;
+		queue->rested = false;
+	}
 	lock_drop(&stream->lock);
 	if (queue)
 		queue_put(queue);
@@ -725,7 +746,7 @@ static CUresult wait_for_legacy(CUstream stream, struct queue *queue)
 	return result;
 }
 
-CUresult stream_follow(CUstream stream, struct queue *queue)
+static CUresult follow_once(CUstream stream, struct queue *queue)
 {
 	if (stream->kind == STREAM_LEGACY_KIND)
 		return wait_for_blocking(stream, queue);
@@ -733,6 +754,22 @@ CUresult stream_follow(CUstream stream, struct queue *queue)
 		return wait_for_context(stream, queue);
 	return stream->flags & CU_STREAM_NON_BLOCKING ? CUDA_SUCCESS :
 		wait_for_legacy(stream, queue);
+}
+
+CUresult stream_follow(CUstream stream, struct queue *queue)
+{
+	CUresult result;
+
+	/* A wait that finds the ring full: all of them are looked at again. */
+	if (queue->following)
+		return CUDA_SUCCESS;
+	queue->following = true;
+	do {
+		queue->rested = false;
+		result = follow_once(stream, queue);
+	} while (!result && unlikely(queue->rested));
+	queue->following = false;
+	return result;
 }
 
 CUresult stream_prepare(CUstream stream, struct queue **out)

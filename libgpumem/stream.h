@@ -34,7 +34,11 @@ struct queue {
 	const struct gpumem_timeline_page *page;
 	uint64_t tail;			/* entries submitted; owner's stream lock; read without */
 	uint64_t kicked;		/* the worker was told of these; owner's stream lock */
-	CUstream stream;		/* the owner, or NULL; owner's stream lock */
+	CUstream stream;		/* the owner, or NULL; owner's stream lock, as the next two */
+	bool rested;			/* what to wait for has to be found anew */
+	bool following;			/* and just is */
+	struct queue *awaited;		/* whom the lock's holder waits for, or NULL; atomic */
+	uint64_t awaited_value;		/* and until when; atomic */
 	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
 	bool blocking;			/* the last owner obeys the legacy stream; atomic */
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
@@ -57,6 +61,7 @@ struct CUstream_st {
 	uint32_t plain;			/* STREAM_PLAIN while the program has the handle; atomic */
 	struct lock lock;		/* order of submission */
 	uint32_t resting;		/* who has the lock waits for entries; lock; read without */
+	uint32_t gave_way;		/* of the legacy stream: how many wait for it; atomic */
 	CUcontext obeys;		/* whose legacy stream it obeys, or NULL; atomic */
 	CUcontext ctx;
 	enum stream_kind kind;
@@ -99,14 +104,25 @@ static inline CUresult stream_begin(CUstream stream)
 }
 
 /*
- * Before and after waiting with the stream's lock held: others go on meanwhile. What follows then
- * comes after what they did: it may have put entries. ring_kick() must come before order_rest(). For
- * queues that no stream has they do nothing.
+ * Before and after waiting with the lock of @queue's stream held, for @awaited to reach @value: others
+ * go on meanwhile, so order_renew() must come before the next entry about memory. ring_kick() must come
+ * before order_rest(). @awaited: NULL if it is not entries. For queues that no stream has they do
+ * nothing.
  */
-void order_rest(struct queue *queue);
-CUresult order_resume(struct queue *queue);
-/* Wait for everything before the next operation, which the caller may then do itself; lock held. */
-CUresult order_settle(struct queue *queue);
+void order_rest(struct queue *queue, struct queue *awaited, uint64_t value);
+void order_resume(struct queue *queue);
+/* Put the waits for what others did since the last were put, if any rested. */
+CUresult order_renew(struct queue *queue);
+/*
+ * stream_begin() when everything is done that the next operation must wait for. @waits: how often to wait
+ * for the stream if it is busy. False: the lock is not held; it is still busy, or *@result says why.
+ */
+bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result);
+/*
+ * The same with the lock held, and something in the queue perhaps. OUT_OF_MEMORY, for want of which the
+ * caller has to do it himself, if others keep the stream busy.
+ */
+CUresult order_settle(CUstream stream, struct queue *queue);
 
 CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority);
@@ -151,6 +167,8 @@ CUresult stream_follow(CUstream stream, struct queue *queue);
 CUresult queue_wait(struct queue *queue, uint64_t value);
 /* The same without looking a few times before sleeping. */
 CUresult queue_sleep(struct queue *queue, uint64_t value);
+/* Wait for a millisecond at most. */
+void queue_doze(struct queue *queue, uint64_t value);
 /* The process knows that a queue has reached a value. */
 void queue_know(struct queue *queue, uint64_t value);
 /* Have what follows in @queue wait for another. The lock of the stream that owns it is held. */

@@ -4,12 +4,12 @@
  * thread is about to do, or does itself instead of submitting it, excludes the other's.
  *
  * A thread is held in the middle of a copy by memory of the program's that is not there yet
- * (userfaultfd), or because a ring or staging memory is full behind a value that nobody has written.
- * What the other thread does meanwhile has one right result: after the copy that began before it; and
- * where the first thread waits, after what it has submitted, before what it has not, and at once.
+ * (userfaultfd), or because a ring or staging memory is full behind a gate, a word that nobody has
+ * written.  What the other thread does meanwhile has one right result: after the copy that began
+ * before it; and where the first thread waits, after what it has submitted and before what it has not.
  *
- * A test that fails would often pass by chance without the wait of HOLD_MS, and none fails because
- * of it.
+ * Without the naps a test that should fail could pass, because the second thread is late.  A thread is
+ * stuck when it has made no call for a while and those that must fit.
  */
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 
 #define BYTES		(64 * KIB)		/* copied at once if it may be */
 #define BIG		(2 * MIB)		/* never */
-#define HOLD_MS		100
+#define HOLD_MS		60
 
 FIXTURE(exclusive)
 {
@@ -31,8 +31,8 @@ FIXTURE(exclusive)
 	CUstream blocking, apart;	/* apart: NON_BLOCKING */
 	CUdeviceptr buf, out;		/* BIG bytes each */
 	unsigned char *host;		/* BIG bytes of the program's memory */
-	cuuint32_t *flag;
-	CUdeviceptr gate;		/* the flag, which is 0 */
+	cuuint32_t *words;
+	CUdeviceptr gate, second_gate;	/* words that are 0 */
 };
 
 FIXTURE_SETUP(exclusive)
@@ -47,9 +47,10 @@ FIXTURE_SETUP(exclusive)
 	ASSERT_CU(cuMemsetD8(self->out, 0, BIG));
 	self->host = malloc(BIG);
 	ASSERT_NE(NULL, self->host);
-	ASSERT_CU(cuMemHostAlloc((void **)&self->flag, 4 * KIB, CU_MEMHOSTALLOC_DEVICEMAP));
-	*self->flag = 0;
-	ASSERT_CU(cuMemHostGetDevicePointer(&self->gate, self->flag, 0));
+	ASSERT_CU(cuMemHostAlloc((void **)&self->words, 4 * KIB, CU_MEMHOSTALLOC_DEVICEMAP));
+	self->words[0] = self->words[1] = 0;
+	ASSERT_CU(cuMemHostGetDevicePointer(&self->gate, self->words, 0));
+	self->second_gate = self->gate + sizeof(*self->words);
 	ASSERT_CU(cuCtxSynchronize());
 }
 
@@ -105,18 +106,23 @@ static void nap(void)
 	usleep(HOLD_MS * 1000);
 }
 
-/* How many of its calls a thread has made when it comes no further. */
-static unsigned int calls_until_stuck(struct call *call)
+/* How many of its calls, @least or more, a thread has made when it comes no further. */
+static unsigned int calls_until_stuck(struct call *call, unsigned int least)
 {
-	unsigned int done, before = 0;
+	unsigned int done, before = 0, quiet = 0;
 
-	for (;;) {
+	while (quiet < 3) {
 		nap();
 		done = atomic_load(&call->done);
-		if (done && done == before)
-			return done;
+		quiet = done >= least && done == before ? quiet + 1 : 0;
 		before = done;
 	}
+	return before;
+}
+
+static CUresult shut(CUstream stream, CUdeviceptr gate)
+{
+	return cuStreamWaitValue32(stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ);
 }
 
 static CUresult from_host(struct call *c)
@@ -272,7 +278,7 @@ TEST_F(exclusive, half_written)
 	hold_free(&hold);
 }
 
-/* What is being read is filled when it has been. */
+/* What is being read is filled when it has been; where the engine reads, that is before the hold. */
 TEST_F(exclusive, half_read)
 {
 	struct call first = { .fn = to_host, .stream = FIRST, .src = self->buf, .bytes = BYTES };
@@ -297,57 +303,77 @@ TEST_F(exclusive, half_read)
 	hold_free(&hold);
 }
 
+/* A thread's own stream is not this thread's. */
+#define FULL	(FIRST == CU_STREAM_PER_THREAD ? self->blocking : FIRST)
+
+/* More of those that the legacy stream has to wait for. */
+#define OTHERS	9
+
 /*
- * A thread waits for room in its ring, behind the gate.  The other's copy is submitted at once, comes
- * after what the first has submitted, and before what it submits when there is room.
+ * A thread waits for room in its ring, behind the gate.  The other's copy is submitted at once, behind
+ * a gate of its own, comes after what the first has submitted, and before what it submits when there
+ * is room.
  */
 TEST_F(exclusive, ring_full)
 {
-	struct call first = { .fn = fill_number, .stream = FIRST, .dst = self->buf, .times = 600 };
-	CUstream second = SECOND;
-	cuuint32_t got, last;
+	struct call first = { .fn = fill_number, .stream = FULL, .dst = self->buf, .times = 400 };
+	CUstream second = SECOND, other[OTHERS];
+	cuuint32_t got[1 + OTHERS], last;
 	unsigned int stuck;
 
-	/* A thread's own stream is not this thread's. */
-	if (first.stream == CU_STREAM_PER_THREAD)
-		first.stream = self->blocking;
-	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(shut(first.stream, self->gate));
 	ASSERT_TRUE(call_start(&first, self->ctx));
-	stuck = calls_until_stuck(&first);
-	ASSERT_GT(600, stuck);
-	ASSERT_LT(1, stuck);
-	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, sizeof(got), second));
+	stuck = calls_until_stuck(&first, 200);
+	ASSERT_GT(400, stuck);
+	ASSERT_CU(shut(second, self->second_gate));
+	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, sizeof(got[0]), second));
+	for (int i = 0; i < OTHERS; i++) {
+		ASSERT_CU(cuStreamCreate(&other[i], CU_STREAM_DEFAULT));
+		if (second == CU_STREAM_LEGACY)
+			continue;
+		ASSERT_CU(shut(other[i], self->second_gate));
+		ASSERT_CU(cuMemcpyDtoDAsync(self->out + (1 + i) * sizeof(got[0]), self->buf,
+					    sizeof(got[0]), other[i]));
+	}
 	EXPECT_EQ(stuck, atomic_load(&first.done));
 	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	/* There is room for all of it behind the second gate. */
 	ASSERT_CU(call_end(&first));
+	nap();
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
-	ASSERT_CU(cuMemcpyDtoH(&got, self->out, sizeof(got)));
+	ASSERT_CU(cuMemcpyDtoH(got, self->out, sizeof(got)));
 	ASSERT_CU(cuMemcpyDtoH(&last, self->buf, sizeof(last)));
-	EXPECT_EQ(stuck - 1, got);
-	EXPECT_EQ(599, last);
+	EXPECT_EQ(stuck - 1, got[0]);
+	for (int i = 0; i < OTHERS && second != CU_STREAM_LEGACY; i++)
+		EXPECT_EQ(stuck - 1, got[1 + i]);
+	EXPECT_EQ(399, last);
+	for (int i = 0; i < OTHERS; i++)
+		ASSERT_CU(cuStreamDestroy(other[i]));
 }
 
 /* The same where it waits for staging memory. */
 TEST_F(exclusive, staging_full)
 {
 	struct call first = {
-		.fn = stage_number, .stream = FIRST, .dst = self->buf, .bytes = STAGE,
+		.fn = stage_number, .stream = FULL, .dst = self->buf, .bytes = STAGE,
 		.host = self->host, .times = 100,
 	};
 	CUstream second = SECOND;
 	unsigned char *got = self->host + STAGE;
 	unsigned int stuck;
 
-	if (first.stream == CU_STREAM_PER_THREAD)
-		first.stream = self->blocking;
-	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(shut(first.stream, self->gate));
 	ASSERT_TRUE(call_start(&first, self->ctx));
-	stuck = calls_until_stuck(&first);
+	stuck = calls_until_stuck(&first, 60);
 	ASSERT_GT(100, stuck);
+	ASSERT_CU(shut(second, self->second_gate));
 	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, STAGE, second));
 	EXPECT_EQ(stuck, atomic_load(&first.done));
 	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
 	ASSERT_CU(call_end(&first));
+	nap();
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
 	ASSERT_CU(cuMemcpyDtoH(got, self->out, STAGE));
 	EXPECT_TRUE(all_are(got, stuck - 1, STAGE));
@@ -355,33 +381,106 @@ TEST_F(exclusive, staging_full)
 	EXPECT_TRUE(all_are(got, 99, STAGE));
 }
 
-/* The same where a copy to the program's memory waits for its first parts. */
+/* A copy to the program's memory in parts of which two are under way: these come first. */
 TEST_F(exclusive, parts)
 {
-	const size_t bytes = 2 * BIG;
-	struct call first = { .fn = to_host, .stream = FIRST, .bytes = bytes };
+	const size_t bytes = 4 * STAGE;
+	struct call first = { .fn = to_host, .stream = FULL, .bytes = bytes };
 	CUstream second = SECOND;
 	CUdeviceptr src;
 
 	ASSERT_CU(cuMemAlloc(&src, bytes));
 	ASSERT_CU(cuMemsetD8(src, 7, bytes));
+	/* So nobody copies it himself. */
+	ASSERT_CU(export(src));
 	first.src = src;
 	first.host = malloc(bytes);
 	ASSERT_NE(NULL, first.host);
-	if (first.stream == CU_STREAM_PER_THREAD)
-		first.stream = self->blocking;
-	ASSERT_CU(cuStreamWaitValue32(first.stream, self->gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(shut(first.stream, self->gate));
 	ASSERT_TRUE(call_start(&first, self->ctx));
 	nap();
+	nap();
+	ASSERT_CU(shut(second, self->second_gate));
 	ASSERT_CU(cuMemsetD8Async(src, 9, bytes, second));
 	EXPECT_EQ(0, atomic_load(&first.done));
 	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	nap();
+	EXPECT_EQ(0, atomic_load(&first.done));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
 	ASSERT_CU(call_end(&first));
 	ASSERT_CU(cuCtxSynchronize());
-	for (size_t i = 0; i < bytes; i += STAGE)
-		EXPECT_TRUE(all_are(first.host + i, first.host[i], STAGE));
-	for (size_t i = STAGE; i < bytes; i += STAGE)
-		EXPECT_LE(first.host[i - STAGE], first.host[i]);
+	EXPECT_TRUE(all_are(first.host, 7, 2 * STAGE));
+	EXPECT_TRUE(all_are(first.host + 2 * STAGE, 9, 2 * STAGE));
+	free(first.host);
+	ASSERT_CU(cuMemFree(src));
+}
+
+/* Nothing of a copy that has arrived waits for what others did meanwhile. */
+TEST_F(exclusive, last_part)
+{
+	struct call first = { .fn = to_host, .stream = FULL, .bytes = 2 * STAGE };
+	CUdeviceptr src;
+
+	ASSERT_CU(cuMemAlloc(&src, first.bytes));
+	ASSERT_CU(cuMemsetD8(src, 7, first.bytes));
+	ASSERT_CU(export(src));
+	first.src = src;
+	first.host = malloc(first.bytes);
+	ASSERT_NE(NULL, first.host);
+	ASSERT_CU(shut(first.stream, self->gate));
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	nap();
+	nap();
+	ASSERT_CU(shut(SECOND, self->second_gate));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(call_end(&first));
+	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
+	ASSERT_CU(cuCtxSynchronize());
+	free(first.host);
+	ASSERT_CU(cuMemFree(src));
+}
+
+struct function {
+	CUevent event;
+	CUstream stream;
+	CUresult result;
+};
+
+static void record(void *arg)
+{
+	struct function *f = arg;
+
+	nap();
+	nap();
+	f->result = cuEventRecord(f->event, f->stream);
+}
+
+/* A host function in front of a copy whose caller waits, with the stream for itself, is told so. */
+TEST_F(exclusive, function_before_parts)
+{
+	struct call first = { .fn = to_host, .stream = self->blocking, .bytes = 2 * STAGE };
+	struct function f = { .stream = self->blocking, .result = CUDA_ERROR_UNKNOWN };
+	CUdeviceptr src;
+
+	ASSERT_CU(cuMemAlloc(&src, first.bytes));
+	ASSERT_CU(cuMemsetD8(src, 7, first.bytes));
+	ASSERT_CU(export(src));
+	ASSERT_CU(cuEventCreate(&f.event, CU_EVENT_DISABLE_TIMING));
+	first.src = src;
+	first.host = malloc(first.bytes);
+	ASSERT_NE(NULL, first.host);
+	ASSERT_CU(shut(self->blocking, self->gate));
+	ASSERT_CU(cuLaunchHostFunc(self->blocking, record, &f));
+	ASSERT_TRUE(call_start(&first, self->ctx));
+	nap();
+	nap();
+	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuCtxSynchronize());
+	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, f.result);
+	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
+	ASSERT_CU(cuEventDestroy(f.event));
 	free(first.host);
 	ASSERT_CU(cuMemFree(src));
 }
