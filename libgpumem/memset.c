@@ -60,15 +60,18 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	return result;
 }
 
-/* By the caller, if the stream is idle or becomes so: false otherwise. */
-static bool fill_inline(CUstream stream, const struct gpumem_sqe *sqe, unsigned int waits,
-			CUresult *result)
+/* The engine does not reach it: as soon as the stream is idle, or at last was. */
+static CUresult fill_drained(CUstream stream, const struct gpumem_sqe *sqe)
 {
-	if (!stream_begin_idle(stream, waits, result))
-		return *result;
+	CUresult result;
+
+	if (!stream_begin_idle(stream, 4, &result) && !result)
+		result = stream_begin(stream);
+	if (result)
+		return result;
 	fill_now(sqe);
 	lock_drop(&stream->lock);
-	return true;
+	return CUDA_SUCCESS;
 }
 
 /* @extent: bytes from the first to behind the last. */
@@ -82,22 +85,19 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY ||
 	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (span.flags & ALLOC_IO) {
-		/* The engine does not reach it. */
-		if (fill_inline(stream, sqe, 4, &result))
-			return result;
-		result = stream_begin(stream);
-		if (result)
-			return result;
-		fill_now(sqe);
-		lock_drop(&stream->lock);
-		return CUDA_SUCCESS;
-	}
+	if (span.flags & ALLOC_IO)
+		return fill_drained(stream, sqe);
 	if (client.inlining && !span_dark(&span) &&
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
-	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC) &&
-	    fill_inline(stream, sqe, 0, &result))
-		return result;
+	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
+		if (stream_begin_idle(stream, 0, &result)) {
+			fill_now(sqe);
+			lock_drop(&stream->lock);
+			return CUDA_SUCCESS;
+		}
+		if (result)
+			return result;
+	}
 	/* Of managed memory SYNC_MEMOPS is always on, and means calls without a stream. */
 	return fill_queued(stream, sqe,
 			   (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS ||

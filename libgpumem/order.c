@@ -103,10 +103,9 @@ static void enter_blocking(CUstream stream)
 
 void order_enter(CUstream stream)
 {
-	fence_locked();
 	if (stream->kind == STREAM_LEGACY_KIND)
 		enter_legacy(stream);
-	else if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+	else
 		enter_blocking(stream);
 }
 
@@ -141,26 +140,20 @@ void order_resume(struct queue *queue)
 	order_enter(stream);
 }
 
-CUresult order_renew(struct queue *queue)
+/* The stream was not idle; its lock is held, and is dropped if this returns true. */
+bool stream_busy(CUstream stream, unsigned int waits, CUresult *result)
 {
-	return likely(!queue->rested) ? CUDA_SUCCESS : stream_follow(queue->stream, queue);
-}
-
-bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result)
-{
-	for (;;) {
-		*result = stream_begin(stream);
-		if (*result)
-			return false;
-		if (stream_idle(stream))
-			return true;
+	do {
 		lock_drop(&stream->lock);
 		if (!waits--)
-			return false;
+			return true;
 		*result = stream_drain(stream);
+		if (!*result)
+			*result = stream_begin(stream);
 		if (*result)
-			return false;
-	}
+			return true;
+	} while (!stream_idle(stream));
+	return false;
 }
 
 CUresult order_settle(CUstream stream, struct queue *queue)

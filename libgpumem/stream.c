@@ -787,6 +787,10 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 		store_release(&stream->queue, queue);
 	}
 	*out = queue;
+	/* Without a legacy stream there is nothing to wait for. */
+	if (likely(stream->flags & CU_STREAM_NON_BLOCKING ? stream->kind != STREAM_CONTEXT :
+		   !load_acquire(&stream->ctx->legacy)))
+		return CUDA_SUCCESS;
 	result = stream_follow(stream, queue);
 	/* Some of the waits may be in the ring. */
 	return result ? ring_finish(queue, result) : CUDA_SUCCESS;

@@ -98,7 +98,9 @@ static inline CUresult stream_begin(CUstream stream)
 {
 	CUresult result = stream_lock(stream);
 
-	if (likely(!result))
+	fence_locked();
+	if (likely(!result) && !(stream->flags & CU_STREAM_NON_BLOCKING) &&
+	    load_acquire(&stream->ctx->legacy))
 		order_enter(stream);
 	return result;
 }
@@ -111,13 +113,6 @@ static inline CUresult stream_begin(CUstream stream)
  */
 void order_rest(struct queue *queue, struct queue *awaited, uint64_t value);
 void order_resume(struct queue *queue);
-/* Put the waits for what others did since the last were put, if any rested. */
-CUresult order_renew(struct queue *queue);
-/*
- * stream_begin() when everything is done that the next operation must wait for. @waits: how often to wait
- * for the stream if it is busy. False: the lock is not held; it is still busy, or *@result says why.
- */
-bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result);
 /*
  * The same with the lock held, and something in the queue perhaps. OUT_OF_MEMORY, for want of which the
  * caller has to do it himself, if others keep the stream busy.
@@ -149,6 +144,18 @@ static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream)
 
 /* Whether everything that the stream's next operation must wait for is done. */
 bool stream_idle(CUstream stream);
+/*
+ * stream_begin() when everything is done that the next operation must wait for. @waits: how often to wait
+ * for the stream if it is busy. False: the lock is not held; it is still busy, or *@result says why.
+ */
+bool stream_busy(CUstream stream, unsigned int waits, CUresult *result);
+static inline bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result)
+{
+	*result = stream_begin(stream);
+	if (unlikely(*result))
+		return false;
+	return likely(stream_idle(stream)) || !stream_busy(stream, waits, result);
+}
 CUresult stream_query(CUstream stream);
 CUresult stream_synchronize(CUstream stream);
 /* Wait for what the next operation would wait for. */
@@ -160,6 +167,11 @@ CUresult stream_drain(CUstream stream);
 CUresult stream_prepare(CUstream stream, struct queue **queue);
 /* Just the waits, for a queue that the stream has. */
 CUresult stream_follow(CUstream stream, struct queue *queue);
+/* The same if the lock's holder rested since they were put. */
+static inline CUresult order_renew(struct queue *queue)
+{
+	return likely(!queue->rested) ? CUDA_SUCCESS : stream_follow(queue->stream, queue);
+}
 /*
  * Wait until the queue has reached @value, and return its context's error. NOT_PERMITTED in a host
  * function that the queue waits for.
