@@ -19,7 +19,8 @@
  * the stream waits for the thread, itself or by way of others (host_holds()): the driver waits for
  * ever then, here the call is not permitted.
  *
- * Turns are for work.c, too: its threads do the library's own work in stream order.
+ * Turns are for work.c, too: its threads do the library's own work in stream order. And for those who
+ * have to do something themselves in a stream that is busy (order.c).
  *
  * Locks: host_lock for the list of queues and the lists of calls; inside the stream's. It is not
  * held while a function runs.
@@ -94,15 +95,21 @@ CUresult turn_begin(struct queue *queue, struct turn *turn)
 	return result;
 }
 
-void turn_put(const struct turn *turn, uint32_t tell)
+void turn_hold(const struct turn *turn)
 {
-	const struct gpumem_sqe add = { .op = GPUMEM_OP_ADD, .handle = tell, .value = 1 };
 	const struct gpumem_sqe wait = {
 		.op = GPUMEM_OP_WAIT, .handle = turn->queue->host_timeline, .value = turn->ran,
 	};
 
-	ring_put(turn->queue, &add);
 	ring_put(turn->queue, &wait);
+}
+
+void turn_put(const struct turn *turn, uint32_t tell)
+{
+	const struct gpumem_sqe add = { .op = GPUMEM_OP_ADD, .handle = tell, .value = 1 };
+
+	ring_put(turn->queue, &add);
+	turn_hold(turn);
 }
 
 bool turn_come(const struct turn *turn)

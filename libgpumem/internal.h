@@ -547,6 +547,8 @@ struct turn {
 CUresult turn_begin(struct queue *queue, struct turn *turn);
 /* Put the turn's two entries, for which there is room; the first adds one to timeline @tell. */
 void turn_put(const struct turn *turn, uint32_t tell);
+/* Put the second alone: the caller sees by itself that the turn has come (order.c). */
+void turn_hold(const struct turn *turn);
 bool turn_come(const struct turn *turn);
 void turn_over(const struct turn *turn);
 /* A thread of the library's, detached, that handles no signals but its own faults. */

@@ -126,8 +126,8 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 	unsigned int most = bytes <= STAGE_SIZE / 16 ? MAX_SMALL_STAGES : MAX_STAGES;
 	struct stage *stage, *shared, *busy;
 	struct queue *user;
+	bool any, refused = false;
 	uint64_t value;
-	bool any;
 
 	for (;;) {
 		shared = busy = NULL;
@@ -142,8 +142,10 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 			if (!busy || stage->since < busy->since)
 				busy = stage;
 		}
-		if (!stage && !shared && stage_count < most)
+		if (!stage && !shared && stage_count < most && !refused) {
 			stage = stage_add(device);
+			refused = !stage;
+		}
 		if (stage)
 			stage->used = 0;
 		else
@@ -160,7 +162,7 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 		if (stage || !wait || host_thread || !any || ring_kick(queue))
 			return stage;
 		/* Another may be done before the one that was submitted first. */
-		order_rest(queue, user, value);
+		order_rest(queue, NULL, 0);
 		if (user)
 			queue_doze(user, value);
 		else
@@ -299,6 +301,11 @@ void copy_now(const struct copy *copy)
 	}
 }
 
+static void copy_call(const void *copy)
+{
+	copy_now(copy);
+}
+
 /* ---- ring */
 
 static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, uint64_t src,
@@ -341,14 +348,19 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 {
 	struct stage *stage = stage_take(stream->ctx->device, queue, STAGE_SIZE, true);
 	CUresult result = CUDA_SUCCESS;
+	struct turn turn;
 	uint64_t row;
 
 	if (!stage) {
-		result = order_settle(stream, queue);
-		if (!result && dark(copy))
-			result = CUDA_ERROR_OUT_OF_MEMORY;
+		if (dark(copy))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		result = order_turn(queue, &turn);
+		if (result)
+			return result;
+		result = order_wait(&turn);
 		if (!result)
 			copy_now(copy);
+		order_over(&turn);
 		return result;
 	}
 	for (row = 0; !result && row < copy->height; row++) {
@@ -405,15 +417,21 @@ static uint64_t piece_addr(const struct end *end, const struct piece *piece)
 }
 
 /* The rest of a copy from @piece on, without staging memory. */
-static CUresult copy_pieces(CUstream stream, struct queue *queue, const struct copy *copy,
-			    struct piece *piece)
+static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct piece *piece)
 {
-	CUresult result = order_settle(stream, queue);
+	CUresult result;
+	struct turn turn;
 
-	if (result)
-		return result;
 	if (dark(copy))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = order_turn(queue, &turn);
+	if (result)
+		return result;
+	result = order_wait(&turn);
+	if (result) {
+		order_over(&turn);
+		return result;
+	}
 	do {
 		const struct copy direct = {
 			.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
@@ -423,6 +441,7 @@ static CUresult copy_pieces(CUstream stream, struct queue *queue, const struct c
 
 		copy_now(&direct);
 	} while (next_piece(copy, piece));
+	order_over(&turn);
 	return CUDA_SUCCESS;
 }
 
@@ -486,7 +505,7 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 		struct copy in;
 
 		if (!stage)
-			return copy_pieces(stream, queue, copy, &piece);
+			return copy_pieces(queue, copy, &piece);
 		in = piece_in(copy, &piece, stage->place);
 		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
 			copy_now(&in);
@@ -565,7 +584,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 			stage = stage_take(stream->ctx->device, queue, bytes, true);
 		}
 		if (!stage)
-			return copy_pieces(stream, queue, copy, &piece);
+			return copy_pieces(queue, copy, &piece);
 		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
 				  copy->src.pitch, piece.width, piece.rows);
 		if (!result)
@@ -641,20 +660,6 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
-/* The engine cannot do it, and the stream was busy whenever it was looked at. */
-static CUresult copy_drained(CUstream stream, const struct copy *copy)
-{
-	CUresult result = stream_drain(stream);
-
-	if (!result)
-		result = stream_begin(stream);
-	if (result)
-		return result;
-	copy_now(copy);
-	lock_drop(&stream->lock);
-	return CUDA_SUCCESS;
-}
-
 bool copy_may_inline(const struct copy *copy)
 {
 	return (copy->dst.host && copy->src.host) ||
@@ -682,7 +687,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
 	    try_inline(stream, copy, wait, &result))
 		return result;
-	return both ? copy_drained(stream, copy) : copy_queued(stream, copy, wait);
+	return both ? order_call(stream, copy_call, copy) : copy_queued(stream, copy, wait);
 }
 
 CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,

@@ -60,18 +60,9 @@ static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool 
 	return result;
 }
 
-/* The engine does not reach it: as soon as the stream is idle, or at last was. */
-static CUresult fill_drained(CUstream stream, const struct gpumem_sqe *sqe)
+static void fill_call(const void *sqe)
 {
-	CUresult result;
-
-	if (!stream_begin_idle(stream, 4, &result) && !result)
-		result = stream_begin(stream);
-	if (result)
-		return result;
 	fill_now(sqe);
-	lock_drop(&stream->lock);
-	return CUDA_SUCCESS;
 }
 
 /* @extent: bytes from the first to behind the last. */
@@ -86,7 +77,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO)
-		return fill_drained(stream, sqe);
+		/* The engine does not reach it. */
+		return order_call(stream, fill_call, sqe);
 	if (client.inlining && !span_dark(&span) &&
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {

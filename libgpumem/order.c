@@ -17,7 +17,9 @@
  * be waiting for the others. They go on meanwhile, so what the rest of the operation has to come after
  * is found out anew. Such an operation, of which a part did not fit into the ring or into staging
  * memory, may have one of another thread between its parts, but none at the same time; nor is there
- * a rule for the program's own memory to which the parts of a copy are brought in the end.
+ * a rule for the program's own memory to which the parts of a copy are brought in the end. What a
+ * thread has to do itself in a stream that is busy it does in a turn: an entry holds the stream, and
+ * all that waits for it, until that is over.
  *
  * So nobody who is at work waits for what others submit. Apart from processors, locks of the library
  * that are held for moments, and the engine's reading and zeroing of what no stream has yet, it waits
@@ -34,7 +36,9 @@
  *
  * Vocabulary: at work, rest, as above; to obey, to be blocking.
  */
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "ring.h"
@@ -53,8 +57,9 @@ static void nap(unsigned int i)
 {
 	const struct timespec time = { .tv_nsec = NAP_NS };
 
+	/* nanosleep() would let the thread be cancelled, with the stream's lock. */
 	if (i >= SPINS)
-		nanosleep(&time, NULL);
+		syscall(SYS_nanosleep, &time, NULL);
 #if defined(__x86_64__)
 	else
 		__builtin_ia32_pause();
@@ -91,14 +96,16 @@ static void enter_blocking(CUstream stream)
 	CUstream legacy = load_acquire(&stream->ctx->legacy);
 	unsigned int i;
 
-	while (legacy && unlikely(at_work(legacy))) {
+	if (!legacy || likely(!at_work(legacy)))
+		return;
+	__atomic_fetch_add(&legacy->gave_way, 1, __ATOMIC_RELAXED);
+	do {
 		store_release(&stream->resting, 1);
-		__atomic_fetch_add(&legacy->gave_way, 1, __ATOMIC_RELAXED);
 		for (i = 0; at_work(legacy); i++)
 			nap(i);
 		rest_no_more(stream);
-		__atomic_fetch_sub(&legacy->gave_way, 1, __ATOMIC_RELEASE);
-	}
+	} while (at_work(legacy));
+	__atomic_fetch_sub(&legacy->gave_way, 1, __ATOMIC_RELEASE);
 }
 
 void order_enter(CUstream stream)
@@ -156,22 +163,66 @@ bool stream_busy(CUstream stream, unsigned int waits, CUresult *result)
 	return false;
 }
 
-CUresult order_settle(CUstream stream, struct queue *queue)
+CUresult order_turn(struct queue *queue, struct turn *turn)
 {
-	unsigned int i;
+	CUresult result = order_renew(queue);
 
-	for (i = 0; i < 4; i++) {
-		CUresult result = ring_kick(queue);
+	/* What follows waits for the turn's end: a function must not end turns before its own. */
+	if (!result && host_thread && host_holds(queue, load_relaxed(&queue->tail)))
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (!result)
+		result = queue_room(queue, 1);
+	if (!result)
+		result = turn_begin(queue, turn);
+	if (result)
+		return result;
+	turn_hold(turn);
+	result = ring_kick(queue);
+	if (result)
+		turn_over(turn);
+	return result;
+}
 
-		if (result)
-			return result;
-		order_rest(queue, queue, load_relaxed(&queue->tail));
-		result = stream_drain(stream);
-		order_resume(queue);
-		if (result)
-			return result;
-		if (stream_idle(stream))
-			return CUDA_SUCCESS;
+CUresult order_wait(const struct turn *turn)
+{
+	CUresult result;
+
+	order_rest(turn->queue, turn->queue, turn->value);
+	result = queue_wait(turn->queue, turn->value);
+	order_resume(turn->queue);
+	return result;
+}
+
+void order_over(const struct turn *turn)
+{
+	turn_over(turn);
+	/* Whoever asks finds nothing left of it. */
+	queue_wait(turn->queue, turn->value + 1);
+}
+
+CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *arg)
+{
+	CUresult result = stream_begin(stream);
+	struct queue *queue;
+	struct turn turn;
+
+	if (result)
+		return result;
+	queue = stream->queue;
+	if (stream_idle(stream) && !(queue && queue_failed(queue))) {
+		now(arg);
+		lock_drop(&stream->lock);
+		return CUDA_SUCCESS;
 	}
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	result = stream_prepare(stream, &queue);
+	if (!result)
+		result = ring_finish(queue, order_turn(queue, &turn));
+	lock_drop(&stream->lock);
+	if (result)
+		return result;
+	result = queue_wait(queue, turn.value);
+	if (!result)
+		now(arg);
+	order_over(&turn);
+	return result;
 }

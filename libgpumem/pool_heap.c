@@ -417,10 +417,11 @@ static CUresult come_after(CUstream stream, const struct moment *moment)
 	if (result)
 		return result;
 	result = stream_prepare(stream, &queue);
-	if (!result && queue != moment->queue)
-		result = queue_follow(queue, moment->queue, moment->value);
-	if (!result)
-		result = ring_finish(queue, CUDA_SUCCESS);
+	if (!result) {
+		if (queue != moment->queue)
+			result = queue_follow(queue, moment->queue, moment->value);
+		result = ring_finish(queue, result);
+	}
 	lock_drop(&stream->lock);
 	return result;
 }

@@ -81,7 +81,7 @@ extern CUstream all_streams;
 
 /*
  * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
- * for the function.
+ * for entries that wait for the function.
  */
 CUresult stream_lock_slow(CUstream stream);
 static inline CUresult stream_lock(CUstream stream)
@@ -90,8 +90,8 @@ static inline CUresult stream_lock(CUstream stream)
 }
 
 /*
- * The same for whoever touches memory, at once or by entries: no work of those that the stream must not
- * meet is under way until the lock is dropped, or until order_rest() (order.c).
+ * The same for whoever touches memory, at once or by entries: until the lock is dropped, or until
+ * order_rest(), those that the stream must not meet do nothing at once and put nothing (order.c).
  */
 void order_enter(CUstream stream);
 static inline CUresult stream_begin(CUstream stream)
@@ -108,16 +108,22 @@ static inline CUresult stream_begin(CUstream stream)
 /*
  * Before and after waiting with the lock of @queue's stream held, for @awaited to reach @value: others
  * go on meanwhile, so order_renew() must come before the next entry about memory. ring_kick() must come
- * before order_rest(). @awaited: NULL if it is not entries. For queues that no stream has they do
- * nothing.
+ * before order_rest(). @awaited: NULL if it is not just these entries, and then host functions are not
+ * told. For queues that no stream has it changes nothing.
  */
 void order_rest(struct queue *queue, struct queue *awaited, uint64_t value);
 void order_resume(struct queue *queue);
 /*
- * The same with the lock held, and something in the queue perhaps. OUT_OF_MEMORY, for want of which the
- * caller has to do it himself, if others keep the stream busy.
+ * A turn of the caller's own in a queue; order_over() must follow, in any case. stream->lock is held.
+ * NOT_PERMITTED in a host function that the queue waits for.
  */
-CUresult order_settle(CUstream stream, struct queue *queue);
+struct turn;
+CUresult order_turn(struct queue *queue, struct turn *turn);
+/* Wait for it with the lock held: everything before is done. */
+CUresult order_wait(const struct turn *turn);
+void order_over(const struct turn *turn);
+/* Have the caller do something in stream order. No lock is held. */
+CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *arg);
 
 CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority);
@@ -144,11 +150,12 @@ static inline CUresult stream_get(CUstream handle, bool own, CUstream *stream)
 
 /* Whether everything that the stream's next operation must wait for is done. */
 bool stream_idle(CUstream stream);
+/* The rest of the next: the lock is held, and was dropped if this returns true. */
+bool stream_busy(CUstream stream, unsigned int waits, CUresult *result);
 /*
  * stream_begin() when everything is done that the next operation must wait for. @waits: how often to wait
  * for the stream if it is busy. False: the lock is not held; it is still busy, or *@result says why.
  */
-bool stream_busy(CUstream stream, unsigned int waits, CUresult *result);
 static inline bool stream_begin_idle(CUstream stream, unsigned int waits, CUresult *result)
 {
 	*result = stream_begin(stream);

@@ -25,38 +25,42 @@
 #define BIG		(2 * MIB)		/* never */
 #define HOLD_MS		60
 
-FIXTURE(exclusive)
-{
+struct things {
 	CUcontext ctx;
 	CUstream blocking, apart;	/* apart: NON_BLOCKING */
-	CUdeviceptr buf, out;		/* BIG bytes each */
+	CUdeviceptr buf, out;		/* BIG bytes each: 1, 0 */
 	unsigned char *host;		/* BIG bytes of the program's memory */
 	cuuint32_t *words;
 	CUdeviceptr gate, second_gate;	/* words that are 0 */
 };
 
-FIXTURE_SETUP(exclusive)
+static CUresult things_make(struct things *t)
 {
-	ASSERT_TRUE(dev_quiet(10));
-	ASSERT_CU(cuda_start(&self->ctx));
-	ASSERT_CU(cuStreamCreate(&self->blocking, CU_STREAM_DEFAULT));
-	ASSERT_CU(cuStreamCreate(&self->apart, CU_STREAM_NON_BLOCKING));
-	ASSERT_CU(cuMemAlloc(&self->buf, BIG));
-	ASSERT_CU(cuMemAlloc(&self->out, BIG));
-	ASSERT_CU(cuMemsetD8(self->buf, 1, BIG));
-	ASSERT_CU(cuMemsetD8(self->out, 0, BIG));
-	self->host = malloc(BIG);
-	ASSERT_NE(NULL, self->host);
-	ASSERT_CU(cuMemHostAlloc((void **)&self->words, 4 * KIB, CU_MEMHOSTALLOC_DEVICEMAP));
-	self->words[0] = self->words[1] = 0;
-	ASSERT_CU(cuMemHostGetDevicePointer(&self->gate, self->words, 0));
-	self->second_gate = self->gate + sizeof(*self->words);
-	ASSERT_CU(cuCtxSynchronize());
-}
+	CUresult result = cuda_start(&t->ctx);
 
-FIXTURE_TEARDOWN_PARENT(exclusive)
-{
-	EXPECT_TRUE(dev_quiet(10));
+	if (!result)
+		result = cuStreamCreate(&t->blocking, CU_STREAM_DEFAULT);
+	if (!result)
+		result = cuStreamCreate(&t->apart, CU_STREAM_NON_BLOCKING);
+	if (!result)
+		result = cuMemAlloc(&t->buf, BIG);
+	if (!result)
+		result = cuMemAlloc(&t->out, BIG);
+	if (!result)
+		result = cuMemsetD8(t->buf, 1, BIG);
+	if (!result)
+		result = cuMemsetD8(t->out, 0, BIG);
+	if (!result)
+		result = cuMemHostAlloc((void **)&t->words, 4 * KIB, CU_MEMHOSTALLOC_DEVICEMAP);
+	if (result)
+		return result;
+	t->words[0] = t->words[1] = 0;
+	result = cuMemHostGetDevicePointer(&t->gate, t->words, 0);
+	t->second_gate = t->gate + sizeof(*t->words);
+	t->host = malloc(BIG);
+	if (!result)
+		result = t->host ? cuCtxSynchronize() : CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
 }
 
 /* --- threads that call once, or again and again */
@@ -72,6 +76,7 @@ struct call {
 	unsigned int times, value;
 	CUresult result;
 	atomic_uint done;		/* calls that have returned */
+	atomic_int tid;
 };
 
 static void *call_main(void *arg)
@@ -79,6 +84,7 @@ static void *call_main(void *arg)
 	struct call *call = arg;
 
 	call->result = cuCtxSetCurrent(call->ctx);
+	atomic_store(&call->tid, syscall(SYS_gettid));
 	for (unsigned int i = 0; !call->result && i < call->times; i++) {
 		call->value = i;
 		call->result = call->fn(call);
@@ -106,18 +112,44 @@ static void nap(void)
 	usleep(HOLD_MS * 1000);
 }
 
-/* How many of its calls, @least or more, a thread has made when it comes no further. */
+static bool asleep(struct call *call)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&call->tid));
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (f)
+		fclose(f);
+	return state == 'S';
+}
+
+/* Until a thread is in a call that waits. */
+static bool waits(struct call *call)
+{
+	unsigned int quiet = 0;
+
+	for (int i = 0; i < 1000 && quiet < 5; i++) {
+		usleep(20000);
+		quiet = asleep(call) ? quiet + 1 : 0;
+	}
+	return quiet == 5;
+}
+
+/* How many of its calls, @least or more, a thread has made when it comes no further; or 0. */
 static unsigned int calls_until_stuck(struct call *call, unsigned int least)
 {
 	unsigned int done, before = 0, quiet = 0;
 
-	while (quiet < 3) {
+	for (int i = 0; i < 500 && quiet < 3; i++) {
 		nap();
 		done = atomic_load(&call->done);
 		quiet = done >= least && done == before ? quiet + 1 : 0;
 		before = done;
 	}
-	return before;
+	return quiet == 3 ? before : 0;
 }
 
 static CUresult shut(CUstream stream, CUdeviceptr gate)
@@ -174,7 +206,7 @@ static bool hold_make(struct hold *hold, size_t bytes)
 	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 
 	hold->bytes = bytes;
-	hold->fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	hold->fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	hold->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (hold->fd < 0 || hold->memory == MAP_FAILED || ioctl(hold->fd, UFFDIO_API, &api))
 		return false;
@@ -215,6 +247,22 @@ static void hold_free(struct hold *hold)
 	close(hold->fd);
 }
 
+FIXTURE(exclusive)
+{
+	struct things t;
+};
+
+FIXTURE_SETUP(exclusive)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(things_make(&self->t));
+}
+
+FIXTURE_TEARDOWN_PARENT(exclusive)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
 FIXTURE_VARIANT(exclusive)
 {
 	CUstream first, second;		/* NULL: the one that is made */
@@ -251,60 +299,95 @@ FIXTURE_VARIANT_ADD(exclusive, legacy_then_queued)
 	.first = CU_STREAM_LEGACY, .bytes = BIG,
 };
 
-#define FIRST	(variant->first ? variant->first : self->blocking)
-#define SECOND	(variant->second ? variant->second : self->blocking)
+#define FIRST	(variant->first ? variant->first : self->t.blocking)
+#define SECOND	(variant->second ? variant->second : self->t.blocking)
 
 /* What has begun to read the program's memory is over before the other fills what it writes to. */
 TEST_F(exclusive, half_written)
 {
-	struct call first = { .fn = from_host, .stream = FIRST, .dst = self->buf, .bytes = BYTES };
+	struct call first = { .fn = from_host, .stream = FIRST, .dst = self->t.buf, .bytes = BYTES };
 	struct call second = {
-		.fn = fill, .stream = SECOND, .dst = self->buf, .bytes = variant->bytes,
+		.fn = fill, .stream = SECOND, .dst = self->t.buf, .bytes = variant->bytes,
 	};
 	struct hold hold;
 
 	ASSERT_TRUE(hold_make(&hold, BYTES));
 	first.host = hold.memory;
-	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	ASSERT_TRUE(hold_wait(&hold));
-	ASSERT_TRUE(call_start(&second, self->ctx));
+	ASSERT_TRUE(call_start(&second, self->t.ctx));
 	nap();
 	ASSERT_TRUE(hold_end(&hold, 0xaa));
 	ASSERT_CU(call_end(&first));
 	ASSERT_CU(call_end(&second));
 	ASSERT_CU(cuCtxSynchronize());
-	ASSERT_CU(cuMemcpyDtoH(self->host, self->buf, variant->bytes));
-	EXPECT_TRUE(all_are(self->host, 0x55, variant->bytes));
+	ASSERT_CU(cuMemcpyDtoH(self->t.host, self->t.buf, variant->bytes));
+	EXPECT_TRUE(all_are(self->t.host, 0x55, variant->bytes));
 	hold_free(&hold);
 }
 
 /* What is being read is filled when it has been; where the engine reads, that is before the hold. */
 TEST_F(exclusive, half_read)
 {
-	struct call first = { .fn = to_host, .stream = FIRST, .src = self->buf, .bytes = BYTES };
+	struct call first = { .fn = to_host, .stream = FIRST, .src = self->t.buf, .bytes = BYTES };
 	struct call second = {
-		.fn = copy, .stream = SECOND, .dst = self->buf, .src = self->out,
+		.fn = copy, .stream = SECOND, .dst = self->t.buf, .src = self->t.out,
 		.bytes = variant->bytes,
 	};
 	struct hold hold;
 
 	ASSERT_TRUE(hold_make(&hold, BYTES));
 	first.host = hold.memory;
-	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	ASSERT_TRUE(hold_wait(&hold));
-	ASSERT_TRUE(call_start(&second, self->ctx));
+	ASSERT_TRUE(call_start(&second, self->t.ctx));
 	nap();
 	ASSERT_TRUE(hold_end(&hold, 0));
 	ASSERT_CU(call_end(&first));
 	ASSERT_CU(call_end(&second));
 	EXPECT_TRUE(all_are(hold.memory, 1, BYTES));
-	ASSERT_CU(cuMemcpyDtoH(self->host, self->buf, variant->bytes));
-	EXPECT_TRUE(all_are(self->host, 0, variant->bytes));
+	ASSERT_CU(cuMemcpyDtoH(self->t.host, self->t.buf, variant->bytes));
+	EXPECT_TRUE(all_are(self->t.host, 0, variant->bytes));
 	hold_free(&hold);
 }
 
-/* A thread's own stream is not this thread's. */
-#define FULL	(FIRST == CU_STREAM_PER_THREAD ? self->blocking : FIRST)
+/* --- threads that are stuck */
+
+FIXTURE(stuck)
+{
+	struct things t;
+};
+
+FIXTURE_SETUP(stuck)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(things_make(&self->t));
+}
+
+FIXTURE_TEARDOWN_PARENT(stuck)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+FIXTURE_VARIANT(stuck)
+{
+	CUstream first, second;		/* NULL: the one that is made */
+};
+
+FIXTURE_VARIANT_ADD(stuck, blocking_first)
+{
+	.second = CU_STREAM_LEGACY,
+};
+
+FIXTURE_VARIANT_ADD(stuck, legacy_first)
+{
+	.first = CU_STREAM_LEGACY,
+};
+
+FIXTURE_VARIANT_ADD(stuck, thread_second)
+{
+	.first = CU_STREAM_LEGACY, .second = CU_STREAM_PER_THREAD,
+};
 
 /* More of those that the legacy stream has to wait for. */
 #define OTHERS	9
@@ -314,36 +397,37 @@ TEST_F(exclusive, half_read)
  * a gate of its own, comes after what the first has submitted, and before what it submits when there
  * is room.
  */
-TEST_F(exclusive, ring_full)
+TEST_F(stuck, ring_full)
 {
-	struct call first = { .fn = fill_number, .stream = FULL, .dst = self->buf, .times = 400 };
+	struct call first = { .fn = fill_number, .stream = FIRST, .dst = self->t.buf, .times = 400 };
 	CUstream second = SECOND, other[OTHERS];
 	cuuint32_t got[1 + OTHERS], last;
 	unsigned int stuck;
 
-	ASSERT_CU(shut(first.stream, self->gate));
-	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_CU(shut(first.stream, self->t.gate));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	stuck = calls_until_stuck(&first, 200);
 	ASSERT_GT(400, stuck);
-	ASSERT_CU(shut(second, self->second_gate));
-	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, sizeof(got[0]), second));
+	ASSERT_NE(0, stuck);
+	ASSERT_CU(shut(second, self->t.second_gate));
+	ASSERT_CU(cuMemcpyDtoDAsync(self->t.out, self->t.buf, sizeof(got[0]), second));
 	for (int i = 0; i < OTHERS; i++) {
 		ASSERT_CU(cuStreamCreate(&other[i], CU_STREAM_DEFAULT));
 		if (second == CU_STREAM_LEGACY)
 			continue;
-		ASSERT_CU(shut(other[i], self->second_gate));
-		ASSERT_CU(cuMemcpyDtoDAsync(self->out + (1 + i) * sizeof(got[0]), self->buf,
+		ASSERT_CU(shut(other[i], self->t.second_gate));
+		ASSERT_CU(cuMemcpyDtoDAsync(self->t.out + (1 + i) * sizeof(got[0]), self->t.buf,
 					    sizeof(got[0]), other[i]));
 	}
 	EXPECT_EQ(stuck, atomic_load(&first.done));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
 	/* There is room for all of it behind the second gate. */
 	ASSERT_CU(call_end(&first));
 	nap();
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
-	ASSERT_CU(cuMemcpyDtoH(got, self->out, sizeof(got)));
-	ASSERT_CU(cuMemcpyDtoH(&last, self->buf, sizeof(last)));
+	ASSERT_CU(cuMemcpyDtoH(got, self->t.out, sizeof(got)));
+	ASSERT_CU(cuMemcpyDtoH(&last, self->t.buf, sizeof(last)));
 	EXPECT_EQ(stuck - 1, got[0]);
 	for (int i = 0; i < OTHERS && second != CU_STREAM_LEGACY; i++)
 		EXPECT_EQ(stuck - 1, got[1 + i]);
@@ -353,39 +437,40 @@ TEST_F(exclusive, ring_full)
 }
 
 /* The same where it waits for staging memory. */
-TEST_F(exclusive, staging_full)
+TEST_F(stuck, staging_full)
 {
 	struct call first = {
-		.fn = stage_number, .stream = FULL, .dst = self->buf, .bytes = STAGE,
-		.host = self->host, .times = 100,
+		.fn = stage_number, .stream = FIRST, .dst = self->t.buf, .bytes = STAGE,
+		.host = self->t.host, .times = 100,
 	};
 	CUstream second = SECOND;
-	unsigned char *got = self->host + STAGE;
+	unsigned char *got = self->t.host + STAGE;
 	unsigned int stuck;
 
-	ASSERT_CU(shut(first.stream, self->gate));
-	ASSERT_TRUE(call_start(&first, self->ctx));
+	ASSERT_CU(shut(first.stream, self->t.gate));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	stuck = calls_until_stuck(&first, 60);
 	ASSERT_GT(100, stuck);
-	ASSERT_CU(shut(second, self->second_gate));
-	ASSERT_CU(cuMemcpyDtoDAsync(self->out, self->buf, STAGE, second));
+	ASSERT_NE(0, stuck);
+	ASSERT_CU(shut(second, self->t.second_gate));
+	ASSERT_CU(cuMemcpyDtoDAsync(self->t.out, self->t.buf, STAGE, second));
 	EXPECT_EQ(stuck, atomic_load(&first.done));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
 	ASSERT_CU(call_end(&first));
 	nap();
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
-	ASSERT_CU(cuMemcpyDtoH(got, self->out, STAGE));
+	ASSERT_CU(cuMemcpyDtoH(got, self->t.out, STAGE));
 	EXPECT_TRUE(all_are(got, stuck - 1, STAGE));
-	ASSERT_CU(cuMemcpyDtoH(got, self->buf, STAGE));
+	ASSERT_CU(cuMemcpyDtoH(got, self->t.buf, STAGE));
 	EXPECT_TRUE(all_are(got, 99, STAGE));
 }
 
 /* A copy to the program's memory in parts of which two are under way: these come first. */
-TEST_F(exclusive, parts)
+TEST_F(stuck, parts)
 {
 	const size_t bytes = 4 * STAGE;
-	struct call first = { .fn = to_host, .stream = FULL, .bytes = bytes };
+	struct call first = { .fn = to_host, .stream = FIRST, .bytes = bytes };
 	CUstream second = SECOND;
 	CUdeviceptr src;
 
@@ -396,17 +481,16 @@ TEST_F(exclusive, parts)
 	first.src = src;
 	first.host = malloc(bytes);
 	ASSERT_NE(NULL, first.host);
-	ASSERT_CU(shut(first.stream, self->gate));
-	ASSERT_TRUE(call_start(&first, self->ctx));
-	nap();
-	nap();
-	ASSERT_CU(shut(second, self->second_gate));
+	ASSERT_CU(shut(first.stream, self->t.gate));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
+	ASSERT_TRUE(waits(&first));
+	ASSERT_CU(shut(second, self->t.second_gate));
 	ASSERT_CU(cuMemsetD8Async(src, 9, bytes, second));
 	EXPECT_EQ(0, atomic_load(&first.done));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
 	nap();
 	EXPECT_EQ(0, atomic_load(&first.done));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.second_gate, 1, 0));
 	ASSERT_CU(call_end(&first));
 	ASSERT_CU(cuCtxSynchronize());
 	EXPECT_TRUE(all_are(first.host, 7, 2 * STAGE));
@@ -416,9 +500,9 @@ TEST_F(exclusive, parts)
 }
 
 /* Nothing of a copy that has arrived waits for what others did meanwhile. */
-TEST_F(exclusive, last_part)
+TEST_F(stuck, last_part)
 {
-	struct call first = { .fn = to_host, .stream = FULL, .bytes = 2 * STAGE };
+	struct call first = { .fn = to_host, .stream = FIRST, .bytes = 2 * STAGE };
 	CUdeviceptr src;
 
 	ASSERT_CU(cuMemAlloc(&src, first.bytes));
@@ -427,23 +511,24 @@ TEST_F(exclusive, last_part)
 	first.src = src;
 	first.host = malloc(first.bytes);
 	ASSERT_NE(NULL, first.host);
-	ASSERT_CU(shut(first.stream, self->gate));
-	ASSERT_TRUE(call_start(&first, self->ctx));
-	nap();
-	nap();
-	ASSERT_CU(shut(SECOND, self->second_gate));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
+	ASSERT_CU(shut(first.stream, self->t.gate));
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
+	ASSERT_TRUE(waits(&first));
+	ASSERT_CU(shut(SECOND, self->t.second_gate));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
 	ASSERT_CU(call_end(&first));
 	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->second_gate, 1, 0));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
 	free(first.host);
 	ASSERT_CU(cuMemFree(src));
 }
 
 struct function {
+	struct call *caller;
 	CUevent event;
 	CUstream stream;
+	bool waited;
 	CUresult result;
 };
 
@@ -451,38 +536,105 @@ static void record(void *arg)
 {
 	struct function *f = arg;
 
-	nap();
-	nap();
+	f->waited = waits(f->caller);
 	f->result = cuEventRecord(f->event, f->stream);
 }
 
-/* A host function in front of a copy whose caller waits, with the stream for itself, is told so. */
-TEST_F(exclusive, function_before_parts)
+/* A function is told that who has the stream for himself waits for it. */
+static void function_before(struct __test_metadata *_metadata, struct things *t, struct call *first)
 {
-	struct call first = { .fn = to_host, .stream = self->blocking, .bytes = 2 * STAGE };
-	struct function f = { .stream = self->blocking, .result = CUDA_ERROR_UNKNOWN };
-	CUdeviceptr src;
+	struct function f = { .caller = first, .stream = t->blocking, .result = CUDA_ERROR_UNKNOWN };
 
-	ASSERT_CU(cuMemAlloc(&src, first.bytes));
-	ASSERT_CU(cuMemsetD8(src, 7, first.bytes));
-	ASSERT_CU(export(src));
+	first->stream = t->blocking;
 	ASSERT_CU(cuEventCreate(&f.event, CU_EVENT_DISABLE_TIMING));
-	first.src = src;
-	first.host = malloc(first.bytes);
-	ASSERT_NE(NULL, first.host);
-	ASSERT_CU(shut(self->blocking, self->gate));
-	ASSERT_CU(cuLaunchHostFunc(self->blocking, record, &f));
-	ASSERT_TRUE(call_start(&first, self->ctx));
-	nap();
-	nap();
-	ASSERT_CU(cuStreamWriteValue32(self->apart, self->gate, 1, 0));
-	ASSERT_CU(call_end(&first));
+	ASSERT_CU(shut(t->blocking, t->gate));
+	ASSERT_CU(cuLaunchHostFunc(t->blocking, record, &f));
+	ASSERT_TRUE(call_start(first, t->ctx));
+	ASSERT_TRUE(waits(first));
+	ASSERT_CU(cuStreamWriteValue32(t->apart, t->gate, 1, 0));
+	ASSERT_CU(call_end(first));
 	ASSERT_CU(cuCtxSynchronize());
+	EXPECT_TRUE(f.waited);
 	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, f.result);
-	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
 	ASSERT_CU(cuEventDestroy(f.event));
+}
+
+FIXTURE(function)
+{
+	struct things t;
+};
+
+FIXTURE_SETUP(function)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(things_make(&self->t));
+}
+
+FIXTURE_TEARDOWN_PARENT(function)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+TEST_F(function, before_parts)
+{
+	struct call first = { .fn = to_host, .bytes = 2 * STAGE, .host = malloc(2 * STAGE) };
+
+	ASSERT_NE(NULL, first.host);
+	ASSERT_CU(cuMemAlloc(&first.src, first.bytes));
+	ASSERT_CU(cuMemsetD8(first.src, 7, first.bytes));
+	ASSERT_CU(export(first.src));
+	function_before(_metadata, &self->t, &first);
+	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
 	free(first.host);
-	ASSERT_CU(cuMemFree(src));
+	ASSERT_CU(cuMemFree(first.src));
+}
+
+TEST_F(function, before_a_full_ring)
+{
+	struct call first = { .fn = fill_number, .dst = self->t.buf, .times = 300 };
+	cuuint32_t last;
+
+	function_before(_metadata, &self->t, &first);
+	ASSERT_CU(cuMemcpyDtoH(&last, self->t.buf, sizeof(last)));
+	EXPECT_EQ(299, last);
+}
+
+/*
+ * Where there is no memory for staging the caller copies, in a turn: behind the gate, and before what
+ * others submit behind it.
+ */
+TEST_F(function, turn)
+{
+	struct call first = {
+		.fn = from_host, .stream = self->t.blocking, .dst = self->t.buf, .bytes = 2 * STAGE,
+		.host = self->t.host,
+	};
+	unsigned char got[2];
+	CUdeviceptr p;
+
+	ASSERT_CU(shut(self->t.blocking, self->t.gate));
+	/* Legacy work that has a queue needs no memory afterwards. */
+	ASSERT_CU(cuMemsetD8Async(self->t.out, 4, 1, CU_STREAM_LEGACY));
+	while (!cuMemAlloc(&p, 16 * MIB))
+		;
+	while (!cuMemAlloc(&p, 2 * MIB))
+		;
+	memset(first.host, 3, first.bytes);
+	ASSERT_TRUE(call_start(&first, self->t.ctx));
+	/* In strict mode some staging memory is there from the start. */
+	ASSERT_TRUE(strict() || waits(&first));
+	if (strict())
+		ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuMemcpyDtoDAsync(self->t.out, self->t.buf, 1, CU_STREAM_LEGACY));
+	ASSERT_CU(cuMemsetD8Async(self->t.buf, 5, 1, CU_STREAM_LEGACY));
+	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
+	if (!strict())
+		ASSERT_CU(call_end(&first));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemcpyDtoH(got, self->t.out, 1));
+	ASSERT_CU(cuMemcpyDtoH(got + 1, self->t.buf, 1));
+	EXPECT_EQ(3, got[0]);
+	EXPECT_EQ(5, got[1]);
 }
 
 /* --- streams that exclude nobody */
