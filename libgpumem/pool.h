@@ -74,7 +74,7 @@ struct cell {
 	uint64_t base;			/* constant while it may be looked up */
 	union {
 		uint64_t id;		/* live: CU_POINTER_ATTRIBUTE_BUFFER_ID */
-		struct cell *next;	/* not live */
+		struct cell *next;	/* not live; written atomically: heaps look at id of what they gave out */
 	};
 	struct moment freed;		/* not live: not before */
 };

@@ -218,7 +218,7 @@ static void room_give(pool_t *pool, struct range *range, struct cell *cell)
 	struct moment freed = range->freed;
 	unsigned int class = range->class;
 
-	cell->next = range->free;
+	store_relaxed(&cell->next, range->free);
 	range->free = cell;
 	if (!range->listed)
 		room_add(pool, range);
@@ -237,7 +237,7 @@ void depot_put(pool_t *pool, struct cell *cell, unsigned int class)
 {
 	struct bin *bin = &pool->depot[class];
 
-	cell->next = bin->head;
+	store_relaxed(&cell->next, bin->head);
 	bin->head = cell;
 	bin->count++;
 }
@@ -251,7 +251,7 @@ static struct cell *depot_take(pool_t *pool, unsigned int class, const struct ta
 	for (link = &bin->head; (cell = *link) && tries; link = &cell->next, tries--) {
 		if (!moment_passed(&cell->freed, taker))
 			continue;
-		*link = cell->next;
+		store_relaxed(link, cell->next);
 		bin->count--;
 		return cell;
 	}
@@ -290,13 +290,13 @@ void depot_drain(pool_t *pool, const struct taker *taker)
 			} else if (class >= CLASSES_CELLS) {
 				large_release(pool, cell, &cell->freed);
 			} else {
-				*link = cell;
+				store_relaxed(link, cell);
 				link = &cell->next;
 				continue;
 			}
 			bin->count--;
 		}
-		*link = NULL;
+		store_relaxed(link, NULL);
 	}
 }
 
@@ -340,7 +340,7 @@ void depot_merge(pool_t *pool)
 				link = &cell->next;
 				continue;
 			}
-			*link = cell->next;
+			store_relaxed(link, cell->next);
 			bin->count--;
 			range->pending--;
 			room_give(pool, range, cell);

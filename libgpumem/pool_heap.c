@@ -396,13 +396,13 @@ static void fill(struct heap *heap, unsigned int class, const struct taker *take
 		cell = cells_spare(heap->pool, class, taker);
 		if (!cell)
 			break;
-		*last = cell;
+		store_relaxed(last, cell);
 		last = &cell->next;
 	}
 	if (!i)
 		return;
 	heap_claim(heap);
-	*last = heap->bin[class].head;
+	store_relaxed(last, heap->bin[class].head);
 	heap->bin[class].head = first;
 	heap->bin[class].count += i;
 	heap_drop(heap);
@@ -621,7 +621,7 @@ static __attribute__((noinline)) void spill(struct heap *heap, unsigned int clas
 		for (i = 1; i < keep; i++)
 			cell = cell->next;
 		next = cell->next;
-		cell->next = NULL;
+		store_relaxed(&cell->next, NULL);
 		bin->count = keep;
 		for (cell = next; cell; cell = next) {
 			next = cell->next;
@@ -649,7 +649,7 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 		bool full;
 
 		heap_claim_to_use(heap, tally);
-		cell->next = bin->head;
+		store_relaxed(&cell->next, bin->head);
 		bin->head = cell;
 		full = ++bin->count > class_keep[class_of(size)];
 		store_relaxed(&heap->dirty, true);
@@ -696,7 +696,7 @@ static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size
 
 	cell_dead(cell);
 	cell->freed = *freed;
-	cell->next = bin->head;
+	store_relaxed(&cell->next, bin->head);
 	bin->head = cell;
 	store_relaxed(&heap->dirty, true);
 	tally_add(heap->tally, -(int64_t)size);
