@@ -167,11 +167,14 @@ CUresult order_turn(struct queue *queue, struct turn *turn)
 {
 	CUresult result = order_renew(queue);
 
-	/* What follows waits for the turn's end: a function must not end turns before its own. */
-	if (!result && host_thread && host_holds(queue, load_relaxed(&queue->tail)))
-		return CUDA_ERROR_NOT_PERMITTED;
-	if (!result)
-		result = queue_room(queue, 1);
+	if (result)
+		return result;
+	/* A turn has to end in any case, and not before those of functions that this thread runs. */
+	if (unlikely(host_thread)) {
+		*turn = (struct turn){ .queue = queue, .value = load_relaxed(&queue->tail) };
+		return ring_kick(queue);
+	}
+	result = queue_room(queue, 1);
 	if (!result)
 		result = turn_begin(queue, turn);
 	if (result)
@@ -195,6 +198,11 @@ CUresult order_wait(const struct turn *turn)
 
 void order_over(const struct turn *turn)
 {
+	if (unlikely(!turn->ran))
+		return;
+	/* However waiting for it ended: what is in front has turns of its own. */
+	while (!turn_come(turn) && !queue_failed(turn->queue))
+		queue_doze(turn->queue, turn->value);
 	turn_over(turn);
 	/* Whoever asks finds nothing left of it. */
 	queue_wait(turn->queue, turn->value + 1);

@@ -115,7 +115,7 @@ void order_rest(struct queue *queue, struct queue *awaited, uint64_t value);
 void order_resume(struct queue *queue);
 /*
  * A turn of the caller's own in a queue; order_over() must follow, in any case. stream->lock is held.
- * NOT_PERMITTED in a host function that the queue waits for.
+ * In a host function it holds nobody.
  */
 struct turn;
 CUresult order_turn(struct queue *queue, struct turn *turn);
