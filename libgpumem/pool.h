@@ -47,6 +47,7 @@
 
 #define CELL_UNIT	512ull
 #define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
+#define LIMIT_REST	(32ull << 20)	/* of a pool's limit that is too little to be left, at most */
 #define CELLS_MAX	(32ull << 10)	/* largest size that shares pages with others */
 #define CLASS_MAX	(1ull << 20)	/* largest size that has a class */
 #define CLASSES		104
@@ -259,6 +260,15 @@ extern uint32_t class_keep[CLASSES];	/* cells that a heap keeps */
 static inline unsigned int class_of(uint64_t size)
 {
 	return class_table[(size + CELL_UNIT - 1) / CELL_UNIT];
+}
+
+/*
+ * When less is left of a pool's limit the last chunk gets it, too: otherwise it would be of use for small
+ * blocks alone, and dividing the chunk would keep larger ones out.
+ */
+static inline uint64_t limit_rest(const pool_t *pool)
+{
+	return min_u64(pool->limit / 8, LIMIT_REST);
 }
 
 /* ---- chunks and pages (pool_pages.c); pool->lock is held */

@@ -346,8 +346,14 @@ static CUresult grow(pool_t *pool, uint64_t size)
 	chunks_release(pool, most > length ? most - length : 0, true);
 	if (pool->limit && pool->reserved + length > pool->limit)
 		chunks_release(pool, pool->limit > length ? pool->limit - length : 0, true);
-	if (pool->limit && pool->reserved + length > pool->limit)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (pool->limit) {
+		uint64_t left = pool->limit - min_u64(pool->reserved, pool->limit);
+
+		if (length > left)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		if (left - length <= limit_rest(pool))
+			length = left & ~(PAGE - 1);
+	}
 	result = chunk_make(pool, length);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && length > need)
 		result = chunk_make(pool, need);

@@ -351,7 +351,7 @@ static bool may_split(pool_t *pool, uint32_t pages, uint32_t have, bool drained)
 	uint64_t chunk = pages * (uint64_t)PAGE > SHARES_CHUNK ? pages * (uint64_t)PAGE : SLOT;
 
 	if (drained && pool->limit && pool->reserved + chunk > pool->limit &&
-	    (pool->limit - pool->reserved <= pool->limit / 8 ||
+	    (pool->limit - pool->reserved <= limit_rest(pool) ||
 	     (have >= 2 * (uint64_t)pages && have - 2 * (uint64_t)pages <= pages / 64)))
 		return true;
 	return have - pages <= pages / 64 || busy <= used + most / 32;

@@ -816,3 +816,49 @@ GROUP(pool_full_parts)
 	}
 	T("destroy", cuMemPoolDestroy(m));
 }
+
+/* Less than all of what the pool may have is reserved, and idle: is it divided, or given back? */
+GROUP(pool_nearly_full)
+{
+	static const struct { const char *n; size_t first, part[3]; } v[] = {
+		{ "whole", MiB(64), { MiB(20), MiB(44), MiB(1) } },
+		{ "left_2", MiB(62), { MiB(20), MiB(44), MiB(1) } },
+		{ "left_4", MiB(60), { MiB(20), MiB(44), MiB(1) } },
+		{ "left_6_fits", MiB(58), { MiB(20), MiB(38), MiB(6) } },
+		{ "left_6", MiB(58), { MiB(20), MiB(44), MiB(1) } },
+		{ "left_10", MiB(54), { MiB(20), MiB(44), MiB(1) } },
+		{ "left_16", MiB(48), { MiB(20), MiB(44), MiB(1) } },
+		{ "half", MiB(32), { MiB(20), MiB(44), MiB(1) } },
+		{ "small", MiB(62), { MiB(2), MiB(62), MiB(1) } },
+	};
+	CUstream s;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		CUmemPoolProps p = props();
+		CUdeviceptr d[3], first;
+		char rc[4] = "";
+		CUmemoryPool m;
+
+		p.maxSize = MiB(64);
+		REQ(cuMemPoolCreate(&m, &p));
+		sa(m, THR, ~0ull);
+		REQ(cuMemAllocFromPoolAsync(&first, v[i].first, m, s));
+		cuMemFreeAsync(first, s);
+		cuStreamSynchronize(s);
+		for (unsigned k = 0; k < 3; k++) {
+			CUresult r = cuMemAllocFromPoolAsync(&d[k], v[i].part[k], m, s);
+
+			if (r)
+				d[k] = 0;
+			rc[k] = '0' + (int)r;
+		}
+		emit(v[i].n, "rc=%s", rc);
+		for (unsigned k = 0; k < 3; k++)
+			if (d[k])
+				cuMemFreeAsync(d[k], s);
+		cuStreamSynchronize(s);
+		cuMemPoolDestroy(m);
+	}
+}
