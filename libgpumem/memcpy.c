@@ -162,7 +162,7 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 		if (stage || !wait || host_thread || !any || ring_kick(queue))
 			return stage;
 		/* Another may be done before the one that was submitted first. */
-		order_rest(queue, NULL, 0);
+		order_rest(queue, 0);
 		if (user)
 			queue_doze(user, value);
 		else
@@ -550,7 +550,7 @@ static CUresult finish_piece(struct queue *queue, const struct copy *copy,
 		.width = piece->width, .height = piece->rows,
 	};
 
-	order_rest(queue, queue, value);
+	order_rest(queue, value);
 	result = queue_wait(queue, value);
 	order_resume(queue);
 	if (!result)

@@ -125,12 +125,11 @@ static CUstream stream_of(const struct queue *queue)
 			  !(stream->flags & CU_STREAM_NON_BLOCKING)) ? stream : NULL;
 }
 
-void order_rest(struct queue *queue, struct queue *awaited, uint64_t value)
+void order_rest(struct queue *queue, uint64_t value)
 {
 	CUstream stream = stream_of(queue);
 
-	store_relaxed(&queue->awaited_value, value);
-	store_release(&queue->awaited, awaited);
+	store_release(&queue->awaited, value);
 	if (stream)
 		store_release(&stream->resting, 1);
 }
@@ -139,7 +138,7 @@ void order_resume(struct queue *queue)
 {
 	CUstream stream = stream_of(queue);
 
-	store_release(&queue->awaited, NULL);
+	store_release(&queue->awaited, 0);
 	if (!stream)
 		return;
 	queue->rested = true;
@@ -190,7 +189,7 @@ CUresult order_wait(const struct turn *turn)
 {
 	CUresult result;
 
-	order_rest(turn->queue, turn->queue, turn->value);
+	order_rest(turn->queue, turn->value);
 	result = queue_wait(turn->queue, turn->value);
 	order_resume(turn->queue);
 	return result;

@@ -259,7 +259,7 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 		 * entries are in their rings and kicked, host functions use stream_lock(), and
 		 * synchronizing takes no locks.
 		 */
-		order_rest(queue, queue, value);
+		order_rest(queue, value);
 		waited = queue_wait(queue, value);
 		order_resume(queue);
 		if (!queue_reached(queue, value))
@@ -275,16 +275,10 @@ CUresult queue_room(struct queue *queue, unsigned int entries)
 /* Whether who has the stream's lock waits, with it, for the host function that the caller is in. */
 static bool waits_for_host(CUstream stream)
 {
-	struct queue *queue = load_acquire(&stream->queue), *awaited;
-	uint64_t value;
+	struct queue *queue = load_acquire(&stream->queue);
+	uint64_t value = queue ? load_acquire(&queue->awaited) : 0;
 
-	awaited = queue ? load_acquire(&queue->awaited) : NULL;
-	if (!awaited)
-		return false;
-	value = load_relaxed(&queue->awaited_value);
-	/* It may be another wait meanwhile. */
-	return host_holds(awaited, value) && load_acquire(&queue->awaited) == awaited &&
-		load_relaxed(&queue->awaited_value) == value;
+	return value && host_holds(queue, value);
 }
 
 CUresult stream_lock_slow(CUstream stream)

@@ -37,8 +37,7 @@ struct queue {
 	CUstream stream;		/* the owner, or NULL; owner's stream lock, as the next two */
 	bool rested;			/* what to wait for has to be found anew */
 	bool following;			/* and just is */
-	struct queue *awaited;		/* whom the lock's holder waits for, or NULL; atomic */
-	uint64_t awaited_value;		/* and until when; atomic */
+	uint64_t awaited;		/* the lock's holder waits for this value, or 0; atomic */
 	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
 	bool blocking;			/* the last owner obeys the legacy stream; atomic */
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
@@ -106,12 +105,12 @@ static inline CUresult stream_begin(CUstream stream)
 }
 
 /*
- * Before and after waiting with the lock of @queue's stream held, for @awaited to reach @value: others
+ * Before and after waiting with the lock of @queue's stream held, until it has reached @value: others
  * go on meanwhile, so order_renew() must come before the next entry about memory. ring_kick() must come
- * before order_rest(). @awaited: NULL if it is not just these entries, and then host functions are not
- * told. For queues that no stream has it changes nothing.
+ * before order_rest(). @value: 0 if it is for something else, and then host functions are not told. For
+ * queues that no stream has it changes nothing.
  */
-void order_rest(struct queue *queue, struct queue *awaited, uint64_t value);
+void order_rest(struct queue *queue, uint64_t value);
 void order_resume(struct queue *queue);
 /*
  * A turn of the caller's own in a queue; order_over() must follow, in any case. stream->lock is held.
