@@ -63,6 +63,21 @@ static CUresult things_make(struct things *t)
 	return result;
 }
 
+#define WITH_THINGS(name) \
+	FIXTURE(name) \
+	{ \
+		struct things t; \
+	}; \
+	FIXTURE_SETUP(name) \
+	{ \
+		ASSERT_TRUE(dev_quiet(10)); \
+		ASSERT_CU(things_make(&self->t)); \
+	} \
+	FIXTURE_TEARDOWN_PARENT(name) \
+	{ \
+		EXPECT_TRUE(dev_quiet(10)); \
+	}
+
 /* --- threads that call once, or again and again */
 
 struct call {
@@ -167,6 +182,27 @@ static CUresult to_host(struct call *c)
 	return cuMemcpyDtoHAsync(c->host, c->src, c->bytes, c->stream);
 }
 
+/* A copy to the program's memory in parts; of exported memory, so nobody does it himself. */
+static CUresult parts_make(struct call *c, size_t bytes)
+{
+	CUresult result = cuMemAlloc(&c->src, bytes);
+
+	c->fn = to_host;
+	c->bytes = bytes;
+	c->host = malloc(bytes);
+	if (!result)
+		result = cuMemsetD8(c->src, 7, bytes);
+	if (!result)
+		result = export(c->src);
+	return result ? result : c->host ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult parts_free(struct call *c)
+{
+	free(c->host);
+	return cuMemFree(c->src);
+}
+
 static CUresult fill(struct call *c)
 {
 	CUresult result = cuMemsetD8Async(c->dst, 0x55, c->bytes, c->stream);
@@ -247,21 +283,7 @@ static void hold_free(struct hold *hold)
 	close(hold->fd);
 }
 
-FIXTURE(exclusive)
-{
-	struct things t;
-};
-
-FIXTURE_SETUP(exclusive)
-{
-	ASSERT_TRUE(dev_quiet(10));
-	ASSERT_CU(things_make(&self->t));
-}
-
-FIXTURE_TEARDOWN_PARENT(exclusive)
-{
-	EXPECT_TRUE(dev_quiet(10));
-}
+WITH_THINGS(exclusive)
 
 FIXTURE_VARIANT(exclusive)
 {
@@ -353,21 +375,7 @@ TEST_F(exclusive, half_read)
 
 /* --- threads that are stuck */
 
-FIXTURE(stuck)
-{
-	struct things t;
-};
-
-FIXTURE_SETUP(stuck)
-{
-	ASSERT_TRUE(dev_quiet(10));
-	ASSERT_CU(things_make(&self->t));
-}
-
-FIXTURE_TEARDOWN_PARENT(stuck)
-{
-	EXPECT_TRUE(dev_quiet(10));
-}
+WITH_THINGS(stuck)
 
 FIXTURE_VARIANT(stuck)
 {
@@ -469,23 +477,15 @@ TEST_F(stuck, staging_full)
 /* A copy to the program's memory in parts of which two are under way: these come first. */
 TEST_F(stuck, parts)
 {
-	const size_t bytes = 4 * STAGE;
-	struct call first = { .fn = to_host, .stream = FIRST, .bytes = bytes };
+	struct call first = { .stream = FIRST };
 	CUstream second = SECOND;
-	CUdeviceptr src;
 
-	ASSERT_CU(cuMemAlloc(&src, bytes));
-	ASSERT_CU(cuMemsetD8(src, 7, bytes));
-	/* So nobody copies it himself. */
-	ASSERT_CU(export(src));
-	first.src = src;
-	first.host = malloc(bytes);
-	ASSERT_NE(NULL, first.host);
+	ASSERT_CU(parts_make(&first, 4 * STAGE));
 	ASSERT_CU(shut(first.stream, self->t.gate));
 	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	ASSERT_TRUE(waits(&first));
 	ASSERT_CU(shut(second, self->t.second_gate));
-	ASSERT_CU(cuMemsetD8Async(src, 9, bytes, second));
+	ASSERT_CU(cuMemsetD8Async(first.src, 9, first.bytes, second));
 	EXPECT_EQ(0, atomic_load(&first.done));
 	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.gate, 1, 0));
 	nap();
@@ -495,22 +495,15 @@ TEST_F(stuck, parts)
 	ASSERT_CU(cuCtxSynchronize());
 	EXPECT_TRUE(all_are(first.host, 7, 2 * STAGE));
 	EXPECT_TRUE(all_are(first.host + 2 * STAGE, 9, 2 * STAGE));
-	free(first.host);
-	ASSERT_CU(cuMemFree(src));
+	ASSERT_CU(parts_free(&first));
 }
 
 /* Nothing of a copy that has arrived waits for what others did meanwhile. */
 TEST_F(stuck, last_part)
 {
-	struct call first = { .fn = to_host, .stream = FIRST, .bytes = 2 * STAGE };
-	CUdeviceptr src;
+	struct call first = { .stream = FIRST };
 
-	ASSERT_CU(cuMemAlloc(&src, first.bytes));
-	ASSERT_CU(cuMemsetD8(src, 7, first.bytes));
-	ASSERT_CU(export(src));
-	first.src = src;
-	first.host = malloc(first.bytes);
-	ASSERT_NE(NULL, first.host);
+	ASSERT_CU(parts_make(&first, 2 * STAGE));
 	ASSERT_CU(shut(first.stream, self->t.gate));
 	ASSERT_TRUE(call_start(&first, self->t.ctx));
 	ASSERT_TRUE(waits(&first));
@@ -520,8 +513,7 @@ TEST_F(stuck, last_part)
 	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
 	ASSERT_CU(cuStreamWriteValue32(self->t.apart, self->t.second_gate, 1, 0));
 	ASSERT_CU(cuCtxSynchronize());
-	free(first.host);
-	ASSERT_CU(cuMemFree(src));
+	ASSERT_CU(parts_free(&first));
 }
 
 struct function {
@@ -559,34 +551,16 @@ static void function_before(struct __test_metadata *_metadata, struct things *t,
 	ASSERT_CU(cuEventDestroy(f.event));
 }
 
-FIXTURE(function)
-{
-	struct things t;
-};
-
-FIXTURE_SETUP(function)
-{
-	ASSERT_TRUE(dev_quiet(10));
-	ASSERT_CU(things_make(&self->t));
-}
-
-FIXTURE_TEARDOWN_PARENT(function)
-{
-	EXPECT_TRUE(dev_quiet(10));
-}
+WITH_THINGS(function)
 
 TEST_F(function, before_parts)
 {
-	struct call first = { .fn = to_host, .bytes = 2 * STAGE, .host = malloc(2 * STAGE) };
+	struct call first = { 0 };
 
-	ASSERT_NE(NULL, first.host);
-	ASSERT_CU(cuMemAlloc(&first.src, first.bytes));
-	ASSERT_CU(cuMemsetD8(first.src, 7, first.bytes));
-	ASSERT_CU(export(first.src));
+	ASSERT_CU(parts_make(&first, 2 * STAGE));
 	function_before(_metadata, &self->t, &first);
 	EXPECT_TRUE(all_are(first.host, 7, first.bytes));
-	free(first.host);
-	ASSERT_CU(cuMemFree(first.src));
+	ASSERT_CU(parts_free(&first));
 }
 
 TEST_F(function, before_a_full_ring)
