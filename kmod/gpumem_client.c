@@ -12,12 +12,24 @@
  * whatever uses it.  Destroying an id tells the type (handle_gone) and drops
  * the id's reference; it cannot fail and waits for nobody.
  *
- * Shutdown happens once, either when the last descriptor is closed or when the
- * owner's address space goes away, whichever is first.  It stops the workers of
- * the client's streams, loses its timelines, revokes its tokens and destroys
- * all ids.  Objects that others still use (exported memory) outlive it.  In
- * both cases no ioctl of the client is under way: ioctls need the owner's
- * address space, and a descriptor.
+ * A client *ends* when its last descriptor is closed or when the owner's address
+ * space goes away, whichever is first.  Its streams are cancelled, its workers
+ * told to end, its timelines lost, its tokens revoked and all its ids destroyed.
+ * Objects that others still use (exported memory) outlive it.  No ioctl of the
+ * client is under way then: an ioctl needs the owner's address space and a
+ * descriptor.
+ *
+ * The last close does this work itself.  The MMU notifier's .release does not:
+ * the kernel calls it under an SRCU that all MMU notifiers share, so that what
+ * it does delays the end of every other process and virtual machine, and it may
+ * run below any lock that mmput() runs below.  It marks the client dead and
+ * queues the work.  The work is delayed, so that a process that exits finds it
+ * not begun when it closes its descriptors, and pays for it.
+ *
+ * A client is *orphaned* when the process that opened it is killed or executes
+ * another program while the address space lives on (vfork(), CLONE_VM).  Its
+ * workers are gone then, and nobody can make new ones, so its streams are
+ * cancelled.  Ioctls of the other process may be under way; its objects stay.
  *
  * All clients are in a table until they are freed, and objects that outlive
  * their ids in a tree of their client, for those who list them
@@ -29,10 +41,15 @@
 #include <linux/nospec.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "gpumem_pool.h"
 
+/* Time in which a process that exits closes its descriptors. */
+#define GPUMEM_CLIENT_END_DELAY	msecs_to_jiffies(100)
+
+static struct workqueue_struct *gpumem_client_wq;
 static DEFINE_XARRAY_ALLOC1(gpumem_clients);
 static u32 gpumem_client_last;
 
@@ -503,23 +520,12 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
 	return 0;
 }
 
-/**
- * gpumem_client_shutdown - stop and drop all that a client has
- * @client: client
- *
- * Context: may sleep; waits for at most the slice under way of each stream.
- * Called twice or at the same time from two places it does its work once and the
- * second caller may return before the first is done.
- */
-void gpumem_client_shutdown(struct gpumem_client *client)
+/* Drop all that a dead client has. */
+static void gpumem_client_destroy_all(struct gpumem_client *client)
 {
 	struct gpumem_object *obj;
 	unsigned long id;
 
-	if (test_and_set_bit(0, &client->dead))
-		return;
-	gpumem_stream_cancel_all(client);
-	gpumem_runner_stop(client);
 	xa_for_each(&client->objects, id, obj) {
 		xa_erase(&client->objects, id);
 		atomic64_dec(&client->count.objects);
@@ -527,15 +533,115 @@ void gpumem_client_shutdown(struct gpumem_client *client)
 		gpumem_object_handle_gone(obj);
 		cond_resched();
 	}
+}
+
+/*
+ * Do what is due for a client that is dead or orphaned.  Doing it twice does no
+ * harm.  Waits for the slice under way of each stream and for no worker.
+ */
+static void gpumem_client_end(struct gpumem_client *client)
+{
+	gpumem_stream_cancel_all(client);
+	gpumem_runner_stop(client);
+	if (test_bit(GPUMEM_CLIENT_DEAD, &client->state))
+		gpumem_client_destroy_all(client);
+}
+
+static void gpumem_client_end_work(struct work_struct *work)
+{
+	struct gpumem_client *client = container_of(to_delayed_work(work),
+						    struct gpumem_client, end);
+
+	gpumem_client_end(client);
+	gpumem_client_put(client);
+}
+
+/* Context: any; the caller holds a reference. */
+static void gpumem_client_end_later(struct gpumem_client *client,
+				    unsigned long delay)
+{
+	kref_get(&client->ref);
+	/* It is queued already, or the last close does the work. */
+	if (!queue_delayed_work(gpumem_client_wq, &client->end, delay))
+		gpumem_client_put(client);
+}
+
+/* Return true for the first of those that come here. */
+static bool gpumem_client_mark_dead(struct gpumem_client *client)
+{
+	if (test_and_set_bit(GPUMEM_CLIENT_DEAD, &client->state))
+		return false;
 	atomic_dec(&client->devices[0]->clients);
 	atomic_inc(&gpumem_generation);
+	return true;
+}
+
+/**
+ * gpumem_client_orphan - the process that opened a client ends
+ * @client: client
+ *
+ * Context: a worker that is killed; may hold vhost_task's mutex.
+ */
+void gpumem_client_orphan(struct gpumem_client *client)
+{
+	if (!test_and_set_bit(GPUMEM_CLIENT_ORPHANED, &client->state))
+		gpumem_client_end_later(client, GPUMEM_CLIENT_END_DELAY);
 }
 
 static void gpumem_client_mm_release(struct mmu_notifier *notifier,
 				     struct mm_struct *mm)
 {
-	gpumem_client_shutdown(container_of(notifier, struct gpumem_client,
-					    notifier));
+	struct gpumem_client *client = container_of(notifier,
+						    struct gpumem_client,
+						    notifier);
+
+	/* Nothing in here may wait, or take a lock under which others wait. */
+	gpumem_lockdep_release_begin();
+	if (gpumem_client_mark_dead(client))
+		gpumem_client_end_later(client, GPUMEM_CLIENT_END_DELAY);
+	gpumem_lockdep_release_end();
+}
+
+/**
+ * gpumem_client_flush - end the clients that are about to
+ *
+ * What they hold is free for others afterwards.
+ *
+ * Context: may sleep, without locks.
+ */
+void gpumem_client_flush(void)
+{
+	struct gpumem_client *client;
+	unsigned long id;
+
+	for (id = 0; !fatal_signal_pending(current) &&
+	     (client = gpumem_client_next(&id)); id++) {
+		if (client->state)
+			flush_delayed_work(&client->end);
+		gpumem_client_put(client);
+		cond_resched();
+	}
+}
+
+/**
+ * gpumem_client_init - prepare what all clients share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_client_init(void)
+{
+	gpumem_client_wq = alloc_workqueue("gpumem_client", WQ_UNBOUND, 0);
+	return gpumem_client_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_client_exit - undo gpumem_client_init()
+ *
+ * There are no clients.
+ */
+void gpumem_client_exit(void)
+{
+	destroy_workqueue(gpumem_client_wq);
 }
 
 /* The owner's memory may change as it likes; only its end matters. */
@@ -582,6 +688,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	client->cred = get_current_cred();
 	get_task_comm(client->comm, current->group_leader);
 	client->clock_offset = gpumem_clock_offset();
+	INIT_DELAYED_WORK(&client->end, gpumem_client_end_work);
 	ret = xa_alloc_cyclic(&gpumem_clients, &client->id, XA_ZERO_ENTRY,
 			      xa_limit_31b, &gpumem_client_last, GFP_KERNEL);
 	if (ret < 0)
@@ -611,8 +718,16 @@ err_free:
  */
 void gpumem_client_close(struct gpumem_client *client)
 {
-	gpumem_client_shutdown(client);
-	/* Waits for a shutdown that the end of the mm started. */
+	gpumem_client_mark_dead(client);
+	/*
+	 * What was queued is done here, and the closing task pays for it.  A
+	 * worker that is killed from now on queues nothing, so nothing is left
+	 * when the file lets go of the module.
+	 */
+	if (disable_delayed_work_sync(&client->end))
+		gpumem_client_put(client);
+	gpumem_client_end(client);
+	/* The notifier finds the client dead already. */
 	mmu_notifier_unregister(&client->notifier, client->mm);
 	mmdrop(client->mm);
 	client->mm = NULL;

@@ -226,7 +226,7 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 	if (current->mm != client->mm)
 		return -EPERM;
-	if (test_bit(0, &client->dead))
+	if (test_bit(GPUMEM_CLIENT_DEAD, &client->state))
 		return -ENODEV;
 	if (nr < GPUMEM_CMD_BASE ||
 	    nr - GPUMEM_CMD_BASE >= ARRAY_SIZE(gpumem_ioctl_ops))
@@ -270,7 +270,7 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (current->mm != client->mm)
 		return -EPERM;
-	if (test_bit(0, &client->dead))
+	if (test_bit(GPUMEM_CLIENT_DEAD, &client->state))
 		return -ENODEV;
 	/* A shared mapping of a read-only descriptor has this flag alone. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
@@ -516,9 +516,15 @@ static int __init gpumem_start(void)
 	ret = gpumem_shmem_init();
 	if (ret)
 		return ret;
-	ret = gpumem_stream_init();
+	ret = gpumem_client_init();
 	if (ret)
 		goto err_shmem;
+	ret = gpumem_runner_start();
+	if (ret)
+		goto err_client;
+	ret = gpumem_stream_init();
+	if (ret)
+		goto err_runner;
 	ret = gpumem_share_start();
 	if (ret)
 		goto err_stream;
@@ -584,6 +590,10 @@ err_share:
 	gpumem_share_stop();
 err_stream:
 	gpumem_stream_exit();
+err_runner:
+	gpumem_runner_exit();
+err_client:
+	gpumem_client_exit();
 err_shmem:
 	gpumem_shmem_exit();
 	return ret;
@@ -609,7 +619,9 @@ static void __exit gpumem_exit(void)
 				&gpumem_devices[i]->dev);
 		gpumem_engine_flush(gpumem_devices[i]->engine);
 	}
-	/* Its worker lets go of objects of devices. */
+	/* These let go of clients, and so of objects of devices. */
+	gpumem_client_exit();
+	gpumem_runner_exit();
 	gpumem_cache_exit();
 	gpumem_stream_exit();
 	for (i = 0; i < devices; i++)

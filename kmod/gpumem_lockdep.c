@@ -10,6 +10,7 @@
  * the other order ever happens.
  */
 #include <linux/dma-resv.h>
+#include <linux/kernel.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -31,6 +32,31 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
 	[GPUMEM_LOCK_RUNNER] = "gpumem runner",
 };
+
+/* What .release of the MMU notifier runs in: no lock of ours is taken in it. */
+static struct lockdep_map gpumem_release_map =
+	STATIC_LOCKDEP_MAP_INIT("gpumem notifier release", &gpumem_release_map);
+
+/**
+ * gpumem_lockdep_release_begin - .release of the MMU notifier begins
+ *
+ * The kernel complains about whatever sleeps until the end, and lockdep about
+ * each sleeping lock of the table below that is taken.
+ */
+void gpumem_lockdep_release_begin(void)
+{
+	non_block_start();
+	lock_map_acquire(&gpumem_release_map);
+}
+
+/**
+ * gpumem_lockdep_release_end - .release of the MMU notifier is over
+ */
+void gpumem_lockdep_release_end(void)
+{
+	lock_map_release(&gpumem_release_map);
+	non_block_end();
+}
 
 /**
  * struct gpumem_stand_ins - one lock of each kind; too much for a stack
@@ -80,6 +106,8 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	/* What others wait for takes it. */
 	cookie = dma_fence_begin_signalling();
 	down_write(&s->vm);
+	lock_map_acquire(&gpumem_release_map);
+	lock_map_release(&gpumem_release_map);
 	spin_lock(&s->stream);
 	spin_lock(&s->pool);
 	spin_lock(&s->cache);

@@ -446,7 +446,7 @@ static int gpumem_nl_put_client(struct sk_buff *skb, struct netlink_callback *cb
 					   client->cred->euid)) ?:
 	      nla_put_u32(skb, GPUMEM_A_CLIENT_DEVICE,
 			  client->devices[0]->ordinal);
-	if (!ret && test_bit(0, &client->dead))
+	if (!ret && test_bit(GPUMEM_CLIENT_DEAD, &client->state))
 		ret = nla_put_flag(skb, GPUMEM_A_CLIENT_DEAD);
 	for (i = 0; !ret && i < ARRAY_SIZE(gpumem_nl_counters); i++) {
 		atomic64_t *count = (void *)&client->count +

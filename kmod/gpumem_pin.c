@@ -81,8 +81,6 @@ struct gpumem_user {
 	kuid_t uid;
 	/** @pages: pinned; raised under gpumem_users_lock */
 	atomic64_t pages;
-	/** @threads: of clients' runners */
-	atomic_t threads;
 };
 
 /**
@@ -198,27 +196,6 @@ struct gpumem_user *gpumem_user_get(void)
 void gpumem_user_put(struct gpumem_user *user)
 {
 	kref_put_mutex(&user->ref, gpumem_user_free, &gpumem_users_lock);
-}
-
-/**
- * gpumem_user_add_thread - count a thread
- * @user: whose
- *
- * Return: false if that would be more than GPUMEM_USER_THREADS.
- */
-bool gpumem_user_add_thread(struct gpumem_user *user)
-{
-	return atomic_add_unless(&user->threads, 1, GPUMEM_USER_THREADS);
-}
-
-/**
- * gpumem_user_del_threads - threads are gone
- * @user: whose
- * @n: how many
- */
-void gpumem_user_del_threads(struct gpumem_user *user, unsigned int n)
-{
-	atomic_sub(n, &user->threads);
 }
 
 /* @last: tell who listens if it is refused. */

@@ -69,9 +69,8 @@
 #error "GPUMEM_VERSION comes from Kbuild"
 #endif
 
-/* Threads of a client, and of all clients of a user. */
+/* Workers of a client. */
 #define GPUMEM_MAX_WORKERS	16
-#define GPUMEM_USER_THREADS	4096
 
 /* Bytes an engine moves before it looks up, yields and checks for death again. */
 #define GPUMEM_SLICE		SZ_1M
@@ -85,6 +84,7 @@ struct gpumem_pin;
 struct gpumem_shared_root;
 struct gpumem_pool;
 struct gpumem_user;
+struct vhost_task;
 
 /**
  * enum gpumem_lock_kind - kinds of locks, one lockdep class each
@@ -120,6 +120,8 @@ enum gpumem_lock_kind {
 extern struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
 extern const char * const gpumem_lock_names[GPUMEM_LOCKS];
 int gpumem_lockdep_prime(void);
+void gpumem_lockdep_release_begin(void);
+void gpumem_lockdep_release_end(void);
 #define gpumem_lockdep_class(lock, kind) \
 	lockdep_set_class_and_name(lock, &gpumem_lock_keys[kind],	\
 				   gpumem_lock_names[kind])
@@ -127,6 +129,14 @@ int gpumem_lockdep_prime(void);
 static inline int gpumem_lockdep_prime(void)
 {
 	return 0;
+}
+
+static inline void gpumem_lockdep_release_begin(void)
+{
+}
+
+static inline void gpumem_lockdep_release_end(void)
+{
 }
 
 #define gpumem_lockdep_class(lock, kind) ((void)(lock), (void)(kind))
@@ -390,37 +400,41 @@ struct gpumem_rate {
 };
 
 /**
- * struct gpumem_worker - a thread of a client
+ * struct gpumem_worker - a thread that executes a client's streams
  */
 struct gpumem_worker {
-	/** @runner: whose; constant */
-	struct gpumem_runner *runner;
-	/** @task: the thread; constant */
+	/** @client: whose streams; referenced; constant */
+	struct gpumem_client *client;
+	/** @vhost: the thread, for those that may wait for it; constant */
+	struct vhost_task *vhost;
+	/** @task: the thread; set by itself, before it is in runner->idle */
 	struct task_struct *task;
 	/** @idle: in runner->idle while it sleeps; runner->lock */
 	struct list_head idle;
+	/** @ending: @end is queued; runner->lock */
+	bool ending;
+	/** @end: waits for the thread and frees the worker */
+	struct work_struct end;
 };
 
 /**
- * struct gpumem_runner - the threads that execute a client's streams
+ * struct gpumem_runner - the workers that execute a client's streams
  */
 struct gpumem_runner {
-	/** @grow: protects growth of @workers */
+	/** @grow: serializes the creation of workers */
 	struct mutex grow;
-	/** @lock: protects @ready, @idle, gpumem_stream.run and .ready */
+	/** @lock: protects the lists, @ending, gpumem_stream.run and .ready */
 	spinlock_t lock;
 	/** @ready: streams of high, and of no, priority */
 	struct list_head ready[2];
 	/** @idle: struct gpumem_worker without work, the last one first */
 	struct list_head idle;
-	/** @done: those who wait for a stream to stop running */
+	/** @done: callers that wait until a stream stops running */
 	wait_queue_head_t done;
-	/** @workers: written under @grow */
-	struct gpumem_worker workers[GPUMEM_MAX_WORKERS];
-	/** @nworkers: number of @workers; written under @grow */
+	/** @nworkers: workers made so far; written under @grow */
 	unsigned int nworkers;
-	/** @user: who is charged for them; referenced; written under @grow */
-	struct gpumem_user *user;
+	/** @ending: the workers are to end; @lock */
+	bool ending;
 };
 
 /**
@@ -455,7 +469,7 @@ struct gpumem_client {
 	struct mutex pin_lock;
 	/** @pins: gpumem_pin.range of each registration */
 	struct rb_root_cached pins;
-	/** @stream_lock: protects @streams and @polling */
+	/** @stream_lock: protects @streams, @polling and @no_streams */
 	spinlock_t stream_lock;
 	/** @streams: all streams, those without a handle included */
 	struct list_head streams;
@@ -465,6 +479,8 @@ struct gpumem_client {
 	struct list_head polling;
 	/** @polls: how many these are */
 	atomic_t polls;
+	/** @no_streams: all streams are cancelled, and new ones refused */
+	bool no_streams;
 	/** @gone_lock: protects @gone and @gone_serial */
 	spinlock_t gone_lock;
 	/** @gone: objects that outlive their ids, by serial */
@@ -479,8 +495,10 @@ struct gpumem_client {
 	struct gpumem_cache *cache;
 	/** @channel: that it holds, or -1; written once */
 	int channel;
-	/** @dead: bit 0: shut down; nothing may be made any more */
-	unsigned long dead;
+	/** @state: GPUMEM_CLIENT_* bits */
+	unsigned long state;
+	/** @end: does what is due for a dead or orphaned client */
+	struct delayed_work end;
 	/** @count: counters */
 	struct gpumem_counters count;
 	/** @told: who waits to be told something; see gpumem_budget.c */
@@ -488,6 +506,10 @@ struct gpumem_client {
 	/** @holdings: by the device's ordinal */
 	struct gpumem_holding holdings[GPUMEM_MAX_DEVICES];
 };
+
+/* Bits of gpumem_client.state. */
+#define GPUMEM_CLIENT_DEAD	0	/* no ioctl can come any more */
+#define GPUMEM_CLIENT_ORPHANED	1	/* the process that opened it is gone */
 
 /**
  * enum gpumem_cached - how far the kernel is with taking a cached chunk
@@ -673,7 +695,10 @@ struct gpumem_client *gpumem_client_next(unsigned long *id);
 bool gpumem_object_next(struct gpumem_client *client, u64 *pos,
 			struct gpumem_object_brief *brief);
 struct gpumem_client *gpumem_client_create(struct gpumem_device *dev);
-void gpumem_client_shutdown(struct gpumem_client *client);
+void gpumem_client_orphan(struct gpumem_client *client);
+void gpumem_client_flush(void);
+int gpumem_client_init(void);
+void gpumem_client_exit(void);
 void gpumem_client_close(struct gpumem_client *client);
 void gpumem_client_put(struct gpumem_client *client);
 struct gpumem_device *gpumem_client_device(struct gpumem_client *client,
@@ -750,8 +775,6 @@ int gpumem_pin_init(void);
 u64 gpumem_pin_budget(void);
 struct gpumem_user *gpumem_user_get(void);
 void gpumem_user_put(struct gpumem_user *user);
-bool gpumem_user_add_thread(struct gpumem_user *user);
-void gpumem_user_del_threads(struct gpumem_user *user, unsigned int n);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);
 void gpumem_charge_fini(struct gpumem_charge *charge);

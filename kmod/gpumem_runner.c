@@ -1,29 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_runner: the threads that execute a client's streams.
+ * gpumem_runner: the workers that execute a client's streams.
  *
- * A client has kernel threads of its own, one for each stream until there are as
- * many as its engine has workers, made with its first streams and stopped when
- * it dies.  They live in the cgroups of the task that made the stream: what the
- * streams move is charged there, is slowed down there, and competes with other
- * clients as their threads do.  Nobody's queue stands in front of another
- * client's.
+ * A worker is a vhost task: a thread of the process that opened the device,
+ * which runs in the kernel only.  The scheduler, the cgroup controllers, the
+ * freezer, SIGSTOP and debuggers treat it as they treat the process's other
+ * threads.  A client gets one worker for each stream until it has as many as its
+ * engine executes at a time.
  *
- * A stream is *idle*, *ready* (in one of two lists, those of high priority
- * first) or *running*; one that is kicked while it runs is made ready again
- * afterwards.  One thread at a time runs a stream, for a bounded number of
+ * A stream is *idle*, *ready* (in one of two lists, high priority first) or
+ * *running*.  A stream that is kicked while it runs becomes ready again
+ * afterwards.  One worker at a time runs a stream, for a bounded number of
  * slices.
  *
- * Threads may be slowed down without end, so nobody but their own client may
- * ever wait for one.  Work that others wait for by a dma_fence is not done here
- * (gpumem_share.c).
+ * A worker stops for a signal, the freezer, a debugger or a CPU limit in
+ * get_signal() only, and passes there between slices, when it has no stream.
+ * A kernel before 6.18 may also throttle a worker in the middle of a slice.
+ *
+ * The end of a worker:
+ *
+ *  - runner->ending is set (the client ended), or the process is killed, dumps
+ *    core or calls execve().  The kernel then calls gpumem_runner_killed().
+ *  - The worker takes itself out of runner->idle, so that nothing wakes a task
+ *    that may be gone, and queues worker->end.
+ *  - worker->end waits in vhost_task_stop() until the thread has left this
+ *    module's code, and frees the worker.  Nothing else waits for a worker: its
+ *    process may be stopped or frozen without end.
+ *
+ * A worker holds a reference on its client and one on the module.
+ *
+ * Work that others wait for by a dma_fence is not done here (gpumem_share.c).
  */
-#include <linux/cgroup.h>
-#include <linux/kthread.h>
+#include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/vhost_task.h>
+#include <linux/slab.h>
 
 #include "gpumem_private.h"
+
+static struct workqueue_struct *gpumem_runner_wq;
+
+/**
+ * gpumem_runner_start - prepare what all runners share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_runner_start(void)
+{
+	gpumem_runner_wq = alloc_workqueue("gpumem_runner", WQ_UNBOUND,
+					   WQ_UNBOUND_MAX_ACTIVE);
+	return gpumem_runner_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * gpumem_runner_exit - wait until the last worker is freed
+ *
+ * The module has no users: no worker runs.
+ */
+void gpumem_runner_exit(void)
+{
+	destroy_workqueue(gpumem_runner_wq);
+}
 
 /**
  * gpumem_runner_init - prepare the runner of a new client
@@ -88,39 +126,131 @@ gpumem_runner_take_locked(struct gpumem_runner *runner)
 	return stream;
 }
 
-static int gpumem_runner_thread(void *data)
+/* Wake the worker that went to sleep last, if there is one. */
+static void gpumem_runner_wake_locked(struct gpumem_runner *runner)
+{
+	struct gpumem_worker *worker;
+
+	lockdep_assert_held(&runner->lock);
+	worker = list_first_entry_or_null(&runner->idle, struct gpumem_worker,
+					  idle);
+	if (!worker)
+		return;
+	list_del_init(&worker->idle);
+	/*
+	 * The task exists: a worker leaves the list before it ends.
+	 * vhost_task_wake() takes a mutex on some kernels.
+	 */
+	wake_up_process(worker->task);
+}
+
+/* The caller, a worker, leaves ready streams to another worker. */
+static void gpumem_runner_hand_over_locked(struct gpumem_runner *runner)
+{
+	if (!list_empty(&runner->ready[0]) || !list_empty(&runner->ready[1]))
+		gpumem_runner_wake_locked(runner);
+}
+
+/**
+ * gpumem_runner_must_leave - has the current worker to pass get_signal()?
+ *
+ * A task that exceeds its CPU limit is throttled by task work since 6.18, and a
+ * vhost task runs task work in get_signal() only.
+ *
+ * Context: a worker, between slices.
+ * Return: true if the worker should return its stream and leave this module.
+ */
+bool gpumem_runner_must_leave(void)
+{
+	if (test_thread_flag(TIF_NOTIFY_RESUME)) {
+		clear_thread_flag(TIF_NOTIFY_RESUME);
+		/* Work that is added from here on sets the flag again. */
+		smp_mb__after_atomic();
+		set_thread_flag(TIF_SIGPENDING);
+	}
+	return signal_pending(current);
+}
+
+static void gpumem_runner_end_locked(struct gpumem_worker *worker)
+{
+	struct gpumem_runner *runner = &worker->client->runner;
+
+	lockdep_assert_held(&runner->lock);
+	list_del_init(&worker->idle);
+	if (worker->ending)
+		return;
+	worker->ending = true;
+	queue_work(gpumem_runner_wq, &worker->end);
+}
+
+/*
+ * The body of a worker.  The kernel calls it in TASK_INTERRUPTIBLE, again and
+ * again; if it returns false the task sleeps until something wakes it.
+ */
+static bool gpumem_runner_work(void *data)
 {
 	struct gpumem_worker *worker = data;
-	struct gpumem_runner *runner = worker->runner;
+	struct gpumem_runner *runner = &worker->client->runner;
 	struct gpumem_stream *stream = NULL;
 	bool more = false;
 
+	worker->task = current;
 	for (;;) {
 		spin_lock_irq(&runner->lock);
 		list_del_init(&worker->idle);
 		if (stream)
 			gpumem_runner_give_back_locked(runner, stream, more);
-		stream = gpumem_runner_take_locked(runner);
-		if (!stream) {
-			list_add(&worker->idle, &runner->idle);
-			set_current_state(TASK_IDLE);
-		}
-		spin_unlock_irq(&runner->lock);
-		if (stream) {
-			more = gpumem_stream_run(stream);
-			cond_resched();
-			continue;
-		}
-		if (kthread_should_stop())
+		stream = NULL;
+		if (!runner->ending && !signal_pending(current))
+			stream = gpumem_runner_take_locked(runner);
+		if (!stream)
 			break;
-		schedule();
+		spin_unlock_irq(&runner->lock);
+		__set_current_state(TASK_RUNNING);
+		more = gpumem_stream_run(stream);
+		cond_resched();
+		gpumem_runner_must_leave();
 	}
-	__set_current_state(TASK_RUNNING);
-	/* Nobody may wake a thread that is gone. */
-	spin_lock_irq(&runner->lock);
-	list_del_init(&worker->idle);
+	if (!runner->ending && signal_pending(current)) {
+		/* The process's other threads may run meanwhile. */
+		gpumem_runner_hand_over_locked(runner);
+		spin_unlock_irq(&runner->lock);
+		__set_current_state(TASK_RUNNING);
+		return true;
+	}
+	/* A wake-up after this point is not lost. */
+	set_current_state(TASK_INTERRUPTIBLE);
+	if (runner->ending)
+		gpumem_runner_end_locked(worker);
+	else
+		list_add(&worker->idle, &runner->idle);
 	spin_unlock_irq(&runner->lock);
-	return 0;
+	return false;
+}
+
+/* The worker's process ends, dumps core or executes another program. */
+static void gpumem_runner_killed(void *data)
+{
+	struct gpumem_worker *worker = data;
+	struct gpumem_client *client = worker->client;
+
+	/* The client stays until the caller has said that it exits. */
+	gpumem_client_orphan(client);
+	spin_lock_irq(&client->runner.lock);
+	gpumem_runner_end_locked(worker);
+	spin_unlock_irq(&client->runner.lock);
+}
+
+static void gpumem_runner_end(struct work_struct *work)
+{
+	struct gpumem_worker *worker = container_of(work, struct gpumem_worker,
+						    end);
+
+	vhost_task_stop(worker->vhost);
+	gpumem_client_put(worker->client);
+	kfree(worker);
+	/* gpumem_runner_exit() waits for this function. */
+	module_put(THIS_MODULE);
 }
 
 /**
@@ -132,19 +262,13 @@ static int gpumem_runner_thread(void *data)
 void gpumem_runner_kick(struct gpumem_stream *stream)
 {
 	struct gpumem_runner *runner = &stream->obj.client->runner;
-	struct gpumem_worker *worker;
 	unsigned long flags;
 
 	spin_lock_irqsave(&runner->lock, flags);
 	if (stream->run == GPUMEM_RUN_IDLE) {
 		gpumem_runner_queue_locked(runner, stream);
-		worker = list_first_entry_or_null(&runner->idle,
-						  struct gpumem_worker, idle);
 		/* Behind the lock there may be no stream and no client. */
-		if (worker) {
-			list_del_init(&worker->idle);
-			wake_up_process(worker->task);
-		}
+		gpumem_runner_wake_locked(runner);
 	} else if (stream->run == GPUMEM_RUN_RUNNING) {
 		stream->run = GPUMEM_RUN_AGAIN;
 	}
@@ -209,60 +333,47 @@ bool gpumem_runner_leave(struct gpumem_stream *stream)
 
 static int gpumem_runner_add(struct gpumem_client *client)
 {
-	struct gpumem_runner *runner = &client->runner;
-	struct gpumem_worker *worker = &runner->workers[runner->nworkers];
-	struct task_struct *task;
+	struct gpumem_worker *worker;
+	char name[TASK_COMM_LEN];
 	int ret;
 
-	if (!runner->user)
-		runner->user = gpumem_user_get();
-	if (!runner->user)
+	worker = kzalloc(sizeof(*worker), GFP_KERNEL_ACCOUNT);
+	if (!worker)
 		return -ENOMEM;
-	if (!gpumem_user_add_thread(runner->user)) {
-		/* Those that there are do the work. */
-		if (runner->nworkers)
-			return -EMFILE;
-		gpumem_refused(client, &(struct gpumem_refusal) {
-			.limit = GPUMEM_LIMIT_STREAMS,
-			.dev = client->devices[0],
-			.asked = 1,
-			.used = GPUMEM_USER_THREADS,
-			.max = GPUMEM_USER_THREADS,
-		});
-		return -EMFILE;
-	}
-	task = kthread_create(gpumem_runner_thread, worker, "gpumem/%d",
-			      pid_nr(client->pid));
-	if (IS_ERR(task)) {
-		ret = PTR_ERR(task);
-		goto err_charge;
-	}
-	ret = cgroup_attach_task_all(current, task);
-	if (ret)
-		goto err_stop;
-	worker->runner = runner;
-	worker->task = task;
+	worker->client = client;
 	INIT_LIST_HEAD(&worker->idle);
-	WRITE_ONCE(runner->nworkers, runner->nworkers + 1);
-	wake_up_process(task);
+	INIT_WORK(&worker->end, gpumem_runner_end);
+	snprintf(name, sizeof(name), "gpumem/%d", pid_nr(client->pid));
+	worker->vhost = vhost_task_create(gpumem_runner_work,
+					  gpumem_runner_killed, worker, name);
+	if (IS_ERR_OR_NULL(worker->vhost)) {
+		/* Some kernels answer NULL, whatever the reason is. */
+		ret = worker->vhost ? PTR_ERR(worker->vhost) : -EAGAIN;
+		kfree(worker);
+		/* No task is made with a signal pending: handle it first. */
+		if (ret != -ENOMEM && signal_pending(current))
+			ret = -ERESTARTNOINTR;
+		return ret;
+	}
+	kref_get(&client->ref);
+	__module_get(THIS_MODULE);
+	WRITE_ONCE(client->runner.nworkers, client->runner.nworkers + 1);
+	vhost_task_start(worker->vhost);
 	return 0;
-
-err_stop:
-	/* It has not begun; it ends at once. */
-	kthread_stop(task);
-err_charge:
-	gpumem_user_del_threads(runner->user, 1);
-	return ret;
 }
 
 /**
- * gpumem_runner_grow - have threads for one stream more
+ * gpumem_runner_grow - have workers for one stream more
  * @client: caller's client
  * @streams: it has then
  * @workers: streams that its engine executes at the same time
  *
- * Return: 0 if there is at least one thread, or -ENOMEM, -EMFILE for a user with
- * too many, -EINTR when killed.
+ * A client that has a worker already does with those that it has if the kernel
+ * refuses another thread; the next stream asks again.
+ *
+ * Return: 0 if there is at least one worker, -EPERM outside the process that
+ * opened the device, -EAGAIN if the process may have no more threads
+ * (RLIMIT_NPROC, pids.max), -ENOMEM, or -ERESTARTNOINTR.
  */
 int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 		       unsigned int workers)
@@ -270,32 +381,37 @@ int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 	struct gpumem_runner *runner = &client->runner;
 	int ret = 0;
 
+	/* A worker is a thread of the caller's process. */
+	if (task_tgid(current) != client->pid)
+		return -EPERM;
 	workers = min3(streams, (u64)workers, (u64)GPUMEM_MAX_WORKERS);
-	/* Never falls before the client dies. */
+	/* Falls only when the process ends. */
 	if (READ_ONCE(runner->nworkers) >= workers)
 		return 0;
 	guard(mutex)(&runner->grow);
 	while (runner->nworkers < workers && !ret)
 		ret = gpumem_runner_add(client);
+	if (ret == -EAGAIN && !runner->nworkers)
+		pr_info_ratelimited("gpumem: %s: no thread for a stream of process %d: see RLIMIT_NPROC and pids.max\n",
+				    dev_name(&client->devices[0]->dev),
+				    task_tgid_nr(current));
 	return runner->nworkers ? 0 : ret;
 }
 
 /**
- * gpumem_runner_stop - end the threads of a dead client
+ * gpumem_runner_stop - have the workers end
  * @client: client whose streams are cancelled
  *
- * Context: may sleep; waits for nothing but the threads' way out.
+ * Context: any.  Does not wait for the workers.
  */
 void gpumem_runner_stop(struct gpumem_client *client)
 {
 	struct gpumem_runner *runner = &client->runner;
-	unsigned int i;
+	unsigned long flags;
 
-	if (!runner->user)
-		return;
-	for (i = 0; i < runner->nworkers; i++)
-		kthread_stop(runner->workers[i].task);
-	gpumem_user_del_threads(runner->user, runner->nworkers);
-	gpumem_user_put(runner->user);
-	runner->user = NULL;
+	spin_lock_irqsave(&runner->lock, flags);
+	runner->ending = true;
+	while (!list_empty(&runner->idle))
+		gpumem_runner_wake_locked(runner);
+	spin_unlock_irqrestore(&runner->lock, flags);
 }

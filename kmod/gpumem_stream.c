@@ -3,7 +3,7 @@
  * gpumem_stream: rings and how they are emptied.
  *
  * A stream is a ring that the client writes, whose entries one of the client's
- * threads (gpumem_runner.c) takes in order and executes one after the other, and
+ * workers (gpumem_runner.c) takes in order and executes one after the other, and
  * a timeline that counts the entries completed.  The ring is hostile: its tail is
  * read once per look, each entry is copied before it is checked, and nothing that
  * the kernel needs is kept where the client can write.  What the kernel tells the
@@ -28,8 +28,8 @@
  *
  * When the id is destroyed the stream is *closing*: it keeps one reference for
  * itself, executes what was in the ring at that moment, and drops it.  When the
- * client dies the stream is *cancelled*: the slice under way ends, nothing more
- * starts.  In both cases the timeline is lost at the end.
+ * client ends or is orphaned, the stream is *cancelled*: the slice under way ends,
+ * nothing more starts.  In both cases the timeline is lost at the end.
  */
 #include <linux/kcov.h>
 #include <linux/log2.h>
@@ -224,6 +224,13 @@ void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 	gpumem_timeline_raise(stream->timeline, stream->head);
 }
 
+/* A closing stream is at its end: drop the reference that it has on itself. */
+static void gpumem_stream_drain(struct gpumem_stream *stream)
+{
+	if (!test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
+		gpumem_object_put(&stream->obj);
+}
+
 /*
  * There is nothing to do.  Return true if the caller may stop; the stream may
  * have ended then.
@@ -236,8 +243,7 @@ static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 		if (!gpumem_stream_broken(stream) &&
 		    stream->final != stream->head)
 			return false;
-		if (!test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
-			gpumem_object_put(&stream->obj);
+		gpumem_stream_drain(stream);
 		return true;
 	}
 	WRITE_ONCE(page->flags, GPUMEM_TIMELINE_NEED_WAKEUP);
@@ -262,7 +268,7 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 	    gpumem_share_elsewhere(stream))
 		return false;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
-	while (slices < GPUMEM_STREAM_BURST) {
+	while (slices < GPUMEM_STREAM_BURST && !gpumem_runner_must_leave()) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 			return false;
 		if (!stream->busy && !gpumem_stream_fetch(stream)) {
@@ -337,22 +343,31 @@ void gpumem_stream_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_stream *stream = container_of(obj, struct gpumem_stream,
 						    obj);
+	struct gpumem_client *client = obj->client;
 	struct gpumem_ring *ring = stream->ring;
+	bool stopped;
 
-	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-		return;
-	kref_get(&obj->ref);
-	/* As in gpumem_stream_tail(). */
-	stream->final = smp_load_acquire(&ring->tail);
-	/* Pairs with test_bit_acquire(): who sees the bit sees final. */
-	smp_mb__before_atomic();
-	set_bit(GPUMEM_STREAM_CLOSING, &stream->state);
-	gpumem_runner_kick(stream);
+	spin_lock(&client->stream_lock);
+	stopped = test_bit(GPUMEM_STREAM_STOPPED, &stream->state);
+	if (!stopped) {
+		kref_get(&obj->ref);
+		/* As in gpumem_stream_tail(). */
+		stream->final = smp_load_acquire(&ring->tail);
+		/* Pairs with test_bit_acquire() in gpumem_stream_tail(). */
+		smp_mb__before_atomic();
+		set_bit(GPUMEM_STREAM_CLOSING, &stream->state);
+	}
+	spin_unlock(&client->stream_lock);
+	if (!stopped)
+		gpumem_runner_kick(stream);
 }
 
-/* The client is dead: stop the stream for good.  The caller has a reference. */
+/* Stop the stream for good.  The caller has a reference. */
 static void gpumem_stream_cancel(struct gpumem_stream *stream)
 {
+	struct gpumem_client *client = stream->obj.client;
+	bool closing;
+
 	/*
 	 * A thread that runs it may still leave a waiter, one that is called may
 	 * still kick it; after the first cancel neither starts anew.
@@ -367,9 +382,13 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 	gpumem_stream_poll_end(stream);
 	gpumem_runner_cancel(stream);
 	gpumem_timeline_lose(stream->timeline);
-	if (test_bit(GPUMEM_STREAM_CLOSING, &stream->state) &&
-	    !test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
-		gpumem_object_put(&stream->obj);
+	spin_lock(&client->stream_lock);
+	set_bit(GPUMEM_STREAM_STOPPED, &stream->state);
+	closing = test_bit(GPUMEM_STREAM_CLOSING, &stream->state);
+	spin_unlock(&client->stream_lock);
+	/* A stream that closes after this keeps no reference for itself. */
+	if (closing)
+		gpumem_stream_drain(stream);
 }
 
 /* Take the first stream of a list over to the client's own, with a reference. */
@@ -390,8 +409,10 @@ static struct gpumem_stream *gpumem_stream_take(struct gpumem_client *client,
 }
 
 /**
- * gpumem_stream_cancel_all - stop all streams of a dead client
- * @client: client, from which no ioctl can come any more
+ * gpumem_stream_cancel_all - stop all streams of a client for good
+ * @client: dead or orphaned client
+ *
+ * May be called twice.
  *
  * Context: may sleep; waits for the slice under way of each stream.
  */
@@ -401,6 +422,7 @@ void gpumem_stream_cancel_all(struct gpumem_client *client)
 	LIST_HEAD(running);
 
 	spin_lock(&client->stream_lock);
+	client->no_streams = true;
 	list_for_each_entry(stream, &client->streams, link)
 		set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
 	list_splice_init(&client->streams, &running);
@@ -594,8 +616,11 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->timeline = timeline;
 	spin_lock(&client->stream_lock);
 	list_add_tail(&stream->link, &client->streams);
+	/* The process that opened the device may be gone by now. */
+	ret = client->no_streams ? -ENODEV : 0;
 	spin_unlock(&client->stream_lock);
-	ret = gpumem_object_reserve(ucmd, &timeline->obj);
+	if (!ret)
+		ret = gpumem_object_reserve(ucmd, &timeline->obj);
 	if (ret) {
 		gpumem_object_put(&timeline->obj);
 		goto err_put;

@@ -216,9 +216,10 @@ struct gpumem_stream {
 
 /* Bits of gpumem_stream.state. */
 #define GPUMEM_STREAM_CLOSING	0	/* no id any more, runs up to final */
-#define GPUMEM_STREAM_CANCELLED	1	/* the client is dead */
+#define GPUMEM_STREAM_CANCELLED	1	/* nothing more is started */
 #define GPUMEM_STREAM_DRAINED	2	/* at its end; nothing may be touched */
 #define GPUMEM_STREAM_BROKEN	3	/* the client wrote a wrong tail */
+#define GPUMEM_STREAM_STOPPED	4	/* cancelled, and nobody runs it */
 
 /**
  * struct gpumem_engine_ops - how a kind of engine moves bytes
@@ -303,6 +304,9 @@ void gpumem_runner_init(struct gpumem_runner *runner);
 void gpumem_runner_kick(struct gpumem_stream *stream);
 void gpumem_runner_cancel(struct gpumem_stream *stream);
 bool gpumem_runner_leave(struct gpumem_stream *stream);
+bool gpumem_runner_must_leave(void);
+int gpumem_runner_start(void);
+void gpumem_runner_exit(void);
 int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 		       unsigned int workers);
 void gpumem_runner_stop(struct gpumem_client *client);
