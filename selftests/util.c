@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the kernel selftests share; see util.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -732,6 +733,34 @@ int recv_fd(int sock)
 	return fd;
 }
 
+int worker_threads(pid_t pid, pid_t *tids, int max)
+{
+	char path[320], comm[64];
+	struct dirent *d;
+	int n = 0;
+	DIR *dir;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while ((d = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", pid, d->d_name);
+		f = d->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (!f)
+			continue;
+		if (fgets(comm, sizeof(comm), f) && !strncmp(comm, "gpumem/", 7)) {
+			if (n < max)
+				tids[n] = atoi(d->d_name);
+			n++;
+		}
+		fclose(f);
+	}
+	closedir(dir);
+	return n;
+}
+
 /* --- memory cgroups */
 
 #define CGROUP_ROOT	"/sys/fs/cgroup"
@@ -758,6 +787,11 @@ int cgroup_make(struct cgroup *cg, const char *name)
 	write_text(CGROUP_ROOT "/cgroup.subtree_control", "+cpu");
 	snprintf(cg->path, sizeof(cg->path), CGROUP_ROOT "/gpumem-%s-%d", name, getpid());
 	return mkdir(cg->path, 0755) ? -errno : 0;
+}
+
+int cgroup_control(const char *controller)
+{
+	return write_text(CGROUP_ROOT "/cgroup.subtree_control", controller);
 }
 
 int cgroup_write(const struct cgroup *cg, const char *file, const char *text)

@@ -157,6 +157,12 @@ bool hear(int fd);
 int send_fd(int sock, int fd);
 int recv_fd(int sock);
 
+/*
+ * The engine's workers among the threads of @pid: how many, or a negative errno.  The first @max of
+ * their ids go to @tids.
+ */
+int worker_threads(pid_t pid, pid_t *tids, int max);
+
 /* --- memory cgroups: a child group of the root */
 
 struct cgroup {
@@ -165,6 +171,8 @@ struct cgroup {
 
 /* 0, or a negative errno when there are no memory cgroups. */
 int cgroup_make(struct cgroup *cg, const char *name);
+/* Switches a controller on for groups of cgroup_make(), "+pids"; 0 or a negative errno. */
+int cgroup_control(const char *controller);
 int cgroup_write(const struct cgroup *cg, const char *file, const char *text);
 long long cgroup_read(const struct cgroup *cg, const char *file);
 /* The number after @key in a flat-keyed file. */

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the rest of the system notices of clients that misbehave: fork(), another client's close(), the
+ * end of a virtual machine, cgroup.procs.  The reference is the same beside a busy loop, which anybody
+ * may run.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <linux/kvm.h>
+
+#include "kselftest_harness.h"
+#include "stream_fixture.h"
+
+STREAM_FIXTURE(neighbour)
+
+struct worst_mean {
+	double worst, mean;
+	unsigned int n;
+};
+
+static void add(struct worst_mean *m, double seconds)
+{
+	m->worst = seconds > m->worst ? seconds : m->worst;
+	m->mean += (seconds - m->mean) / ++m->n;
+}
+
+static double since(__u64 begin)
+{
+	return (mono_ns() - begin) / 1e9;
+}
+
+static int busy_loop(void *unused __attribute__((unused)))
+{
+	volatile int forever = 1;
+
+	while (forever)
+		;
+	return 0;
+}
+
+/* --- fork */
+
+static struct worst_mean forks(double seconds)
+{
+	struct worst_mean m = {};
+	__u64 end = in_seconds(seconds), begin;
+	pid_t pid;
+
+	while (mono_ns() < end) {
+		begin = mono_ns();
+		pid = vfork();
+		if (!pid)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+		add(&m, since(begin));
+	}
+	return m;
+}
+
+/* Makes workers and ends them, as fast as it can. */
+static int makes_workers(void *unused __attribute__((unused)))
+{
+	__u32 vm, s, timeline;
+
+	for (;;) {
+		int fd = gp_open(0);
+
+		gp_vm_create(fd, &vm);
+		gp_stream_create(fd, vm, 0, 16, &s, &timeline);
+		gp_stream_create(fd, vm, 0, 16, &s, &timeline);
+		close(fd);
+	}
+	return 0;
+}
+
+TEST_F(neighbour, fork)
+{
+	struct worst_mean loop, client;
+	pid_t pid = start_child(busy_loop, NULL);
+
+	loop = forks(3);
+	kill_child(pid);
+	pid = start_child(makes_workers, NULL);
+	client = forks(3);
+	kill_child(pid);
+	TH_LOG("beside a loop %.0f us, at worst %.0f; beside a client %.0f us, at worst %.0f",
+	       loop.mean * 1e6, loop.worst * 1e6, client.mean * 1e6, client.worst * 1e6);
+	EXPECT_LE(client.mean, 2 * loop.mean);
+	EXPECT_LE(client.worst, 8 * loop.worst);
+}
+
+/* --- close */
+
+struct dying {
+	unsigned int maps;
+	int to;
+};
+
+/* Has many mappings, tells, and dies of them when it is killed. */
+static int maps_much(void *arg)
+{
+	const struct dying *d = arg;
+	int fd = gp_open(0);
+	__u32 bo, vm;
+
+	if (fd < 0 || gp_bo_alloc(fd, page_size, &bo) || gp_vm_create(fd, &vm))
+		return 1;
+	for (unsigned int i = 1; i <= d->maps; i++)
+		if (gp_vm_map(fd, vm, bo, 0, i * page_size, page_size, 1, 1))
+			return 2;
+	if (!tell(d->to))
+		return 3;
+	for (;;)
+		pause();
+}
+
+static double close_client(void *unused __attribute__((unused)))
+{
+	int fd = gp_open(0);
+	__u64 begin = mono_ns();
+
+	close(fd);
+	return since(begin);
+}
+
+static double close_vm(void *kvm)
+{
+	int fd = ioctl(*(int *)kvm, KVM_CREATE_VM, 0);
+	__u64 begin = mono_ns();
+
+	close(fd);
+	return since(begin);
+}
+
+/* Calls @close while a client with many mappings ends, and while a loop runs. */
+static void beside_an_end(struct __test_metadata *_metadata, double (*close_one)(void *), void *arg)
+{
+	struct dying d = { .maps = env_number("GPUMEM_QUICK", 0) ? 60000 : 300000 };
+	struct worst_mean quiet = {}, dies = {};
+	double took;
+	__u64 begin;
+	int up[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(up));
+	d.to = up[1];
+	pid = start_child(busy_loop, NULL);
+	for (begin = mono_ns(); since(begin) < 3;)
+		add(&quiet, close_one(arg));
+	kill_child(pid);
+	pid = start_child(maps_much, &d);
+	ASSERT_TRUE(hear(up[0]));
+	begin = mono_ns();
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, WNOHANG) == 0 || dies.n < 3)
+		add(&dies, close_one(arg));
+	took = since(begin);
+	/* What the process left behind, if it left anything. */
+	while (since(begin) < 2 * took)
+		add(&dies, close_one(arg));
+	TH_LOG("beside a loop %.2f ms, at worst %.2f; beside an end of %.2f s %.2f ms, at worst %.2f",
+	       quiet.mean * 1e3, quiet.worst * 1e3, took, dies.mean * 1e3, dies.worst * 1e3);
+	EXPECT_LE(dies.mean, 2 * quiet.mean);
+	/* One that waited for the end would take that long. */
+	if (took > 8 * quiet.worst)
+		EXPECT_LE(dies.worst, took / 2);
+	close(up[0]);
+	close(up[1]);
+}
+
+TEST_F_TIMEOUT(neighbour, another_clients_close, 300)
+{
+	beside_an_end(_metadata, close_client, NULL);
+}
+
+TEST_F_TIMEOUT(neighbour, a_virtual_machines_end, 300)
+{
+	int kvm;
+
+	if (system("modprobe kvm_amd 2>/dev/null || modprobe kvm_intel 2>/dev/null"))
+		TH_LOG("no module for KVM was loaded");
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0)
+		SKIP(return, "no KVM in this machine");
+	beside_an_end(_metadata, close_vm, &kvm);
+	close(kvm);
+}
+
+/* --- cgroup.procs */
+
+static int execs_for_ever(void *unused __attribute__((unused)))
+{
+	char *const args[] = { "t_neighbour", "exec-again", NULL };
+
+	execv("/proc/self/exe", args);
+	return 1;
+}
+
+struct mover {
+	const struct cgroup *a, *b;
+	volatile __u64 *moves;
+	pid_t who;
+};
+
+static int moves_it(void *arg)
+{
+	const struct mover *m = arg;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", m->who);
+	for (;;) {
+		cgroup_write(m->a, "cgroup.procs", text);
+		cgroup_write(m->b, "cgroup.procs", text);
+		++*m->moves;
+	}
+	return 0;
+}
+
+/* A client that executes itself is moved between cpusets: writers of cgroup.procs never hang. */
+TEST_F_TIMEOUT(neighbour, cgroup_procs, 120)
+{
+	volatile __u64 *moves = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct cgroup a, b;
+	struct mover m = { .a = &a, .b = &b, .moves = moves };
+	pid_t mover;
+	__u64 was;
+
+	if (cgroup_make(&a, "a"))
+		SKIP(return, "no cgroups");
+	ASSERT_EQ(0, cgroup_make(&b, "b"));
+	cgroup_control("+cpuset");
+	cgroup_write(&a, "cpuset.cpus", "0");
+	cgroup_write(&b, "cpuset.cpus", sysconf(_SC_NPROCESSORS_ONLN) > 1 ? "1" : "0");
+	m.who = start_child(execs_for_ever, NULL);
+	mover = start_child(moves_it, &m);
+	for (int i = 0; i < 10; i++) {
+		was = *moves;
+		nap_ms(1000);
+		EXPECT_LT(was, *moves);
+	}
+	TH_LOG("%llu moves there and back", *moves);
+	kill_child(mover);
+	kill_child(m.who);
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	EXPECT_EQ(0, cgroup_remove(&a));
+	EXPECT_EQ(0, cgroup_remove(&b));
+	munmap((void *)moves, page_size);
+}
+
+/* The program that cgroup_procs executes: a client with a worker, and once more. */
+static __attribute__((constructor)) void exec_again(int argc, char **argv)
+{
+	__u32 vm, s, timeline;
+	int fd;
+
+	if (argc != 2 || strcmp(argv[1], "exec-again"))
+		return;
+	fd = gp_open(0);
+	gp_vm_create(fd, &vm);
+	gp_stream_create(fd, vm, 0, 16, &s, &timeline);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	execv("/proc/self/exe", argv);
+	_exit(1);
+}
+
+TEST_HARNESS_MAIN
