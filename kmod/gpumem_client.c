@@ -675,6 +675,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	INIT_LIST_HEAD(&client->streams);
 	INIT_LIST_HEAD(&client->polling);
 	gpumem_runner_init(&client->runner);
+	gpumem_lane_init(&client->lane);
 	spin_lock_init(&client->gone_lock);
 	init_waitqueue_head(&client->told);
 	client->gone = RB_ROOT;

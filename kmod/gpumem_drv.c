@@ -19,6 +19,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/devcoredump.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmi.h>
 #include <linux/init.h>
@@ -435,6 +436,8 @@ err_put:
 
 static void gpumem_device_destroy(struct gpumem_device *dev)
 {
+	/* A device coredump has a reference on the device for minutes. */
+	dev_coredump_put(&dev->dev);
 	gpumem_engine_destroy(dev->engine);
 	gpumem_shmem_unmount(&dev->mem);
 	put_device(&dev->dev);

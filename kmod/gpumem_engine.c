@@ -184,7 +184,7 @@ static struct gpumem_mapping *gpumem_resolve(struct gpumem_stream *stream,
 	return m;
 }
 
-static int gpumem_step_rows(struct gpumem_stream *stream)
+static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 {
 	struct gpumem_counters *count = &stream->obj.client->count;
 	struct gpumem_engine *engine = stream->dev->engine;
@@ -193,13 +193,12 @@ static int gpumem_step_rows(struct gpumem_stream *stream)
 	bool fill = sqe->op == GPUMEM_OP_FILL;
 	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
 	u64 rows = bytes ? max(sqe->height, 1) : 0;
-	s64 budget = GPUMEM_SLICE;
 	u64 dst, src, len;
 	int ret;
 
 	if (fill && bytes <= sizeof(u64))
 		smp_wmb(); /* a word may tell of what was written before it */
-	guard(rwsem_read)(&stream->vm->lock);
+	lockdep_assert_held(&stream->vm->lock);
 	while (stream->row < rows) {
 		if (budget < 8)
 			return -EAGAIN;
@@ -251,7 +250,7 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 	struct gpumem_mapping *m;
 	u64 len = sizeof(u64);
 
-	guard(rwsem_read)(&stream->vm->lock);
+	lockdep_assert_held(&stream->vm->lock);
 	m = gpumem_resolve(stream, NULL, stream->sqe.dst, true, &len);
 	if (IS_ERR(m))
 		return PTR_ERR(m);
@@ -374,6 +373,39 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
 }
 
+/* Execute up to @bytes of an entry that touches memory. */
+static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
+{
+	if (stream->sqe.op == GPUMEM_OP_TIMESTAMP)
+		return gpumem_step_timestamp(stream);
+	return gpumem_step_rows(stream, bytes);
+}
+
+/**
+ * gpumem_engine_piece - execute a piece of the entry under way, without sleeping
+ * @stream: stream whose entry is a copy, a fill or a timestamp
+ * @bytes: how much
+ *
+ * Context: who runs the stream; preemption may be disabled.
+ * Return: as gpumem_engine_step(), or -EBUSY if the address space is locked.
+ */
+int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes)
+{
+	int ret;
+
+	if (!down_read_trylock(&stream->vm->lock))
+		return -EBUSY;
+	ret = gpumem_step_memory(stream, bytes);
+	up_read(&stream->vm->lock);
+	return ret;
+}
+
+static int gpumem_step_slice(struct gpumem_stream *stream)
+{
+	guard(rwsem_read)(&stream->vm->lock);
+	return gpumem_step_memory(stream, GPUMEM_SLICE);
+}
+
 /**
  * gpumem_engine_step - execute one slice of the entry under way
  * @stream: stream whose entry passed gpumem_sqe_check()
@@ -389,7 +421,8 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 	switch (stream->sqe.op) {
 	case GPUMEM_OP_COPY:
 	case GPUMEM_OP_FILL:
-		return gpumem_step_rows(stream);
+	case GPUMEM_OP_TIMESTAMP:
+		return gpumem_step_slice(stream);
 	case GPUMEM_OP_WAIT:
 		return gpumem_step_wait(stream);
 	case GPUMEM_OP_SIGNAL:
@@ -397,8 +430,6 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 		return gpumem_step_signal(stream);
 	case GPUMEM_OP_POLL:
 		return gpumem_step_poll(stream);
-	case GPUMEM_OP_TIMESTAMP:
-		return gpumem_step_timestamp(stream);
 	default:
 		return 0;
 	}

@@ -29,6 +29,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_STREAM] = "gpumem streams",
 	[GPUMEM_LOCK_POOL] = "gpumem pool",
 	[GPUMEM_LOCK_CACHE] = "gpumem cache",
+	[GPUMEM_LOCK_LANE] = "gpumem lane",
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline",
 	[GPUMEM_LOCK_RUNNER] = "gpumem runner",
 };
@@ -82,6 +83,8 @@ struct gpumem_stand_ins {
 	spinlock_t pool;
 	/** @cache: as cache->lock */
 	spinlock_t cache;
+	/** @lane: as lane->lock */
+	spinlock_t lane;
 	/** @timeline: as timeline->lock */
 	spinlock_t timeline;
 	/** @runner: as runner->lock */
@@ -112,6 +115,8 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	spin_lock(&s->pool);
 	spin_lock(&s->cache);
 	spin_unlock(&s->cache);
+	spin_lock_irqsave(&s->lane, flags);
+	spin_unlock_irqrestore(&s->lane, flags);
 	spin_lock_irqsave(&s->timeline, flags);
 	spin_lock(&s->runner);
 	spin_unlock(&s->runner);
@@ -159,6 +164,8 @@ int gpumem_lockdep_prime(void)
 	gpumem_lockdep_class(&s->pool, GPUMEM_LOCK_POOL);
 	spin_lock_init(&s->cache);
 	gpumem_lockdep_class(&s->cache, GPUMEM_LOCK_CACHE);
+	spin_lock_init(&s->lane);
+	gpumem_lockdep_class(&s->lane, GPUMEM_LOCK_LANE);
 	spin_lock_init(&s->timeline);
 	gpumem_lockdep_class(&s->timeline, GPUMEM_LOCK_TIMELINE);
 	spin_lock_init(&s->runner);

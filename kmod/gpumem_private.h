@@ -19,6 +19,7 @@
  *		client->gone_lock	spin: objects without an id
  *		pool->lock		spin: figures of a pool
  *		  cache->lock		spin: words of a client's chunks
+ *		lane->lock		spin, irqsafe: what a client has published
  *		timeline->lock		spin, irqsafe: value, error, waiters
  *		  runner->lock		spin, irqsafe: streams that are ready
  *
@@ -81,6 +82,7 @@ struct gpumem_client;
 struct gpumem_engine;
 struct gpumem_foreign;
 struct gpumem_pin;
+struct gpumem_share;
 struct gpumem_shared_root;
 struct gpumem_pool;
 struct gpumem_user;
@@ -97,6 +99,7 @@ struct vhost_task;
  * @GPUMEM_LOCK_STREAM: client->stream_lock
  * @GPUMEM_LOCK_POOL: pool->lock
  * @GPUMEM_LOCK_CACHE: cache->lock
+ * @GPUMEM_LOCK_LANE: lane->lock
  * @GPUMEM_LOCK_TIMELINE: timeline->lock
  * @GPUMEM_LOCK_RUNNER: runner->lock
  * @GPUMEM_LOCKS: number of kinds
@@ -111,6 +114,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_STREAM,
 	GPUMEM_LOCK_POOL,
 	GPUMEM_LOCK_CACHE,
+	GPUMEM_LOCK_LANE,
 	GPUMEM_LOCK_TIMELINE,
 	GPUMEM_LOCK_RUNNER,
 	GPUMEM_LOCKS,
@@ -438,6 +442,30 @@ struct gpumem_runner {
 };
 
 /**
+ * struct gpumem_lane - what a client has published; see gpumem_publish.c
+ */
+struct gpumem_lane {
+	/** @lock: protects what follows */
+	spinlock_t lock;
+	/** @published: bytes of the portions that are published */
+	u64 published;
+	/** @unsettled: portions that kernel workers helped and nobody paid for */
+	unsigned int unsettled;
+	/** @waiting: gpumem_share.waits of portions that do not fit yet */
+	struct list_head waiting;
+	/** @turn: whose late work is queued or runs, or NULL */
+	struct gpumem_share *turn;
+	/** @late: gpumem_share.line of those whose turn comes later */
+	struct list_head late;
+	/** @paid_at: when the next portion may be published, ns */
+	u64 paid_at;
+	/** @own: CPU time the process got lately while it published, ns */
+	u64 own;
+	/** @wall: time in which it got that, ns */
+	u64 wall;
+};
+
+/**
  * struct gpumem_client - one open file
  */
 struct gpumem_client {
@@ -475,6 +503,8 @@ struct gpumem_client {
 	struct list_head streams;
 	/** @runner: executes @streams */
 	struct gpumem_runner runner;
+	/** @lane: what its streams have published */
+	struct gpumem_lane lane;
 	/** @polling: those whose entry is a poll */
 	struct list_head polling;
 	/** @polls: how many these are */

@@ -9,20 +9,18 @@
  * process or of several, CUDA's rules hold, and they know no implicit order.
  *
  * A fence promises to be signalled soon, whatever userspace does.  So an entry
- * gets its fence when it is the stream's next, all that it waited for being done
- * (waits for timelines and polls are entries before it), and from then on the
- * stream leaves its client's threads, which may be slowed down without end:
+ * gets its fence when it is the stream's next and all that it waited for is done
+ * (waits for timelines and polls are entries before it):
  *
- *   asked	A work item, which nothing waits for, locks the reservations,
+ *   asked	share->prepare, a work item that nothing waits for, waits until the
+ *		client may publish (gpumem_publish.c), locks the reservations,
  *		takes others' fences, and adds the stream's own.  It has all
- *		memory that this needs before it adds it; without memory it tries
- *		again later.
- *   published	The engine's workers, which have a rescuer, wait for the others'
- *		fences by callback, execute the entry, and signal.  They allocate
- *		nothing and take no lock under which anybody allocates.
- *
- *   done	One of the client's threads drops what was held, which may free
- *		memory, and completes the entry.
+ *		memory that this needs before it adds the fence; without memory it
+ *		tries again later.
+ *   published	gpumem_publish.c executes the entry, or a portion of it, and
+ *		signals the fence.
+ *   done	One of the client's workers drops what was held, which may free
+ *		memory, and completes the entry or asks for its next portion.
  *
  * A buffer that another driver made (gpumem_foreign.c) is accessed between two
  * calls of that driver, which may wait, allocate and lock the reservation, so
@@ -48,9 +46,6 @@
 
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
-
-/* Slices of a published entry before those of others. */
-#define GPUMEM_SHARE_BURST	2
 
 /* Mappings that are looked at before the address space is unlocked for others. */
 #define GPUMEM_SHARE_LOOKS	256
@@ -284,22 +279,6 @@ static unsigned int gpumem_share_look(struct gpumem_stream *stream,
 	return n;
 }
 
-/**
- * gpumem_share_begin - does an entry touch buffers that others use?
- * @stream: stream whose entry is about to start
- *
- * Return: true if others execute it; the stream is kicked when it is done.
- */
-bool gpumem_share_begin(struct gpumem_stream *stream)
-{
-	if (!atomic_read(&gpumem_share_dmabufs) ||
-	    !gpumem_share_look(stream, NULL, 1))
-		return false;
-	WRITE_ONCE(stream->share.state, GPUMEM_SHARE_ASKED);
-	queue_delayed_work(gpumem_share_wq, &stream->share.prepare, 0);
-	return true;
-}
-
 static void gpumem_share_put_deps(struct gpumem_shared_root *r)
 {
 	while (r->ndeps)
@@ -427,6 +406,25 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
 		r[-1].writes |= r->writes;
 	}
 	return 0;
+}
+
+/**
+ * gpumem_share_begin - does an entry touch buffers that others use?
+ * @stream: stream whose entry is about to start
+ *
+ * Return: true if others execute it; the stream is kicked when it is done.
+ */
+bool gpumem_share_begin(struct gpumem_stream *stream)
+{
+	if (!atomic_read(&gpumem_share_dmabufs) ||
+	    !gpumem_share_look(stream, NULL, 1))
+		return false;
+	/* The client pays for looking; prepare collects again if this fails. */
+	if (gpumem_share_collect(stream))
+		gpumem_share_clear(&stream->share);
+	WRITE_ONCE(stream->share.state, GPUMEM_SHARE_ASKED);
+	queue_delayed_work(gpumem_share_wq, &stream->share.prepare, 0);
+	return true;
 }
 
 static void gpumem_share_unlock(struct gpumem_share *share)
@@ -576,30 +574,36 @@ static int gpumem_share_publish(struct gpumem_share *share)
 	return 0;
 }
 
-/* The client's threads have the stream again. */
-static void gpumem_share_done(struct gpumem_stream *stream)
-{
-	/* Pairs with gpumem_share_elsewhere(). */
-	smp_store_release(&stream->share.state, GPUMEM_SHARE_DONE);
-	gpumem_runner_kick(stream);
-}
-
 static void gpumem_share_wake(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	struct gpumem_share *share = container_of(cb, struct gpumem_share, cb);
-	struct gpumem_stream *stream = container_of(share,
-						    struct gpumem_stream,
-						    share);
 
 	/* The state does not change while somebody waits for the fence. */
 	if (READ_ONCE(share->state) == GPUMEM_SHARE_ASKED)
 		queue_delayed_work(gpumem_share_wq, &share->prepare, 0);
 	else
-		queue_work(stream->dev->engine->wq, &share->work);
+		gpumem_publish_wake(share);
 }
 
-/* Return true when all that the entry waits for is done. */
-static bool gpumem_share_met(struct gpumem_share *share)
+/**
+ * gpumem_share_prepare_later - go on with an entry that is asked
+ * @share: of the stream
+ *
+ * Context: any.
+ */
+void gpumem_share_prepare_later(struct gpumem_share *share)
+{
+	queue_delayed_work(gpumem_share_wq, &share->prepare, 0);
+}
+
+/**
+ * gpumem_share_met - is all that an entry waits for done?
+ * @share: of the stream
+ *
+ * Context: who has the entry; may be atomic.
+ * Return: false if gpumem_share_wake() will be called.
+ */
+bool gpumem_share_met(struct gpumem_share *share)
 {
 	while (share->root < share->nroots) {
 		struct gpumem_shared_root *r = &share->roots[share->root];
@@ -669,16 +673,22 @@ static void gpumem_share_prepare(struct work_struct *work)
 	struct gpumem_stream *stream = container_of(share,
 						    struct gpumem_stream,
 						    share);
+	unsigned long delay;
 	int ret;
 
-	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
+	    READ_ONCE(share->state) != GPUMEM_SHARE_ASKED)
 		return;
+	if (!gpumem_publish_admit(share, &delay)) {
+		if (delay)
+			queue_delayed_work(gpumem_share_wq, &share->prepare,
+					   delay);
+		return;
+	}
 	ret = gpumem_share_ready(stream);
 	switch (ret) {
 	case 0:
-		/* The worker sees all of it. */
-		smp_store_release(&share->state, GPUMEM_SHARE_PUBLISHED);
-		queue_work(stream->dev->engine->wq, &share->work);
+		gpumem_publish_begin(share);
 		break;
 	case -EINPROGRESS:
 		break;
@@ -689,77 +699,49 @@ static void gpumem_share_prepare(struct work_struct *work)
 		break;
 	default:
 		share->result = ret;
-		gpumem_share_done(stream);
+		gpumem_publish_leave(share);
+		/* Pairs with gpumem_share_turn(). */
+		smp_store_release(&share->state, GPUMEM_SHARE_DONE);
+		gpumem_runner_kick(stream);
 	}
-}
-
-/* Execute some slices of a published entry.  Return true when it is done. */
-static bool gpumem_share_step(struct gpumem_stream *stream)
-{
-	unsigned int i;
-
-	for (i = 0; i < GPUMEM_SHARE_BURST; i++) {
-		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-			return false;
-		stream->share.result = gpumem_engine_step(stream);
-		if (stream->share.result != -EAGAIN)
-			return true;
-		cond_resched();
-	}
-	queue_work(stream->dev->engine->wq, &stream->share.work);
-	return false;
-}
-
-static void gpumem_share_work(struct work_struct *work)
-{
-	struct gpumem_share *share = container_of(work, struct gpumem_share,
-						  work);
-	struct gpumem_stream *stream = container_of(share,
-						    struct gpumem_stream,
-						    share);
-	bool done = false, cookie;
-
-	cookie = dma_fence_begin_signalling();
-	if (gpumem_share_met(share))
-		done = gpumem_share_step(stream);
-	if (done) {
-		if (share->result)
-			dma_fence_set_error(share->fence, share->result);
-		dma_fence_signal(share->fence);
-	}
-	dma_fence_end_signalling(cookie);
-	if (!done)
-		return;
-	dma_fence_put(share->fence);
-	share->fence = NULL;
-	gpumem_share_done(stream);
 }
 
 /**
- * gpumem_share_elsewhere - is somebody else at work for a stream?
+ * gpumem_share_turn - what is due for a stream's entry on shared buffers?
  * @stream: stream
  *
- * If somebody was, and is done, the entry is completed.
+ * Executes a published entry, and completes one that is done.
  *
- * Context: one of the client's threads; may sleep.
- * Return: true if the stream has to wait for a kick.
+ * Context: the worker that runs the stream; may sleep.
+ * Return: whether the worker goes on with the stream.
  */
-bool gpumem_share_elsewhere(struct gpumem_stream *stream)
+enum gpumem_share_turn gpumem_share_turn(struct gpumem_stream *stream)
 {
 	struct gpumem_share *share = &stream->share;
+	enum gpumem_share_turn turn;
 
-	/* Pairs with the release of who had the stream. */
+	/* Pairs with the release of who had the entry. */
 	switch (smp_load_acquire(&share->state)) {
 	case GPUMEM_SHARE_NONE:
-		return false;
+		return GPUMEM_TURN_FREE;
+	case GPUMEM_SHARE_PUBLISHED:
+		turn = gpumem_publish_run(share);
+		if (turn != GPUMEM_TURN_DONE)
+			return turn;
+		break;
 	case GPUMEM_SHARE_DONE:
-		gpumem_share_clear(share);
-		WRITE_ONCE(share->state, GPUMEM_SHARE_NONE);
-		gpumem_stream_complete(stream, share->result);
-		return false;
+		break;
 	default:
-		return true;
+		return GPUMEM_TURN_WAIT;
 	}
+	gpumem_publish_over(share);
+	gpumem_share_clear(share);
+	WRITE_ONCE(share->state, GPUMEM_SHARE_NONE);
+	if (share->result != -EINPROGRESS)
+		gpumem_stream_complete(stream, share->result);
+	else if (gpumem_share_begin(stream))
+		return GPUMEM_TURN_WAIT;
+	return GPUMEM_TURN_FREE;
 }
 
 /**
@@ -769,12 +751,12 @@ bool gpumem_share_elsewhere(struct gpumem_stream *stream)
 void gpumem_share_init(struct gpumem_share *share)
 {
 	INIT_DELAYED_WORK(&share->prepare, gpumem_share_prepare);
-	INIT_WORK(&share->work, gpumem_share_work);
+	gpumem_publish_init(share);
 	share->context = dma_fence_context_alloc(1);
 }
 
 /**
- * gpumem_share_cancel - the stream is cancelled and its client's threads left it
+ * gpumem_share_cancel - the stream is cancelled and its client's workers left it
  * @share: its
  *
  * Context: may sleep; waits for the slice under way.
@@ -782,8 +764,8 @@ void gpumem_share_init(struct gpumem_share *share)
 void gpumem_share_cancel(struct gpumem_share *share)
 {
 	disable_delayed_work_sync(&share->prepare);
-	/* A fence may call any time: the worker must not start once more. */
-	disable_work_sync(&share->work);
+	/* A fence may call any time: its work must not start once more. */
+	gpumem_publish_cancel(share);
 	if (share->waiting) {
 		dma_fence_remove_callback(share->roots[share->root].deps[share->dep],
 					  &share->cb);

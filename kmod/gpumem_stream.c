@@ -259,14 +259,17 @@ static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 /* Return true if there is more to do. */
 static bool gpumem_stream_burst(struct gpumem_stream *stream)
 {
+	enum gpumem_share_turn turn;
 	unsigned int slices = 0;
 	int ret;
 
 	/* Kicked once more after the end: nothing but the structure is left. */
 	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state) ||
-	    test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
-	    gpumem_share_elsewhere(stream))
+	    test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 		return false;
+	turn = gpumem_share_turn(stream);
+	if (turn != GPUMEM_TURN_FREE)
+		return turn == GPUMEM_TURN_MORE;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	while (slices < GPUMEM_STREAM_BURST && !gpumem_runner_must_leave()) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))

@@ -90,7 +90,7 @@ struct gpumem_event {
  * enum gpumem_share_state - who has a stream
  * @GPUMEM_SHARE_NONE: its client's threads
  * @GPUMEM_SHARE_ASKED: gpumem_share.prepare
- * @GPUMEM_SHARE_PUBLISHED: gpumem_share.work
+ * @GPUMEM_SHARE_PUBLISHED: who owns it, piece by piece; see gpumem_publish.c
  * @GPUMEM_SHARE_DONE: its client's threads, to complete the entry
  */
 enum gpumem_share_state {
@@ -108,16 +108,44 @@ enum gpumem_share_state {
 struct gpumem_share {
 	/** @state: enum gpumem_share_state */
 	int state;
-	/** @result: of the entry, when it is done */
+	/** @result: of the entry, or -EINPROGRESS after a portion of it */
 	int result;
+	/** @flags: GPUMEM_SHARE_OWNED */
+	unsigned long flags;
 	/** @waiting: @cb is, or was, with a fence */
 	bool waiting;
 	/** @looked: fences of foreign buffers are known, and waited for */
 	bool looked;
 	/** @prepare: makes the fence */
 	struct delayed_work prepare;
-	/** @work: executes the entry */
-	struct work_struct work;
+	/** @late: executes what the client's worker does not in time */
+	struct delayed_work late;
+	/** @waits: in lane->waiting; lane->lock */
+	struct list_head waits;
+	/** @line: in lane->late; lane->lock */
+	struct list_head line;
+	/** @weight: bytes of the lane that the portion takes; lane->lock */
+	u64 weight;
+	/** @admitted: @weight counts in lane->published; lane->lock */
+	bool admitted;
+	/** @timed: @deadline is set; as what follows, the owner's */
+	bool timed;
+	/** @report: the fence timed out, and nobody has reported it */
+	bool report;
+	/** @pieces: of the portion that are executed */
+	unsigned int pieces;
+	/** @deadline: of the portion, ns */
+	u64 deadline;
+	/** @own: CPU time that the client's workers spent on it, ns */
+	u64 own;
+	/** @debt: CPU time that kernel workers spent on it, ns */
+	u64 debt;
+	/** @began: when the portion was published, ns */
+	u64 began;
+	/** @seen: when @late looked last, ns; @late's, as @seen_own */
+	u64 seen;
+	/** @seen_own: @own then */
+	u64 seen_own;
 	/** @context: of the fences; constant */
 	u64 context;
 	/** @seqno: of the last fence */
@@ -134,6 +162,23 @@ struct gpumem_share {
 	unsigned int dep;
 	/** @cb: called when that is signalled */
 	struct dma_fence_cb cb;
+};
+
+/* Bit of gpumem_share.flags: somebody executes a piece; a lock. */
+#define GPUMEM_SHARE_OWNED	0
+
+/**
+ * enum gpumem_share_turn - what becomes of a stream that a worker has taken
+ * @GPUMEM_TURN_FREE: the worker executes it
+ * @GPUMEM_TURN_WAIT: it is kicked when there is something to do
+ * @GPUMEM_TURN_MORE: it goes behind the client's others
+ * @GPUMEM_TURN_DONE: a published portion has ended
+ */
+enum gpumem_share_turn {
+	GPUMEM_TURN_FREE,
+	GPUMEM_TURN_WAIT,
+	GPUMEM_TURN_MORE,
+	GPUMEM_TURN_DONE,
 };
 
 /**
@@ -225,8 +270,9 @@ struct gpumem_stream {
  * struct gpumem_engine_ops - how a kind of engine moves bytes
  *
  * Called by who runs a stream, with the address space locked for reading, so
- * both buffer objects stay; offsets and lengths are inside them.  May sleep, may
- * not allocate, touch user memory or wait for userspace.  Return 0 or an errno.
+ * both buffer objects stay; offsets and lengths are inside them.  Preemption may
+ * be disabled: may not sleep, allocate, or touch user memory.  Return 0 or an
+ * errno.
  */
 struct gpumem_engine_ops {
 	/** @name: at most 15 bytes */
@@ -246,7 +292,7 @@ struct gpumem_engine_ops {
 struct gpumem_engine {
 	/** @ops: kind; constant */
 	const struct gpumem_engine_ops *ops;
-	/** @wq: executes what others wait for; see gpumem_share.c */
+	/** @wq: executes what others wait for; see gpumem_publish.c */
 	struct workqueue_struct *wq;
 	/** @workers: streams of a client that execute at a time; constant */
 	unsigned int workers;
@@ -318,9 +364,22 @@ struct dma_resv *gpumem_share_resv(struct gpumem_bo *root);
 void gpumem_share_free_resv(struct gpumem_bo *root);
 void gpumem_share_count(struct gpumem_bo *root, int by);
 bool gpumem_share_begin(struct gpumem_stream *stream);
-bool gpumem_share_elsewhere(struct gpumem_stream *stream);
+enum gpumem_share_turn gpumem_share_turn(struct gpumem_stream *stream);
+bool gpumem_share_met(struct gpumem_share *share);
+void gpumem_share_prepare_later(struct gpumem_share *share);
 void gpumem_share_init(struct gpumem_share *share);
 void gpumem_share_cancel(struct gpumem_share *share);
+
+/* gpumem_publish.c */
+void gpumem_lane_init(struct gpumem_lane *lane);
+bool gpumem_publish_admit(struct gpumem_share *share, unsigned long *delay);
+void gpumem_publish_begin(struct gpumem_share *share);
+void gpumem_publish_wake(struct gpumem_share *share);
+void gpumem_publish_leave(struct gpumem_share *share);
+enum gpumem_share_turn gpumem_publish_run(struct gpumem_share *share);
+void gpumem_publish_over(struct gpumem_share *share);
+void gpumem_publish_cancel(struct gpumem_share *share);
+void gpumem_publish_init(struct gpumem_share *share);
 
 /* gpumem_engine.c */
 struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
@@ -328,6 +387,7 @@ void gpumem_engine_flush(struct gpumem_engine *engine);
 void gpumem_engine_destroy(struct gpumem_engine *engine);
 int gpumem_sqe_check(const struct gpumem_sqe *sqe);
 int gpumem_engine_step(struct gpumem_stream *stream);
+int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes);
 
 /* gpumem_engine_cpu.c */
 extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;

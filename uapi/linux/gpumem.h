@@ -29,8 +29,10 @@
  *  - EOVERFLOW: offset + length or address + length wraps or leaves the object.
  *  - ENOENT: no object with this id and of this type, or no such token.
  *  - EEXIST: the address range is occupied, or the client has another channel.
- *  - EPERM: the caller's address space is not the one that opened the client,
- *    or the client does not hold the channel that the call needs.
+ *  - EPERM: the caller's address space, or for GPUMEM_STREAM_CREATE its process,
+ *    is not the one that opened the client, or the client does not hold the
+ *    channel that the call needs.
+ *  - EAGAIN: the process may have no more threads (RLIMIT_NPROC, pids.max).
  *  - EACCES: the client may not use this device, or this user this token, or
  *    an imported pool is asked for what only its maker may do.
  *  - ENOSPC: the device's memory budget refuses.

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Work on shared buffers has fences that others wait for: they are bounded, clients share the engine
+ * fairly, and a CPU limit holds for it, too.  All bounds are ratios of what one run measures.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "stream_fixture.h"
+
+#define MAPS	2000		/* mappings of one buffer: so much more than it holds to fill */
+#define HOG	(32 * MIB)
+#define UNIT	(64 * MIB)	/* what fences are measured against */
+
+STREAM_FIXTURE(publish)
+
+static int map_often(int fd, __u32 vm, __u32 bo, __u64 length, unsigned int maps)
+{
+	for (unsigned int i = 1; i <= maps; i++) {
+		int ret = gp_vm_map(fd, vm, bo, 0, i * length, length, 1, 1);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+struct attacker {
+	const struct cgroup *cg;
+	unsigned int streams;
+	bool export;
+	int sock, to;
+	volatile __u64 *moved;	/* bytes, shared */
+};
+
+/* Streams whose one entry fills a buffer MAPS times over; tells, sends its DMA-buf, goes on. */
+static int attacks(void *arg)
+{
+	const struct attacker *a = arg;
+	struct gpumem_sqe q = sqe_fill(HOG, 8, 1, MAPS * HOG / 8);
+	struct gpumem_stats st = {};
+	struct stream s[1024];
+	int fd, buf = -1;
+	__u32 bo, vm;
+
+	if (a->cg && cgroup_enter(a->cg))
+		return 1;
+	fd = gp_open(0);
+	if (fd < 0 || gp_bo_alloc(fd, HOG, &bo) || gp_vm_create(fd, &vm) ||
+	    map_often(fd, vm, bo, HOG, MAPS))
+		return 2;
+	if (a->export) {
+		buf = gp_bo_export(fd, bo, 0, HOG, 0);
+		if (buf < 0)
+			return 3;
+	}
+	for (unsigned int i = 0; i < a->streams; i++)
+		if (stream_open(&s[i], fd, vm, 0, 16) || stream_push(&s[i], &q))
+			return 4;
+	if (a->sock >= 0 && send_fd(a->sock, buf))
+		return 5;
+	if (!tell(a->to))
+		return 6;
+	for (;;) {
+		if (a->moved && !gp_stats(fd, &st))
+			*a->moved = st.fill_bytes;
+		nap_ms(20);
+	}
+	return 0;
+}
+
+static pid_t start_attack(struct attacker *a)
+{
+	int up[2];
+	pid_t pid;
+
+	if (pipe(up))
+		return -1;
+	a->to = up[1];
+	pid = start_child(attacks, a);
+	if (pid > 0 && !hear(up[0])) {
+		kill_child(pid);
+		pid = -1;
+	}
+	close(up[0]);
+	close(up[1]);
+	return pid;
+}
+
+/* A buffer of one's own to work on, exported or not. */
+struct own {
+	int fd, buf;
+	__u32 bo, vm;
+	__u64 length;
+	struct stream s;
+};
+
+static int own_open(struct own *o, int fd, __u64 length, bool export)
+{
+	o->fd = fd;
+	o->length = length;
+	o->buf = -1;
+	if (gp_bo_alloc(fd, length, &o->bo) || gp_vm_create(fd, &o->vm) ||
+	    gp_vm_map(fd, o->vm, o->bo, 0, length, length, 1, 1) ||
+	    stream_open(&o->s, fd, o->vm, 0, 16))
+		return -1;
+	if (export)
+		o->buf = gp_bo_export(fd, o->bo, 0, length, 0);
+	return export && o->buf < 0 ? -1 : 0;
+}
+
+static void own_close(struct own *o)
+{
+	stream_close(&o->s);
+	if (o->buf >= 0)
+		close(o->buf);
+	gp_destroy(o->fd, o->vm);
+	gp_destroy(o->fd, o->bo);
+}
+
+static double seconds_since(__u64 begin)
+{
+	return (mono_ns() - begin) / 1e9;
+}
+
+/* Seconds that filling all of it takes, the worst of @n; -1 for an error. */
+static double fills(struct own *o, unsigned int n)
+{
+	struct gpumem_sqe q = sqe_fill(o->length, 8, 1, o->length / 8);
+	double worst = 0, took;
+	__u64 begin;
+
+	while (n--) {
+		begin = mono_ns();
+		if (stream_push(&o->s, &q) || stream_wait(&o->s, o->s.tail, 300))
+			return -1;
+		took = seconds_since(begin);
+		worst = took > worst ? took : worst;
+	}
+	return worst;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Seconds that filling all of it takes, in the middle of 15. */
+static double median_fill(struct own *o)
+{
+	double took[15];
+
+	for (int i = 0; i < 15; i++) {
+		took[i] = fills(o, 1);
+		if (took[i] < 0)
+			return -1;
+	}
+	qsort(took, 15, sizeof(took[0]), by_size);
+	return took[7];
+}
+
+/* Seconds until others may write a DMA-buf. */
+static double until_writable(int buf)
+{
+	struct pollfd p = { .fd = buf, .events = POLLOUT };
+	__u64 begin = mono_ns();
+
+	return poll(&p, 1, 60000) == 1 ? seconds_since(begin) : -1;
+}
+
+/*
+ * One entry of 62 GiB under fences: no fence takes longer than N clients that publish may make it,
+ * 2N times what 64 MiB takes on the quiet machine.
+ */
+TEST_F_TIMEOUT(publish, fences_are_bounded, 300)
+{
+	double quiet, worst = 0, took;
+	int sock[2], buf;
+	struct own o;
+	pid_t pid[2];
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, sock));
+	ASSERT_EQ(0, own_open(&o, self->fd, UNIT, false));
+	fills(&o, 1);
+	quiet = fills(&o, 3);
+	ASSERT_LT(0, quiet);
+	own_close(&o);
+	for (int n = 0; n < 2; n++) {
+		struct attacker a = { .streams = 1, .export = true, .sock = sock[0] };
+
+		pid[n] = start_attack(&a);
+		ASSERT_LT(0, pid[n]);
+		buf = recv_fd(sock[1]);
+		ASSERT_LE(0, buf);
+		worst = 0;
+		for (int i = 0; i < 30; i++) {
+			took = until_writable(buf);
+			ASSERT_LE(0, took);
+			worst = took > worst ? took : worst;
+			nap_ms(7);
+		}
+		TH_LOG("%d publish: %.4f s at worst, 64 MiB take %.4f s", n + 1, worst, quiet);
+		EXPECT_LE(worst, 2 * (n + 1) * quiet);
+		close(buf);
+	}
+	for (int n = 0; n < 2; n++)
+		kill_child(pid[n]);
+	close(sock[0]);
+	close(sock[1]);
+}
+
+/* Published work goes round robin by client: many streams do not get more than few. */
+TEST_F_TIMEOUT(publish, clients_share_the_engine, 300)
+{
+	struct attacker a = {
+		.streams = env_number("GPUMEM_QUICK", 0) ? 128 : 1024, .export = true, .sock = -1,
+	};
+	double quiet, beside;
+	struct own o;
+	pid_t pid;
+
+	ASSERT_EQ(0, own_open(&o, self->fd, 8 * MIB, true));
+	fills(&o, 1);
+	quiet = median_fill(&o);
+	pid = start_attack(&a);
+	ASSERT_LT(0, pid);
+	beside = median_fill(&o);
+	TH_LOG("8 MiB: %.4f s alone, %.4f s beside %u streams of one client", quiet, beside,
+	       a.streams);
+	ASSERT_LT(0, quiet);
+	ASSERT_LT(0, beside);
+	EXPECT_LE(beside, 3 * quiet);
+	kill_child(pid);
+	own_close(&o);
+}
+
+/* Bytes that a client moves in @ms under a CPU limit. */
+static __u64 moved_under_limit(const struct cgroup *cg, bool export, unsigned int ms,
+			       long long *cpu_us)
+{
+	volatile __u64 *moved = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct attacker a = { .cg = cg, .streams = 2, .export = export, .sock = -1, .moved = moved };
+	pid_t pid = start_attack(&a);
+	__u64 bytes = 0;
+
+	if (pid > 0) {
+		__u64 was = *moved;
+
+		*cpu_us = cgroup_read_key(cg, "cpu.stat", "usage_usec");
+		nap_ms(ms);
+		bytes = *moved - was;
+		*cpu_us = cgroup_read_key(cg, "cpu.stat", "usage_usec") - *cpu_us;
+		kill_child(pid);
+	}
+	munmap((void *)moved, page_size);
+	return bytes;
+}
+
+/* Exporting a buffer does not move its client's work out of a CPU limit. */
+TEST_F_TIMEOUT(publish, no_way_around_a_cpu_limit, 300)
+{
+	__u64 plain, exported;
+	long long cpu[2];
+	struct cgroup cg;
+
+	if (cgroup_make(&cg, "limit"))
+		SKIP(return, "no cgroups");
+	if (cgroup_write(&cg, "cpu.max", "10000 100000")) {
+		cgroup_remove(&cg);
+		SKIP(return, "no cpu controller");
+	}
+	plain = moved_under_limit(&cg, false, 8000, &cpu[0]);
+	exported = moved_under_limit(&cg, true, 8000, &cpu[1]);
+	TH_LOG("%llu MiB plain in %lld us, %llu MiB exported in %lld us", plain / MIB, cpu[0],
+	       exported / MIB, cpu[1]);
+	EXPECT_LT(0, plain);
+	EXPECT_LE(exported * 10, plain * 13);
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	EXPECT_EQ(0, cgroup_remove(&cg));
+}
+
+/* A process that is stopped holds up none of its fences. */
+TEST_F(publish, stopped_while_it_publishes)
+{
+	struct attacker a = { .streams = 4, .export = true };
+	int sock[2], buf;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, sock));
+	a.sock = sock[0];
+	pid = start_attack(&a);
+	ASSERT_LT(0, pid);
+	buf = recv_fd(sock[1]);
+	ASSERT_LE(0, buf);
+	for (int i = 0; i < 10; i++) {
+		ASSERT_EQ(0, kill(pid, SIGSTOP));
+		ASSERT_EQ(pid, waitpid(pid, NULL, WUNTRACED));
+		EXPECT_LE(0, until_writable(buf));
+		ASSERT_EQ(0, kill(pid, SIGCONT));
+		nap_ms(30);
+	}
+	kill_child(pid);
+	EXPECT_LE(0, until_writable(buf));
+	close(buf);
+	close(sock[0]);
+	close(sock[1]);
+}
+
+TEST_HARNESS_MAIN
