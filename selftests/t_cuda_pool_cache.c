@@ -386,7 +386,7 @@ TEST_F(create, rules)
 	EXPECT_CU(made_with(pinned, device, 0, 0, 0, 0));
 	EXPECT_CU(made_with(pinned, device, 0, 0, 1, 0));
 	/* Without a channel no handle of a fabric. */
-	if (access("/dev/gpumem-caps-imex-channels", F_OK))
+	if (access("/dev/gpumem-channels", F_OK))
 		EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED,
 			  made_with(pinned, device, 0, CU_MEM_HANDLE_TYPE_FABRIC, 0, 0));
 	/* Managed: anywhere, or nowhere in particular; no IPC, no limit, no usage. */

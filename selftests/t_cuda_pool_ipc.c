@@ -15,7 +15,7 @@
 #include "cuda_util.h"
 
 #define POSIX		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-#define CHANNELS	"/dev/gpumem-caps-imex-channels"
+#define CHANNELS	"/dev/gpumem-channels"
 
 /* --- the importer */
 
@@ -658,7 +658,7 @@ TEST_F(share, fabric)
 	f = fopen("/proc/devices", "re");
 	ASSERT_NE(NULL, f);
 	while (fgets(line, sizeof(line), f))
-		if (strstr(line, "gpumem-caps-imex-channels"))
+		if (strstr(line, "gpumem-channels"))
 			major = atoi(line);
 	fclose(f);
 	ASSERT_NE(0, major);

@@ -162,7 +162,7 @@ case_params_node() {
 # Whether /proc/devices has channels, and whether the last one's file opens.
 channels() {	# NUMBER
 	local major file=/tmp/t_module.channel
-	major=$(sed -n 's/^ *\([0-9]*\) gpumem-caps-imex-channels$/\1/p' /proc/devices)
+	major=$(sed -n 's/^ *\([0-9]*\) gpumem-channels$/\1/p' /proc/devices)
 	if [ -z "$major" ]; then
 		echo none
 		return

@@ -1210,13 +1210,13 @@ struct gpumem_pool_chunk_open {
 #define GPUMEM_POOL_CHUNK_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CHUNK_OPEN)
 
 /** GPUMEM_CHANNELS_NAME - of channel files' major number in /proc/devices */
-#define GPUMEM_CHANNELS_NAME	"gpumem-caps-imex-channels"
+#define GPUMEM_CHANNELS_NAME	"gpumem-channels"
 
 /**
  * struct gpumem_channel_attach - hold a channel (GPUMEM_CHANNEL_ATTACH)
  * @size: sizeof(struct gpumem_channel_attach)
  * @fd: open descriptor of a channel file: a character device of the major
- *	number that /proc/devices lists as gpumem-caps-imex-channels, made by
+ *	number that /proc/devices lists as gpumem-channels, made by
  *	the administrator with mknod
  * @flags: must be 0
  * @channel: number of the channel, the file's minor number, out
