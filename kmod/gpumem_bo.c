@@ -44,7 +44,6 @@ static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
 	mutex_init(&bo->lock);
 	gpumem_lockdep_class(&bo->lock, GPUMEM_LOCK_BO);
 	bo->windows = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&bo->tokens);
 }
 
 static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
@@ -404,6 +403,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 		gpumem_bo_release_root(bo);
 	}
 	gpumem_share_free_resv(bo);
+	gpumem_token_forget_root(bo);
 	if (bo->pool)
 		gpumem_object_put(&bo->pool->obj);
 	mutex_destroy(&bo->lock);

@@ -12,19 +12,18 @@
  * handle bears the name, a random 128-bit number, by which others open it, and
  * the name dies with that handle.  The point lives as long as any handle.
  *
- * An event opens for the user who made it, in the same user namespace.
+ * Who may open an event is its scope's to say (gpumem_scope.c).
+ *
+ * Locks: none for the table, whose buckets have locks of their own.  Lookups run
+ * under RCU and take a reference on the handle.  A handle is listed once, by its
+ * maker before it has an id, and taken off once, by the task that destroyed the id.
  */
-#include <linux/cred.h>
-#include <linux/mutex.h>
 #include <linux/random.h>
-#include <linux/rhashtable.h>
 #include <linux/slab.h>
-#include <linux/user_namespace.h>
 
 #include "gpumem_private.h"
+#include "gpumem_table.h"
 
-/* Protects the table and gpumem_event.listed. */
-static DEFINE_MUTEX(gpumem_event_lock);
 static struct rhashtable gpumem_events;
 
 static const struct rhashtable_params gpumem_event_params = {
@@ -87,7 +86,6 @@ static struct gpumem_event *gpumem_event_alloc(struct gpumem_client *client,
 
 static void gpumem_event_unlist(struct gpumem_event *event)
 {
-	guard(mutex)(&gpumem_event_lock);
 	if (event->listed)
 		rhashtable_remove_fast(&gpumem_events, &event->node,
 				       gpumem_event_params);
@@ -113,21 +111,21 @@ void gpumem_event_release(struct gpumem_object *obj)
 						  obj);
 
 	kref_put(&event->point->ref, gpumem_point_free);
-	if (event->cred)
-		put_cred(event->cred);
-	/* The table's resizing may still look at the node. */
+	gpumem_scope_release(&event->scope);
+	/* A lookup or the table's resizing may still look at the node. */
 	kfree_rcu(event, rcu);
 }
 
-static int gpumem_event_list(struct gpumem_event *event)
+static int gpumem_event_list(struct gpumem_event *event,
+			     enum gpumem_scope_kind kind)
 {
-	int ret;
+	int ret = gpumem_scope_init(&event->scope, event->obj.client, kind);
 
+	if (ret)
+		return ret;
 	get_random_bytes(event->key, sizeof(event->key));
-	event->cred = get_current_cred();
-	guard(mutex)(&gpumem_event_lock);
-	ret = rhashtable_lookup_insert_fast(&gpumem_events, &event->node,
-					    gpumem_event_params);
+	ret = gpumem_table_insert(&gpumem_events, &event->node,
+				  gpumem_event_params);
 	event->listed = !ret;
 	return ret;
 }
@@ -141,12 +139,15 @@ static int gpumem_event_list(struct gpumem_event *event)
 int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_create *cmd = ucmd->cmd;
+	int kind = gpumem_scope_from_flags(cmd->flags);
 	struct gpumem_event *event;
 	struct gpumem_point *point;
 	int ret;
 
-	if (cmd->flags || cmd->reserved)
+	if (cmd->reserved)
 		return -EOPNOTSUPP;
+	if (kind < 0)
+		return kind;
 	point = kzalloc(sizeof(*point), GFP_KERNEL_ACCOUNT);
 	if (!point)
 		return -ENOMEM;
@@ -157,7 +158,7 @@ int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 		kfree(point);
 		return -ENOMEM;
 	}
-	ret = gpumem_event_list(event);
+	ret = gpumem_event_list(event, kind);
 	if (!ret)
 		ret = gpumem_object_reserve(ucmd, &event->obj);
 	if (ret) {
@@ -170,24 +171,40 @@ int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
+/* The maker's handle of a name, referenced, or NULL. */
+static struct gpumem_event *gpumem_event_lookup(const u8 *key)
+{
+	struct gpumem_event *event;
+
+	guard(rcu)();
+	event = rhashtable_lookup(&gpumem_events, key, gpumem_event_params);
+	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
+	if (event && !kref_get_unless_zero(&event->obj.ref))
+		event = NULL;
+	return event;
+}
+
 /* The point that a name stands for, with a reference, if the caller may. */
 static struct gpumem_point *gpumem_event_find(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_open *cmd = ucmd->cmd;
-	struct gpumem_event *event;
+	struct gpumem_event *event = gpumem_event_lookup(cmd->token);
+	struct gpumem_point *point;
+	int ret;
 
-	guard(mutex)(&gpumem_event_lock);
-	event = rhashtable_lookup_fast(&gpumem_events, cmd->token,
-				       gpumem_event_params);
 	if (!event)
 		return ERR_PTR(-ENOENT);
-	if (!uid_eq(event->cred->euid, current_euid()) ||
-	    event->cred->user_ns != current_user_ns())
-		return ERR_PTR(-EACCES);
-	cmd->result = event->obj.client == ucmd->client ?
-		      GPUMEM_EVENT_OPEN_OWN : 0;
-	kref_get(&event->point->ref);
-	return event->point;
+	ret = gpumem_scope_check(&event->scope, ucmd->client);
+	if (ret) {
+		point = ERR_PTR(ret);
+	} else {
+		cmd->result = event->obj.client == ucmd->client ?
+			      GPUMEM_EVENT_OPEN_OWN : 0;
+		point = event->point;
+		kref_get(&point->ref);
+	}
+	gpumem_object_put(&event->obj);
+	return point;
 }
 
 /**

@@ -6,29 +6,42 @@
  * processes.  It travels by any means, works across pid, mount and network
  * namespaces, and is resolved here alone.
  *
- * A token holds no memory.  It is *live* while it points to its buffer object
- * and stands in the table; it is *revoked*, for good, when its own id goes, when
- * its range is retired, when the id of the buffer object goes, or when the client
- * ends.  Numbers are never used again, so an old token cannot name new memory.
+ * The tokens of one root are a *set* (struct gpumem_token_set): an interval tree
+ * and a lock of its own.  No lock is shared by two roots, so a client with many
+ * tokens delays itself alone.  A token is found by its number under RCU; then the
+ * finder takes a reference on the token, and the set's lock.
+ *
+ * A token holds no memory.  It *lives* while it is listed in its set and the set
+ * has its root; it is *revoked*, for good, when its own id goes, when its range is
+ * retired, when the id of the root goes, or when the client ends.  Numbers are
+ * never used again, so an old token cannot name new memory.
  *
  * Opening a token makes a view of the whole pages around the range, and then
- * looks whether the token still lives.  So whoever revokes it and counts windows
- * afterwards sees every open that succeeded.
+ * looks whether the token still lives.  Revoking ends the token's life under the
+ * set's lock, and windows are counted after that.  So an open that succeeds has
+ * its window in the tree before the owner counts.  Revoking many tokens drops the
+ * lock now and then; each token is revoked under the lock, and the owner counts
+ * after the last.
  *
- * A token opens for the user who made it, in the same user namespace, or, if its
- * maker says so, for everybody who can open the device.
+ * The set outlives its root while tokens refer to it.  The id of the root, which
+ * holds a reference on the root, takes the root out of the set before that
+ * reference is dropped: set->root may be used under the set's lock.
+ *
+ * Who may open a token is its scope's to say (gpumem_scope.c).
  */
-#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/interval_tree.h>
 #include <linux/mm.h>
 #include <linux/random.h>
-#include <linux/rhashtable.h>
 #include <linux/slab.h>
-#include <linux/user_namespace.h>
 
 #include "gpumem_private.h"
+#include "gpumem_table.h"
 
-/* Protects the table, gpumem_bo.tokens, and the link between the two. */
-static DEFINE_MUTEX(gpumem_token_lock);
+/* Tokens revoked before the lock is dropped. */
+#define GPUMEM_REVOKE_BATCH	64
+
+/* Of all clients; its buckets have locks of their own. */
 static struct rhashtable gpumem_tokens;
 
 static const struct rhashtable_params gpumem_token_params = {
@@ -45,7 +58,6 @@ static const struct rhashtable_params gpumem_token_params = {
  */
 int gpumem_ipc_init(void)
 {
-	gpumem_lockdep_class(&gpumem_token_lock, GPUMEM_LOCK_TOKEN);
 	return rhashtable_init(&gpumem_tokens, &gpumem_token_params);
 }
 
@@ -57,16 +69,83 @@ void gpumem_ipc_exit(void)
 	rhashtable_destroy(&gpumem_tokens);
 }
 
+static void gpumem_token_set_free(struct kref *ref)
+{
+	struct gpumem_token_set *set = container_of(ref, struct gpumem_token_set,
+						    ref);
+
+	mutex_destroy(&set->lock);
+	kfree(set);
+}
+
+static struct gpumem_token_set *gpumem_token_set_new(struct gpumem_bo *root)
+{
+	struct gpumem_token_set *set = kzalloc(sizeof(*set),
+					       GFP_KERNEL_ACCOUNT);
+
+	if (!set)
+		return NULL;
+	kref_init(&set->ref);
+	mutex_init(&set->lock);
+	gpumem_lockdep_class(&set->lock, GPUMEM_LOCK_TOKEN);
+	set->root = root;
+	set->tree = RB_ROOT_CACHED;
+	return set;
+}
+
+/*
+ * The set of a root, without a reference, made if there is none.  An ERR_PTR:
+ * -ENOMEM, or -ENOENT if the root's id went before the first token was made.
+ */
+static struct gpumem_token_set *gpumem_token_set_of(struct gpumem_bo *root)
+{
+	struct gpumem_token_set *set, *old;
+
+	/* Pairs with the cmpxchg() below. */
+	set = smp_load_acquire(&root->token_set);
+	if (set)
+		return set;
+	set = gpumem_token_set_new(root);
+	if (!set)
+		return ERR_PTR(-ENOMEM);
+	old = cmpxchg(&root->token_set, NULL, set);
+	if (!old)
+		return set;
+	kref_put(&set->ref, gpumem_token_set_free);
+	return old;
+}
+
 static void gpumem_token_revoke_locked(struct gpumem_token *token)
 {
-	lockdep_assert_held(&gpumem_token_lock);
-	if (!token->bo)
+	struct gpumem_token_set *set = token->set;
+
+	lockdep_assert_held(&set->lock);
+	if (!token->listed)
 		return;
 	rhashtable_remove_fast(&gpumem_tokens, &token->node,
 			       gpumem_token_params);
-	list_del_init(&token->link);
-	token->bo = NULL;
+	interval_tree_remove(&token->it, &set->tree);
+	token->listed = false;
 	atomic64_dec(&token->obj.client->count.tokens);
+}
+
+/* Revoke some tokens that overlap a range; false if there are no more. */
+static bool gpumem_token_revoke_some(struct gpumem_token_set *set,
+				     unsigned long start, unsigned long last)
+{
+	struct interval_tree_node *it;
+	unsigned int i;
+
+	guard(mutex)(&set->lock);
+	for (i = 0; i < GPUMEM_REVOKE_BATCH; i++) {
+		it = interval_tree_iter_first(&set->tree, start, last);
+		if (!it)
+			return false;
+		/* A listed token has its id's reference. */
+		gpumem_token_revoke_locked(container_of(it, struct gpumem_token,
+							it));
+	}
+	return true;
 }
 
 /**
@@ -74,30 +153,50 @@ static void gpumem_token_revoke_locked(struct gpumem_token *token)
  * @bo: root
  * @offset: start of the range
  * @length: bytes, not 0, inside @bo
+ *
+ * Context: may sleep, without locks.
  */
 void gpumem_token_revoke(struct gpumem_bo *bo, u64 offset, u64 length)
 {
-	struct gpumem_token *token, *next;
+	struct gpumem_token_set *set;
 
-	guard(mutex)(&gpumem_token_lock);
-	list_for_each_entry_safe(token, next, &bo->tokens, link)
-		if (token->offset < offset + length &&
-		    offset < token->offset + token->length)
-			gpumem_token_revoke_locked(token);
+	/* Pairs with the cmpxchg() in gpumem_token_set_of(). */
+	set = smp_load_acquire(&bo->token_set);
+	if (IS_ERR_OR_NULL(set))
+		return;
+	while (gpumem_token_revoke_some(set, offset, offset + length - 1))
+		cond_resched();
 }
 
 /**
  * gpumem_token_revoke_all - revoke all tokens of a root and make no more
  * @bo: root whose id is gone
+ *
+ * Context: may sleep, without locks.
  */
 void gpumem_token_revoke_all(struct gpumem_bo *bo)
 {
-	struct gpumem_token *token, *next;
+	struct gpumem_token_set *set;
 
-	guard(mutex)(&gpumem_token_lock);
-	bo->no_tokens = true;
-	list_for_each_entry_safe(token, next, &bo->tokens, link)
-		gpumem_token_revoke_locked(token);
+	/* No set will be made from here on. */
+	set = cmpxchg(&bo->token_set, NULL, ERR_PTR(-ENOENT));
+	if (IS_ERR_OR_NULL(set))
+		return;
+	/* This ends the life of all of them; the rest takes them off the lists. */
+	scoped_guard(mutex, &set->lock)
+		set->root = NULL;
+	while (gpumem_token_revoke_some(set, 0, ULONG_MAX))
+		cond_resched();
+}
+
+/**
+ * gpumem_token_forget_root - drop a root's reference on its tokens
+ * @bo: buffer object without references
+ */
+void gpumem_token_forget_root(struct gpumem_bo *bo)
+{
+	if (!IS_ERR_OR_NULL(bo->token_set))
+		kref_put(&bo->token_set->ref, gpumem_token_set_free);
 }
 
 /**
@@ -106,8 +205,11 @@ void gpumem_token_revoke_all(struct gpumem_bo *bo)
  */
 void gpumem_token_handle_gone(struct gpumem_object *obj)
 {
-	guard(mutex)(&gpumem_token_lock);
-	gpumem_token_revoke_locked(container_of(obj, struct gpumem_token, obj));
+	struct gpumem_token *token = container_of(obj, struct gpumem_token,
+						  obj);
+
+	guard(mutex)(&token->set->lock);
+	gpumem_token_revoke_locked(token);
 }
 
 /**
@@ -119,29 +221,60 @@ void gpumem_token_release(struct gpumem_object *obj)
 	struct gpumem_token *token = container_of(obj, struct gpumem_token,
 						  obj);
 
-	if (token->cred)
-		put_cred(token->cred);
-	/* The table's resizing may still look at the node. */
+	gpumem_scope_release(&token->scope);
+	kref_put(&token->set->ref, gpumem_token_set_free);
+	/* A lookup or the table's resizing may still look at the node. */
 	kfree_rcu(token, rcu);
 }
 
-static int gpumem_token_publish(struct gpumem_token *token,
-				struct gpumem_bo *bo)
+static int gpumem_token_publish(struct gpumem_token *token)
 {
+	struct gpumem_token_set *set = token->set;
 	int ret;
 
-	guard(mutex)(&gpumem_token_lock);
+	guard(mutex)(&set->lock);
 	/* Another thread destroyed the id after we looked it up. */
-	if (bo->no_tokens)
+	if (!set->root)
 		return -ENOENT;
-	ret = rhashtable_lookup_insert_fast(&gpumem_tokens, &token->node,
-					    gpumem_token_params);
+	ret = gpumem_table_insert(&gpumem_tokens, &token->node,
+				  gpumem_token_params);
 	if (ret)
 		return ret;
-	token->bo = bo;
-	list_add(&token->link, &bo->tokens);
+	interval_tree_insert(&token->it, &set->tree);
+	token->listed = true;
 	atomic64_inc(&token->obj.client->count.tokens);
 	return 0;
+}
+
+/* A token of a root, without an id and not yet listed, or an ERR_PTR. */
+static struct gpumem_token *gpumem_token_new(struct gpumem_ucmd *ucmd,
+					     struct gpumem_bo *root,
+					     enum gpumem_scope_kind kind)
+{
+	struct gpumem_token_create *cmd = ucmd->cmd;
+	struct gpumem_token_set *set = gpumem_token_set_of(root);
+	struct gpumem_token *token;
+	int ret;
+
+	if (IS_ERR(set))
+		return ERR_CAST(set);
+	token = kzalloc(sizeof(*token), GFP_KERNEL_ACCOUNT);
+	if (!token)
+		return ERR_PTR(-ENOMEM);
+	ret = gpumem_scope_init(&token->scope, ucmd->client, kind);
+	if (ret) {
+		kfree(token);
+		return ERR_PTR(ret);
+	}
+	gpumem_object_init(&token->obj, ucmd->client, GPUMEM_OBJ_TOKEN);
+	kref_get(&set->ref);
+	token->set = set;
+	get_random_bytes(token->key, sizeof(token->key));
+	token->offset = cmd->offset;
+	token->length = cmd->length;
+	token->it.start = cmd->offset;
+	token->it.last = cmd->offset + cmd->length - 1;
+	return token;
 }
 
 /**
@@ -153,12 +286,13 @@ static int gpumem_token_publish(struct gpumem_token *token,
 int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_create *cmd = ucmd->cmd;
+	int kind = gpumem_scope_from_flags(cmd->flags);
 	struct gpumem_token *token;
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~GPUMEM_TOKEN_ANY_USER)
-		return -EOPNOTSUPP;
+	if (kind < 0)
+		return kind;
 	if (!cmd->length)
 		return -EINVAL;
 	bo = gpumem_bo_get(ucmd->client, cmd->bo);
@@ -170,18 +304,12 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 	ret = -EOVERFLOW;
 	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset)
 		goto out_bo;
-	ret = -ENOMEM;
-	token = kzalloc(sizeof(*token), GFP_KERNEL_ACCOUNT);
-	if (!token)
+	token = gpumem_token_new(ucmd, bo, kind);
+	if (IS_ERR(token)) {
+		ret = PTR_ERR(token);
 		goto out_bo;
-	gpumem_object_init(&token->obj, ucmd->client, GPUMEM_OBJ_TOKEN);
-	INIT_LIST_HEAD(&token->link);
-	get_random_bytes(token->key, sizeof(token->key));
-	token->offset = cmd->offset;
-	token->length = cmd->length;
-	token->flags = cmd->flags;
-	token->cred = get_current_cred();
-	ret = gpumem_token_publish(token, bo);
+	}
+	ret = gpumem_token_publish(token);
 	if (ret)
 		goto out_token;
 	ret = gpumem_object_reserve(ucmd, &token->obj);
@@ -201,49 +329,68 @@ out_bo:
 	return ret;
 }
 
-static bool gpumem_token_permitted(const struct gpumem_token *token)
+/* The token of a number, referenced, or NULL; it may be revoked meanwhile. */
+static struct gpumem_token *gpumem_token_lookup(const u8 *key)
 {
-	if (token->flags & GPUMEM_TOKEN_ANY_USER)
-		return true;
-	return uid_eq(token->cred->euid, current_euid()) &&
-	       token->cred->user_ns == current_user_ns();
+	struct gpumem_token *token;
+
+	guard(rcu)();
+	token = rhashtable_lookup(&gpumem_tokens, key, gpumem_token_params);
+	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
+	if (token && !kref_get_unless_zero(&token->obj.ref))
+		token = NULL;
+	return token;
 }
 
-/* What a live token names, with a reference on the root, if the caller may. */
-static int gpumem_token_find(struct gpumem_ucmd *ucmd, u64 *first,
-			     struct gpumem_bo **root)
+/* The root of a token, referenced, or NULL if the token is revoked. */
+static struct gpumem_bo *gpumem_token_root(struct gpumem_token *token)
+{
+	struct gpumem_token_set *set = token->set;
+
+	guard(mutex)(&set->lock);
+	if (!token->listed || !set->root)
+		return NULL;
+	/* The root in a set has an id and so a reference. */
+	kref_get(&set->root->obj.ref);
+	return set->root;
+}
+
+/* Is a token not revoked?  Asked after the view was made. */
+static bool gpumem_token_lives(struct gpumem_token *token)
+{
+	guard(mutex)(&token->set->lock);
+	return token->listed && token->set->root;
+}
+
+/* The view of the pages around a token's range, not yet the caller's to have. */
+static struct gpumem_bo *gpumem_token_view(struct gpumem_ucmd *ucmd,
+					   struct gpumem_token *token)
 {
 	struct gpumem_token_open *cmd = ucmd->cmd;
-	struct gpumem_token *token;
+	struct gpumem_bo *root, *view;
 	int ret;
 
-	guard(mutex)(&gpumem_token_lock);
-	token = rhashtable_lookup_fast(&gpumem_tokens, cmd->token,
-				       gpumem_token_params);
-	if (!token)
-		return -ENOENT;
-	if (!gpumem_token_permitted(token))
-		return -EACCES;
-	ret = gpumem_client_device_index(ucmd->client, token->bo->dev);
-	if (ret < 0)
-		return ret;
+	ret = gpumem_scope_check(&token->scope, ucmd->client);
+	if (ret)
+		return ERR_PTR(ret);
+	root = gpumem_token_root(token);
+	if (!root)
+		return ERR_PTR(-ENOENT);
+	ret = gpumem_client_device_index(ucmd->client, root->dev);
+	if (ret < 0) {
+		gpumem_object_put(&root->obj);
+		return ERR_PTR(ret);
+	}
 	cmd->device = ret;
 	cmd->delta = offset_in_page(token->offset);
 	cmd->bytes = token->length;
 	cmd->length = round_up(cmd->delta + token->length, PAGE_SIZE);
 	cmd->result = token->obj.client == ucmd->client ?
 		      GPUMEM_TOKEN_OPEN_OWN : 0;
-	/* A live token's buffer object has an id and so a reference. */
-	kref_get(&token->bo->obj.ref);
-	*root = token->bo;
-	*first = token->offset >> PAGE_SHIFT;
-	return 0;
-}
-
-static bool gpumem_token_lives(const u8 *key)
-{
-	guard(mutex)(&gpumem_token_lock);
-	return rhashtable_lookup_fast(&gpumem_tokens, key, gpumem_token_params);
+	view = gpumem_bo_view(ucmd->client, root,
+			      token->offset & PAGE_MASK, cmd->length);
+	gpumem_object_put(&root->obj);
+	return view;
 }
 
 /**
@@ -255,28 +402,31 @@ static bool gpumem_token_lives(const u8 *key)
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_open *cmd = ucmd->cmd;
-	struct gpumem_bo *root, *view;
-	u64 first;
+	struct gpumem_token *token;
+	struct gpumem_bo *view;
 	int ret;
 
 	if (cmd->flags || cmd->reserved)
 		return -EOPNOTSUPP;
-	ret = gpumem_token_find(ucmd, &first, &root);
-	if (ret)
-		return ret;
-	view = gpumem_bo_view(ucmd->client, root, first << PAGE_SHIFT,
-			      cmd->length);
-	gpumem_object_put(&root->obj);
-	if (IS_ERR(view))
-		return PTR_ERR(view);
-	/* From here on a revoking owner counts the view. */
+	token = gpumem_token_lookup(cmd->token);
+	if (!token)
+		return -ENOENT;
+	view = gpumem_token_view(ucmd, token);
+	if (IS_ERR(view)) {
+		ret = PTR_ERR(view);
+		goto out_token;
+	}
+	/* From here on an owner who revokes the token counts the view. */
 	ret = -ENOENT;
-	if (gpumem_token_lives(cmd->token))
+	if (gpumem_token_lives(token))
 		ret = gpumem_object_reserve(ucmd, &view->obj);
 	if (ret) {
 		gpumem_object_put(&view->obj);
-		return ret;
+		goto out_token;
 	}
 	cmd->id = view->obj.id;
-	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+out_token:
+	gpumem_object_put(&token->obj);
+	return ret;
 }

@@ -24,6 +24,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_VM_CHANGE] = "gpumem vm change",
 	[GPUMEM_LOCK_VM] = "gpumem vm",
 	[GPUMEM_LOCK_TOKEN] = "gpumem tokens",
+	[GPUMEM_LOCK_POOL_NAME] = "gpumem pool name",
 	[GPUMEM_LOCK_BO] = "gpumem bo",
 	[GPUMEM_LOCK_DMABUF] = "gpumem dmabuf",
 	[GPUMEM_LOCK_STREAM] = "gpumem streams",
@@ -69,8 +70,10 @@ struct gpumem_stand_ins {
 	struct mutex change;
 	/** @vm: as vm->lock */
 	struct rw_semaphore vm;
-	/** @token: as gpumem_token_lock */
+	/** @token: as token_set->lock */
 	struct mutex token;
+	/** @pool_name: as pool->name_lock */
+	struct mutex pool_name;
 	/** @bo: as bo->lock */
 	struct mutex bo;
 	/** @resv: a DMA-buf's */
@@ -101,6 +104,7 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	mutex_lock(&s->client);
 	mutex_lock(&s->change);
 	mutex_lock(&s->token);
+	mutex_lock(&s->pool_name);
 	mutex_lock(&s->bo);
 	dma_resv_lock(&s->resv, NULL);
 	mutex_lock(&s->dmabuf);
@@ -128,6 +132,7 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	mutex_unlock(&s->dmabuf);
 	dma_resv_unlock(&s->resv);
 	mutex_unlock(&s->bo);
+	mutex_unlock(&s->pool_name);
 	mutex_unlock(&s->token);
 	mutex_unlock(&s->change);
 	mutex_unlock(&s->client);
@@ -153,6 +158,8 @@ int gpumem_lockdep_prime(void)
 	gpumem_lockdep_class(&s->vm, GPUMEM_LOCK_VM);
 	mutex_init(&s->token);
 	gpumem_lockdep_class(&s->token, GPUMEM_LOCK_TOKEN);
+	mutex_init(&s->pool_name);
+	gpumem_lockdep_class(&s->pool_name, GPUMEM_LOCK_POOL_NAME);
 	mutex_init(&s->bo);
 	gpumem_lockdep_class(&s->bo, GPUMEM_LOCK_BO);
 	dma_resv_init(&s->resv);

@@ -24,7 +24,9 @@
  * chunks and allocates none.  They get it from a descriptor, which carries its
  * own authority and works as long as it is open; or from a *name*, a random
  * 128-bit number that works while the maker's id lives, for clients that hold the
- * channel (gpumem_channel.c) which the maker held when it asked for the name.
+ * channel (gpumem_channel.c) which the maker held when it asked for the name, and
+ * that the name's scope admits (gpumem_scope.c).  A name is found under RCU; the
+ * finder takes a reference on the pool.
  *
  * A pool lives while it has its id, imports, descriptors or charged memory.  It
  * is in the maker's counters all that time, and listed with it.
@@ -33,13 +35,12 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/random.h>
-#include <linux/rhashtable.h>
 #include <linux/slab.h>
 
 #include "gpumem_pool.h"
+#include "gpumem_table.h"
 
-/* Protects the table, gpumem_pool.named and what is set with it. */
-static DEFINE_MUTEX(gpumem_pool_names_lock);
+/* Of all clients; its buckets have locks of their own. */
 static struct rhashtable gpumem_pool_names;
 
 static const struct rhashtable_params gpumem_pool_name_params = {
@@ -341,7 +342,7 @@ void gpumem_pool_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_pool *pool = container_of(obj, struct gpumem_pool, obj);
 
-	guard(mutex)(&gpumem_pool_names_lock);
+	guard(mutex)(&pool->name_lock);
 	if (pool->named)
 		rhashtable_remove_fast(&gpumem_pool_names, &pool->node,
 				       gpumem_pool_name_params);
@@ -360,7 +361,9 @@ void gpumem_pool_release(struct gpumem_object *obj)
 	atomic64_dec(&obj->client->count.pools);
 	atomic_dec(&pool->dev->pools);
 	xa_destroy(&pool->chunks);
-	/* The table's resizing may still look at the node. */
+	gpumem_scope_release(&pool->scope);
+	mutex_destroy(&pool->name_lock);
+	/* A lookup or the table's resizing may still look at the node. */
 	kfree_rcu(pool, rcu);
 }
 
@@ -412,6 +415,8 @@ int gpumem_ioctl_pool_create(struct gpumem_ucmd *ucmd)
 	xa_init_flags(&pool->chunks, XA_FLAGS_ACCOUNT);
 	spin_lock_init(&pool->lock);
 	gpumem_lockdep_class(&pool->lock, GPUMEM_LOCK_POOL);
+	mutex_init(&pool->name_lock);
+	gpumem_lockdep_class(&pool->name_lock, GPUMEM_LOCK_POOL_NAME);
 	pool->figures.limit = cmd->limit;
 	atomic64_inc(&ucmd->client->count.pools);
 	atomic_inc(&dev->pools);
@@ -555,27 +560,59 @@ err_file:
 	return ret;
 }
 
-/* Give a pool its name, if it has none yet, and tell it. */
-static int gpumem_pool_name(struct gpumem_pool *pool, int channel, u8 *token)
+/* Give a pool its name and the scope of it; @pool->name_lock is held. */
+static int gpumem_pool_set_name(struct gpumem_pool *pool, int channel,
+				enum gpumem_scope_kind kind)
+{
+	int ret = gpumem_scope_init(&pool->scope, pool->obj.client, kind);
+
+	if (ret)
+		return ret;
+	get_random_bytes(pool->key, sizeof(pool->key));
+	pool->channel = channel;
+	ret = gpumem_table_insert(&gpumem_pool_names, &pool->node,
+				  gpumem_pool_name_params);
+	if (ret)
+		gpumem_scope_release(&pool->scope);
+	pool->named = !ret;
+	return ret;
+}
+
+/* Tell the name of a pool, which gets one if it has none yet. */
+static int gpumem_pool_name(struct gpumem_pool *pool, int channel,
+			    enum gpumem_scope_kind kind, u8 *token)
 {
 	int ret;
 
-	guard(mutex)(&gpumem_pool_names_lock);
+	guard(mutex)(&pool->name_lock);
 	/* Another thread destroyed the id after we looked it up. */
 	if (pool->gone)
 		return -ENOENT;
 	if (!pool->named) {
-		get_random_bytes(pool->key, sizeof(pool->key));
-		pool->channel = channel;
-		ret = rhashtable_lookup_insert_fast(&gpumem_pool_names,
-						    &pool->node,
-						    gpumem_pool_name_params);
+		ret = gpumem_pool_set_name(pool, channel, kind);
 		if (ret)
 			return ret;
-		pool->named = true;
 	}
+	if (pool->scope.kind != kind)
+		return -EEXIST;
 	memcpy(token, pool->key, sizeof(pool->key));
 	return 0;
+}
+
+/* The scope that a call asks for, or a negative errno. */
+static int gpumem_pool_export_scope(u32 flags)
+{
+	switch (flags & (GPUMEM_POOL_EXPORT_SAME_USER |
+			 GPUMEM_POOL_EXPORT_PID_NS)) {
+	case 0:
+		return GPUMEM_SCOPE_ANY;
+	case GPUMEM_POOL_EXPORT_SAME_USER:
+		return GPUMEM_SCOPE_USER;
+	case GPUMEM_POOL_EXPORT_PID_NS:
+		return GPUMEM_SCOPE_PID_NS;
+	default:
+		return -EINVAL;
+	}
 }
 
 /**
@@ -588,14 +625,20 @@ int gpumem_ioctl_pool_export(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_export *cmd = ucmd->cmd;
 	int channel = READ_ONCE(ucmd->client->channel);
+	int kind = gpumem_pool_export_scope(cmd->flags);
 	struct gpumem_pool *pool;
 	int ret;
 
 	if (cmd->flags & ~(GPUMEM_POOL_EXPORT_CLOEXEC |
-			   GPUMEM_POOL_EXPORT_FABRIC))
+			   GPUMEM_POOL_EXPORT_FABRIC |
+			   GPUMEM_POOL_EXPORT_SAME_USER |
+			   GPUMEM_POOL_EXPORT_PID_NS))
 		return -EOPNOTSUPP;
-	if (cmd->flags & GPUMEM_POOL_EXPORT_FABRIC &&
-	    cmd->flags & GPUMEM_POOL_EXPORT_CLOEXEC)
+	if (kind < 0)
+		return kind;
+	if (cmd->flags & GPUMEM_POOL_EXPORT_FABRIC ?
+	    cmd->flags & GPUMEM_POOL_EXPORT_CLOEXEC :
+	    kind != GPUMEM_SCOPE_ANY)
 		return -EINVAL;
 	pool = gpumem_pool_get_own(ucmd->client, cmd->id);
 	if (IS_ERR(pool))
@@ -606,7 +649,7 @@ int gpumem_ioctl_pool_export(struct gpumem_ucmd *ucmd)
 		ret = -EPERM;
 	} else {
 		cmd->fd = -1;
-		ret = gpumem_pool_name(pool, channel, cmd->token) ?:
+		ret = gpumem_pool_name(pool, channel, kind, cmd->token) ?:
 		      gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	}
 	gpumem_object_put(&pool->obj);
@@ -631,6 +674,20 @@ static struct gpumem_pool *gpumem_pool_of_fd(int fd)
 	return pool;
 }
 
+/* The pool of a name, referenced, or NULL. */
+static struct gpumem_pool *gpumem_pool_lookup(const u8 *token)
+{
+	struct gpumem_pool *pool;
+
+	guard(rcu)();
+	pool = rhashtable_lookup(&gpumem_pool_names, token,
+				 gpumem_pool_name_params);
+	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
+	if (pool && !kref_get_unless_zero(&pool->obj.ref))
+		pool = NULL;
+	return pool;
+}
+
 /* The pool of a name, referenced, if the client may, or an ERR_PTR. */
 static struct gpumem_pool *gpumem_pool_of_name(struct gpumem_client *client,
 					       const u8 *token)
@@ -640,16 +697,14 @@ static struct gpumem_pool *gpumem_pool_of_name(struct gpumem_client *client,
 
 	if (channel < 0)
 		return ERR_PTR(-EPERM);
-	guard(mutex)(&gpumem_pool_names_lock);
-	pool = rhashtable_lookup_fast(&gpumem_pool_names, token,
-				      gpumem_pool_name_params);
+	pool = gpumem_pool_lookup(token);
 	if (!pool)
 		return ERR_PTR(-ENOENT);
-	if (pool->channel != channel)
-		return ERR_PTR(-EPERM);
-	/* A pool with a name has an id and so a reference. */
-	kref_get(&pool->obj.ref);
-	return pool;
+	/* Constant since before the name was in the table. */
+	if (pool->channel == channel && !gpumem_scope_check(&pool->scope, client))
+		return pool;
+	gpumem_object_put(&pool->obj);
+	return ERR_PTR(-EPERM);
 }
 
 static struct gpumem_pool_ref *

@@ -36,11 +36,15 @@ struct gpumem_pool {
 	struct rhash_head node;
 	/** @key: name for other clients; set once, with @named */
 	u8 key[GPUMEM_TOKEN_SIZE];
-	/** @channel: that an importer by @key must hold; set with @named */
+	/** @channel: that an importer by @key must hold; set once, with @key */
 	int channel;
-	/** @named: @key opens; gpumem_pool_names_lock */
+	/** @scope: who may import by @key; set once, with @key */
+	struct gpumem_scope scope;
+	/** @name_lock: protects @named, @gone and what is set with @key */
+	struct mutex name_lock;
+	/** @named: @key opens; @name_lock */
 	bool named;
-	/** @gone: the id is, no name any more; written under the same lock */
+	/** @gone: the id is, no name any more; written under @name_lock */
 	bool gone;
 	/** @rcu: frees the pool */
 	struct rcu_head rcu;

@@ -9,7 +9,8 @@
  *	runner->grow			mutex: threads; cgroup locks inside
  *	vm->change			mutex: who changes an address space
  *	client->pin_lock		mutex: registered ranges
- *	gpumem_token_lock		mutex: token table, tokens of a bo
+ *	token_set->lock			mutex: tokens of a root
+ *	pool->name_lock			mutex: token of a pool
  *	  bo->lock			mutex: windows of a root
  *	    dma_resv -> dmabuf->lock	mutex: attachments
  *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
@@ -28,9 +29,9 @@
  *
  * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
  * memory; taken inside runner->grow at most), dev->budget_lock (spin: who holds
- * a device's memory; taken inside mutexes), gpumem_event_lock (mutex: the table
- * of events), point->lock (spin: what an event stands for) and gpumem_nl_lock
- * (spin: reports); the last three are taken with none held.
+ * a device's memory; taken inside mutexes), point->lock (spin: what an event
+ * stands for) and gpumem_nl_lock (spin: reports); the last two are taken with
+ * none held.  The tables of tokens have the locks of their buckets inside.
  * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep
  * the order of those locks that have an enum gpumem_lock_kind.
  */
@@ -66,6 +67,8 @@
 #include <linux/gpumem.h>
 #include <linux/gpumem_netlink.h>
 
+#include "gpumem_scope.h"
+
 #ifndef GPUMEM_VERSION
 #error "GPUMEM_VERSION comes from Kbuild"
 #endif
@@ -85,6 +88,7 @@ struct gpumem_pin;
 struct gpumem_share;
 struct gpumem_shared_root;
 struct gpumem_pool;
+struct gpumem_token_set;
 struct gpumem_user;
 struct vhost_task;
 
@@ -93,7 +97,8 @@ struct vhost_task;
  * @GPUMEM_LOCK_CLIENT: client->lock
  * @GPUMEM_LOCK_VM_CHANGE: vm->change
  * @GPUMEM_LOCK_VM: vm->lock
- * @GPUMEM_LOCK_TOKEN: gpumem_token_lock
+ * @GPUMEM_LOCK_TOKEN: token_set->lock
+ * @GPUMEM_LOCK_POOL_NAME: pool->name_lock
  * @GPUMEM_LOCK_BO: bo->lock
  * @GPUMEM_LOCK_DMABUF: dmabuf->lock
  * @GPUMEM_LOCK_STREAM: client->stream_lock
@@ -109,6 +114,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_VM_CHANGE,
 	GPUMEM_LOCK_VM,
 	GPUMEM_LOCK_TOKEN,
+	GPUMEM_LOCK_POOL_NAME,
 	GPUMEM_LOCK_BO,
 	GPUMEM_LOCK_DMABUF,
 	GPUMEM_LOCK_STREAM,
@@ -597,10 +603,8 @@ struct gpumem_bo {
 	struct dma_resv *resv;
 	/** @dmabufs: DMA-bufs that live; a foreign one is always there */
 	atomic_t dmabufs;
-	/** @tokens: struct gpumem_token over this bo; gpumem_token_lock */
-	struct list_head tokens;
-	/** @no_tokens: the id is gone; gpumem_token_lock */
-	bool no_tokens;
+	/** @token_set: tokens, NULL before the first; cmpxchg; gpumem_ipc.c */
+	struct gpumem_token_set *token_set;
 };
 
 /**
@@ -655,27 +659,41 @@ struct gpumem_mapping {
 };
 
 /**
- * struct gpumem_token - a random name for a range; all under gpumem_token_lock
+ * struct gpumem_token_set - the tokens of one root
+ */
+struct gpumem_token_set {
+	/** @ref: the root holds one, so does each token, revoked ones included */
+	struct kref ref;
+	/** @lock: protects @root, @tree and gpumem_token.listed */
+	struct mutex lock;
+	/** @root: weak: NULL when the root's id is gone, before the root goes */
+	struct gpumem_bo *root;
+	/** @tree: gpumem_token.it of the listed tokens */
+	struct rb_root_cached tree;
+};
+
+/**
+ * struct gpumem_token - a random name for a range of a root
  */
 struct gpumem_token {
 	/** @obj: head */
 	struct gpumem_object obj;
-	/** @node: in the table of live tokens, while @bo is set */
+	/** @node: in the table of tokens, while @listed */
 	struct rhash_head node;
 	/** @key: the name; constant */
 	u8 key[GPUMEM_TOKEN_SIZE];
-	/** @bo: weak: NULL when revoked, which bo's end does too */
-	struct gpumem_bo *bo;
-	/** @link: in bo->tokens */
-	struct list_head link;
-	/** @offset: start in @bo; constant */
+	/** @set: tokens of the same root; referenced; constant */
+	struct gpumem_token_set *set;
+	/** @it: first and last byte in the root; in set->tree, while @listed */
+	struct interval_tree_node it;
+	/** @listed: not revoked by itself; set->lock */
+	bool listed;
+	/** @offset: start in the root; constant */
 	u64 offset;
 	/** @length: bytes; constant */
 	u64 length;
-	/** @flags: enum gpumem_token_flags; constant */
-	u32 flags;
-	/** @cred: of the maker, referenced; constant */
-	const struct cred *cred;
+	/** @scope: who may open it */
+	struct gpumem_scope scope;
 	/** @rcu: frees the token */
 	struct rcu_head rcu;
 };
@@ -845,6 +863,7 @@ int gpumem_ipc_init(void);
 void gpumem_ipc_exit(void);
 void gpumem_token_revoke(struct gpumem_bo *bo, u64 offset, u64 length);
 void gpumem_token_revoke_all(struct gpumem_bo *bo);
+void gpumem_token_forget_root(struct gpumem_bo *bo);
 void gpumem_token_handle_gone(struct gpumem_object *obj);
 void gpumem_token_release(struct gpumem_object *obj);
 int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd);

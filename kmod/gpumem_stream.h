@@ -78,10 +78,10 @@ struct gpumem_event {
 	struct rhash_head node;
 	/** @key: name, of the maker's handle; constant */
 	u8 key[GPUMEM_TOKEN_SIZE];
-	/** @listed: can be opened; gpumem_event_lock */
+	/** @listed: can be opened; whoever has the id's reference */
 	bool listed;
-	/** @cred: of the maker, referenced, or NULL; constant */
-	const struct cred *cred;
+	/** @scope: who may open it; of the maker's handle */
+	struct gpumem_scope scope;
 	/** @rcu: frees the handle */
 	struct rcu_head rcu;
 };

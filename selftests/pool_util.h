@@ -84,15 +84,21 @@ static inline int gp_pool_export(int fd, __u32 id, __u32 flags)
 	return ret ? ret : c.fd;
 }
 
-static inline int gp_pool_export_fabric(int fd, __u32 id, __u8 *token)
+/* @flags: the scope, of enum gpumem_pool_export_flags. */
+static inline int gp_pool_export_fabric_for(int fd, __u32 id, __u32 flags, __u8 *token)
 {
 	struct gpumem_pool_export c = {
-		.size = sizeof(c), .id = id, .flags = GPUMEM_POOL_EXPORT_FABRIC,
+		.size = sizeof(c), .id = id, .flags = GPUMEM_POOL_EXPORT_FABRIC | flags,
 	};
 	int ret = gp_ioctl(fd, GPUMEM_POOL_EXPORT, &c);
 
 	memcpy(token, c.token, sizeof(c.token));
 	return !ret && c.fd != -1 ? -EBADMSG : ret;
+}
+
+static inline int gp_pool_export_fabric(int fd, __u32 id, __u8 *token)
+{
+	return gp_pool_export_fabric_for(fd, id, 0, token);
 }
 
 static inline int gp_pool_import(int fd, int exported, struct gpumem_pool_import *out)

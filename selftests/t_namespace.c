@@ -51,6 +51,7 @@ enum way {
 	OPEN_NODE,		/* open() of the device node */
 	TOKEN,			/* TOKEN_OPEN */
 	TOKEN_ANY_USER,		/* the same, of a token with GPUMEM_TOKEN_ANY_USER */
+	TOKEN_PID_NS,		/* the same, with GPUMEM_TOKEN_PID_NS */
 	TOKEN_REVOKED,		/* the same, after its maker took it back */
 	DMABUF_IMPORT,		/* BO_IMPORT of a DMA-buf passed over a socket */
 	DMABUF_MAP,		/* mmap() of it, read and write */
@@ -64,6 +65,8 @@ enum way {
 	CLIENT_ATTACH,		/* DEVICE_ATTACH of it to a client of one's own */
 	CLIENT_REOPEN,		/* open() of /proc/self/fd/N, and BO_INFO of the maker's id */
 	EVENT,			/* EVENT_OPEN */
+	EVENT_ANY_USER,		/* the same, of an event with GPUMEM_TOKEN_ANY_USER */
+	EVENT_PID_NS,		/* the same, with GPUMEM_TOKEN_PID_NS */
 	EVENT_GONE,		/* the same, after its maker destroyed it */
 	POOL_IMPORT,		/* POOL_IMPORT of a descriptor passed over a socket */
 	POOL_CHUNK,		/* POOL_CHUNK_OPEN of a chunk of it */
@@ -72,20 +75,25 @@ enum way {
 	CHANNEL_OPEN,		/* open() of a channel's file */
 	CHANNEL_ATTACH,		/* CHANNEL_ATTACH of an inherited descriptor of it */
 	FABRIC,			/* POOL_IMPORT of a token, with the maker's channel, and a chunk */
-	FABRIC_NO_CHANNEL,	/* the same, without a channel */
+	FABRIC_SAME_USER,	/* POOL_IMPORT of a token with GPUMEM_POOL_EXPORT_SAME_USER */
+	FABRIC_PID_NS,		/* the same, with GPUMEM_POOL_EXPORT_PID_NS */
+	FABRIC_NO_CHANNEL,	/* as FABRIC, without a channel */
 	FABRIC_OTHER_CHANNEL,	/* the same, with another one */
 	FABRIC_GONE,		/* the same, after the maker destroyed the pool */
 	WAYS,
 };
 
 static const char * const way_names[WAYS] = {
-	"open node", "token", "token for any user", "revoked token", "DMA-buf, import",
+	"open node", "token", "token for any user", "token for the pid namespace", "revoked token",
+	"DMA-buf, import",
 	"DMA-buf, mmap", "read-only DMA-buf, import", "read-only DMA-buf, mmap to read",
 	"read-only DMA-buf, mmap to write", "read-only DMA-buf, mprotect to write",
 	"read-only DMA-buf, opened anew", "client, ioctl",
 	"client, mmap", "client, attach its device", "client, opened anew",
-	"event", "destroyed event", "pool, import", "pool, chunk", "pool, destroyed chunk",
+	"event", "event for any user", "event for the pid namespace", "destroyed event",
+	"pool, import", "pool, chunk", "pool, destroyed chunk",
 	"pool, opened anew", "channel, open", "channel, attach", "token of a pool",
+	"token of a pool for the same user", "token of a pool for the pid namespace",
 	"token of a pool, without a channel", "token of a pool, with another channel",
 	"token of a destroyed pool",
 };
@@ -108,6 +116,13 @@ static const struct rule {
 
 	{ TOKEN_ANY_USER, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
 	{ TOKEN_ANY_USER, 0, 0 },
+
+	/* The privileged taker is this process, above the pid namespace of the maker. */
+	{ TOKEN_PID_NS, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ TOKEN_PID_NS, OTHER_USER, -EACCES },
+	{ TOKEN_PID_NS, OTHER_USER_NS, -EACCES },
+	{ TOKEN_PID_NS, OTHER_PID_NS | PRIVILEGED, -EACCES },
+	{ TOKEN_PID_NS, 0, 0 },
 
 	{ TOKEN_REVOKED, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
 	{ TOKEN_REVOKED, 0, -ENOENT },
@@ -137,6 +152,14 @@ static const struct rule {
 	{ EVENT, OTHER_USER_NS, -EACCES },
 	{ EVENT, 0, 0 },
 
+	{ EVENT_ANY_USER, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ EVENT_ANY_USER, 0, 0 },
+	{ EVENT_PID_NS, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ EVENT_PID_NS, OTHER_USER, -EACCES },
+	{ EVENT_PID_NS, OTHER_USER_NS, -EACCES },
+	{ EVENT_PID_NS, OTHER_PID_NS | PRIVILEGED, -EACCES },
+	{ EVENT_PID_NS, 0, 0 },
+
 	{ EVENT_GONE, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
 	{ EVENT_GONE, 0, -ENOENT },
 
@@ -158,6 +181,15 @@ static const struct rule {
 
 	{ FABRIC, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
 	{ FABRIC, 0, 0 },
+	{ FABRIC_SAME_USER, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC_SAME_USER, OTHER_USER, -EPERM },
+	{ FABRIC_SAME_USER, OTHER_USER_NS, -EPERM },
+	{ FABRIC_SAME_USER, 0, 0 },
+	{ FABRIC_PID_NS, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ FABRIC_PID_NS, OTHER_USER, -EPERM },
+	{ FABRIC_PID_NS, OTHER_USER_NS, -EPERM },
+	{ FABRIC_PID_NS, OTHER_PID_NS | PRIVILEGED, -EPERM },
+	{ FABRIC_PID_NS, 0, 0 },
 	{ FABRIC_NO_CHANNEL, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
 	{ FABRIC_NO_CHANNEL, 0, -EPERM },
 	{ FABRIC_OTHER_CHANNEL, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
@@ -198,8 +230,11 @@ static struct channel {
 /* What does not go over a socket as a descriptor. */
 struct names {
 	__u8 token[GPUMEM_TOKEN_SIZE], any[GPUMEM_TOKEN_SIZE], revoked[GPUMEM_TOKEN_SIZE];
+	__u8 pid_ns[GPUMEM_TOKEN_SIZE];
 	__u8 event[GPUMEM_TOKEN_SIZE], dead_event[GPUMEM_TOKEN_SIZE];
+	__u8 any_event[GPUMEM_TOKEN_SIZE], pid_ns_event[GPUMEM_TOKEN_SIZE];
 	__u8 fabric[GPUMEM_TOKEN_SIZE], dead_fabric[GPUMEM_TOKEN_SIZE];
+	__u8 user_fabric[GPUMEM_TOKEN_SIZE], pid_ns_fabric[GPUMEM_TOKEN_SIZE];
 	__u64 chunk, dead_chunk;
 	__u32 bo;
 	int error;
@@ -213,7 +248,7 @@ struct made {
 
 static int make_pool(struct made *m)
 {
-	__u32 pool, dead, id, dead_id;
+	__u32 pool, dead, user, pid_ns, id, dead_id;
 
 	if (gp_channel_attach(m->client, channels[0].fd, NULL) ||
 	    gp_pool_create(m->client, 0, 0, 0, "", &pool) ||
@@ -223,7 +258,13 @@ static int make_pool(struct made *m)
 	    gp_pool_export_fabric(m->client, pool, m->n.fabric) ||
 	    gp_pool_create(m->client, 0, 0, 0, "", &dead) ||
 	    gp_pool_export_fabric(m->client, dead, m->n.dead_fabric) ||
-	    gp_destroy(m->client, dead))
+	    gp_destroy(m->client, dead) ||
+	    gp_pool_create(m->client, 0, 0, 0, "", &user) ||
+	    gp_pool_export_fabric_for(m->client, user, GPUMEM_POOL_EXPORT_SAME_USER,
+				      m->n.user_fabric) ||
+	    gp_pool_create(m->client, 0, 0, 0, "", &pid_ns) ||
+	    gp_pool_export_fabric_for(m->client, pid_ns, GPUMEM_POOL_EXPORT_PID_NS,
+				      m->n.pid_ns_fabric))
 		return -EIO;
 	m->pool = gp_pool_export(m->client, pool, GPUMEM_POOL_EXPORT_CLOEXEC);
 	m->q = gp_map(m->client, id, 0, BYTES, RW);
@@ -244,9 +285,12 @@ static int make(struct made *m)
 	if (gp_bo_alloc(m->client, BYTES, &n->bo) ||
 	    gp_token_create(m->client, n->bo, 0, BYTES, 0, &id, n->token) ||
 	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->any) ||
+	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_PID_NS, &id, n->pid_ns) ||
 	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->revoked) ||
 	    gp_destroy(m->client, id) ||
 	    gp_event_create(m->client, &id, n->event) ||
+	    gp_event_create_for(m->client, GPUMEM_TOKEN_ANY_USER, &id, n->any_event) ||
+	    gp_event_create_for(m->client, GPUMEM_TOKEN_PID_NS, &id, n->pid_ns_event) ||
 	    gp_event_create(m->client, &id, n->dead_event) || gp_destroy(m->client, id))
 		return -EIO;
 	m->dmabuf = gp_bo_export(m->client, n->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
@@ -468,6 +512,8 @@ static unsigned int take_pool(int own, const struct made *m, int *result)
 	/* From here on the client holds one. */
 	result[CHANNEL_ATTACH] = gp_channel_attach(own, channels[0].fd, NULL);
 	result[FABRIC] = open_fabric(own, n->fabric, n->chunk);
+	result[FABRIC_SAME_USER] = gp_pool_import_fabric(own, n->user_fabric, &in);
+	result[FABRIC_PID_NS] = gp_pool_import_fabric(own, n->pid_ns_fabric, &in);
 	result[FABRIC_GONE] = open_fabric(own, n->dead_fabric, n->chunk);
 	result[FABRIC_OTHER_CHANNEL] = open_with_other_channel(n->fabric, n->chunk);
 	return !result[POOL_CHUNK] + !result[FABRIC];
@@ -487,6 +533,7 @@ static unsigned int take(const struct made *m, int *result)
 	if (own >= 0) {
 		result[TOKEN] = open_token(own, n->token);
 		result[TOKEN_ANY_USER] = open_token(own, n->any);
+		result[TOKEN_PID_NS] = open_token(own, n->pid_ns);
 		result[TOKEN_REVOKED] = open_token(own, n->revoked);
 		result[DMABUF_IMPORT] = import(own, m->dmabuf);
 		result[RDONLY_IMPORT] = import(own, m->rdonly);
@@ -494,9 +541,11 @@ static unsigned int take(const struct made *m, int *result)
 		/* The device that the client has already. */
 		result[CLIENT_ATTACH] = ret ? ret : device ? -EDOM : 0;
 		result[EVENT] = open_event(own, n->event);
+		result[EVENT_ANY_USER] = open_event(own, n->any_event);
+		result[EVENT_PID_NS] = open_event(own, n->pid_ns_event);
 		result[EVENT_GONE] = open_event(own, n->dead_event);
-		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[DMABUF_IMPORT] +
-			  take_pool(own, m, result);
+		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[TOKEN_PID_NS] +
+			  !result[DMABUF_IMPORT] + take_pool(own, m, result);
 		close(own);
 	}
 	result[DMABUF_MAP] = look(m->dmabuf, 0, RW);

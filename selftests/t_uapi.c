@@ -313,7 +313,7 @@ V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 3), NO_RESERVE
 V(bo_import, BO_IMPORT, gpumem_bo_import, FLAGS(gpumem_bo_import, 0), RESERVED(gpumem_bo_import),
   .out = { SPAN(gpumem_bo_import, id), SPAN(gpumem_bo_import, device),
 	   SPAN(gpumem_bo_import, length) });
-V(token_create, TOKEN_CREATE, gpumem_token_create, FLAGS(gpumem_token_create, 1), NO_RESERVED,
+V(token_create, TOKEN_CREATE, gpumem_token_create, FLAGS(gpumem_token_create, 3), NO_RESERVED,
   .out = { SPAN(gpumem_token_create, id), SPAN(gpumem_token_create, token) });
 V(token_open, TOKEN_OPEN, gpumem_token_open, FLAGS(gpumem_token_open, 0),
   RESERVED(gpumem_token_open),
@@ -349,7 +349,7 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, pool_cached) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
-V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 0),
+V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),
   RESERVED(gpumem_event_create),
   .out = { SPAN(gpumem_event_create, id), SPAN(gpumem_event_create, token) });
 V(event_open, EVENT_OPEN, gpumem_event_open, FLAGS(gpumem_event_open, 0), NO_RESERVED,
@@ -370,7 +370,7 @@ V(pool_info, POOL_INFO, gpumem_pool_info, FLAGS(gpumem_pool_info, 3), RESERVED(g
 	   SPAN(gpumem_pool_info, used_high), SPAN(gpumem_pool_info, chunks),
 	   SPAN(gpumem_pool_info, imports), SPAN(gpumem_pool_info, name),
 	   SPAN(gpumem_pool_info, cached) }, .first = 96);
-V(pool_export, POOL_EXPORT, gpumem_pool_export, FLAGS(gpumem_pool_export, 3), NO_RESERVED,
+V(pool_export, POOL_EXPORT, gpumem_pool_export, FLAGS(gpumem_pool_export, 15), NO_RESERVED,
   .out = { SPAN(gpumem_pool_export, fd), SPAN(gpumem_pool_export, token) });
 V(pool_import, POOL_IMPORT, gpumem_pool_import,
   FLAGS(gpumem_pool_import, GPUMEM_POOL_IMPORT_FABRIC), RESERVED(gpumem_pool_import),

@@ -226,15 +226,20 @@ int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 	return ret;
 }
 
-int gp_event_create(int fd, __u32 *id, __u8 *token)
+int gp_event_create_for(int fd, __u32 flags, __u32 *id, __u8 *token)
 {
-	struct gpumem_event_create c = { .size = sizeof(c) };
+	struct gpumem_event_create c = { .size = sizeof(c), .flags = flags };
 	int ret = gp_ioctl(fd, GPUMEM_EVENT_CREATE, &c);
 
 	*id = c.id;
 	if (token)
 		memcpy(token, c.token, sizeof(c.token));
 	return ret;
+}
+
+int gp_event_create(int fd, __u32 *id, __u8 *token)
+{
+	return gp_event_create_for(fd, 0, id, token);
 }
 
 int gp_event_open(int fd, const __u8 *token, __u32 *id, __u32 *result)

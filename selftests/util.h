@@ -56,6 +56,8 @@ int gp_timeline_signal(int fd, __u32 id, __u64 value);
 int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 		     struct gpumem_timeline_wait *out);
 int gp_event_create(int fd, __u32 *id, __u8 *token);
+/* The same with enum gpumem_token_flags. */
+int gp_event_create_for(int fd, __u32 flags, __u32 *id, __u8 *token);
 int gp_event_open(int fd, const __u8 *token, __u32 *id, __u32 *result);
 int gp_event_record(int fd, __u32 id, __u32 timeline, __u64 value);
 /* What the event stands for; with GPUMEM_EVENT_GET_QUERY without a timeline object. */

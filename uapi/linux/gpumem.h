@@ -28,10 +28,12 @@
  *    than the structure's first version.
  *  - EOVERFLOW: offset + length or address + length wraps or leaves the object.
  *  - ENOENT: no object with this id and of this type, or no such token.
- *  - EEXIST: the address range is occupied, or the client has another channel.
+ *  - EEXIST: the address range is occupied, the client has another channel, or
+ *    the pool has a token of another scope.
  *  - EPERM: the caller's address space, or for GPUMEM_STREAM_CREATE its process,
  *    is not the one that opened the client, or the client does not hold the
- *    channel that the call needs.
+ *    channel that the call needs, or the module's parameter ipc_scope refuses
+ *    the token.
  *  - EAGAIN: the process may have no more threads (RLIMIT_NPROC, pids.max).
  *  - EACCES: the client may not use this device, or this user this token, or
  *    an imported pool is asked for what only its maker may do.
@@ -440,12 +442,24 @@ struct gpumem_bo_import {
 #define GPUMEM_TOKEN_SIZE	16
 
 /**
- * enum gpumem_token_flags - flags of GPUMEM_TOKEN_CREATE
- * @GPUMEM_TOKEN_ANY_USER: every user who can open the device may open the token;
- *	otherwise only the same user in the same user namespace
+ * enum gpumem_token_flags - flags of GPUMEM_TOKEN_CREATE and GPUMEM_EVENT_CREATE:
+ *	the scope of the token, that is, who may open it
+ * @GPUMEM_TOKEN_ANY_USER: every user who can open the device
+ * @GPUMEM_TOKEN_PID_NS: the same user in the same user namespace, from the
+ *	maker's pid namespace or one below it
+ *
+ * Without a flag the same user in the same user namespace may open the token.
+ * Both flags together are an error (EINVAL).  The maker is the calling task, with
+ * the credentials and the pid namespace that it has then.
+ *
+ * The module's parameter ipc_scope is the widest scope that the administrator
+ * allows: "pidns", "user" or "any".  A call that asks for a wider one fails with
+ * EPERM.  A token that was made before opens for those whom both its own scope
+ * and ipc_scope admit; it answers EPERM where only ipc_scope refuses.
  */
 enum gpumem_token_flags {
 	GPUMEM_TOKEN_ANY_USER = 1 << 0,
+	GPUMEM_TOKEN_PID_NS = 1 << 1,
 };
 
 /**
@@ -458,6 +472,8 @@ enum gpumem_token_flags {
  * @flags: enum gpumem_token_flags
  * @id: token object, out; destroying it revokes the token
  * @token: random name of the range, out
+ *
+ * Errors: EPERM if the parameter ipc_scope allows only narrower scopes.
  */
 struct gpumem_token_create {
 	__u32 size;
@@ -493,8 +509,9 @@ enum gpumem_token_open_result {
  * @result: enum gpumem_token_open_result, out
  * @reserved: must be 0
  *
- * Errors: ENOENT if no such token lives, EACCES if this user may not open it or
- * the device is not attached.
+ * Errors: ENOENT if no such token lives, EACCES if the token's scope does not
+ * admit the caller or the device is not attached, EPERM if only the parameter
+ * ipc_scope refuses.
  */
 struct gpumem_token_open {
 	__u32 size;
@@ -855,7 +872,7 @@ struct gpumem_timeline_wait {
  * struct gpumem_event_create - make an event that other processes can open
  *	(GPUMEM_EVENT_CREATE)
  * @size: sizeof(struct gpumem_event_create)
- * @flags: must be 0
+ * @flags: enum gpumem_token_flags
  * @id: event object, out
  * @reserved: must be 0
  * @token: random name of the event, out; opens while @id lives
@@ -863,6 +880,8 @@ struct gpumem_timeline_wait {
  * An event names what a stream had submitted when the event was recorded last;
  * one that was never recorded is complete.  It lives until the last process that
  * opened it has destroyed its id.
+ *
+ * Errors: EPERM if the parameter ipc_scope allows only narrower scopes.
  */
 struct gpumem_event_create {
 	__u32 size;
@@ -891,8 +910,8 @@ enum gpumem_event_open_result {
  * @id: event object, a new one with each call, out
  * @result: enum gpumem_event_open_result, out
  *
- * Errors: ENOENT if no such event lives, EACCES if the caller is not the user,
- * in the same user namespace, that made it.
+ * Errors: ENOENT if no such event lives, EACCES if the token's scope does not
+ * admit the caller, EPERM if only the parameter ipc_scope refuses.
  */
 struct gpumem_event_open {
 	__u32 size;
@@ -1096,10 +1115,19 @@ struct gpumem_pool_info {
  * enum gpumem_pool_export_flags - flags of GPUMEM_POOL_EXPORT
  * @GPUMEM_POOL_EXPORT_CLOEXEC: the descriptor is closed by execve()
  * @GPUMEM_POOL_EXPORT_FABRIC: give a token instead of a descriptor
+ * @GPUMEM_POOL_EXPORT_SAME_USER: with FABRIC: only the same user in the same user
+ *	namespace may import the pool by the token
+ * @GPUMEM_POOL_EXPORT_PID_NS: with FABRIC: as SAME_USER, and only from the
+ *	maker's pid namespace or one below it
+ *
+ * With FABRIC alone every user may import the pool who can open the device and
+ * holds the channel.  The channel is needed whatever the scope is.
  */
 enum gpumem_pool_export_flags {
 	GPUMEM_POOL_EXPORT_CLOEXEC = 1 << 0,
 	GPUMEM_POOL_EXPORT_FABRIC = 1 << 1,
+	GPUMEM_POOL_EXPORT_SAME_USER = 1 << 2,
+	GPUMEM_POOL_EXPORT_PID_NS = 1 << 3,
 };
 
 /**
@@ -1114,10 +1142,12 @@ enum gpumem_pool_export_flags {
  * Whoever has the descriptor may import the pool, for as long as it is open,
  * also when the pool's id is gone.  The token is good for clients that hold the
  * same channel (GPUMEM_CHANNEL_ATTACH) as the pool's maker, while the pool's id
- * lives.
+ * lives.  The first call with FABRIC decides the token's scope.
  *
  * Errors: EACCES if the pool is imported, EPERM with FABRIC if this client
- * holds no channel, EINVAL for both flags together, EMFILE.
+ * holds no channel or the parameter ipc_scope allows only narrower scopes, EEXIST
+ * if the pool has a token of another scope, EINVAL for CLOEXEC with FABRIC, for
+ * SAME_USER or PID_NS without FABRIC and for both of these, EMFILE.
  */
 struct gpumem_pool_export {
 	__u32 size;
@@ -1161,8 +1191,9 @@ enum gpumem_pool_import_result {
  * An import opens chunks (GPUMEM_POOL_CHUNK_OPEN) and allocates none.
  *
  * Errors: EBADF, EINVAL if @fd is not a pool's, ENOENT if no pool has this
- * @token, EPERM if this client does not hold the channel of the pool's maker,
- * EACCES if the device is not attached.
+ * @token, EPERM if this client does not hold the channel of the pool's maker or
+ * the token's scope or the parameter ipc_scope does not admit the caller, EACCES if
+ * the device is not attached.
  */
 struct gpumem_pool_import {
 	__u32 size;
@@ -1216,8 +1247,8 @@ struct gpumem_pool_chunk_open {
  * struct gpumem_channel_attach - hold a channel (GPUMEM_CHANNEL_ATTACH)
  * @size: sizeof(struct gpumem_channel_attach)
  * @fd: open descriptor of a channel file: a character device of the major
- *	number that /proc/devices lists as gpumem-channels, made by
- *	the administrator with mknod
+ *	number that /proc/devices lists as gpumem-channels, made by the
+ *	administrator with mknod
  * @flags: must be 0
  * @channel: number of the channel, the file's minor number, out
  *
