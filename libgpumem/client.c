@@ -476,6 +476,7 @@ static CUresult client_init_locked(void)
 	client.strict = getenv("GPUMEM_STRICT") && !env_is("GPUMEM_STRICT", "0");
 	client.inlining_device = client.inlining && !client.strict;
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
+	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);
 	for (i = 0; !result && i < nodes && count < GPUMEM_MAX_DEVICES; i++)
 		result = open_candidate(ordinals[i], &candidates[count], &count);

@@ -179,6 +179,16 @@ uint64_t client_excess(unsigned int device);
 CUresult result_of_errno(int error);
 void debug_failure(const char *call, CUresult result);
 
+/* ---- who may open handles (scope.c) */
+
+/* Reads GPUMEM_IPC. */
+void scope_init(void);
+/* For GPUMEM_TOKEN_CREATE and GPUMEM_EVENT_CREATE, for GPUMEM_POOL_EXPORT with FABRIC. */
+uint32_t scope_token_flags(void);
+uint32_t scope_pool_flags(void);
+/* What the administrator refused: the result, after a line on standard error, the first time. */
+CUresult scope_refused(void);
+
 /* Set in the thread that runs host functions (hostfn.c). */
 extern __thread bool host_thread __attribute__((tls_model("initial-exec")));
 

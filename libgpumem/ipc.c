@@ -90,7 +90,7 @@ static CUresult share_make(const struct span *span, struct share **out)
 {
 	struct gpumem_token_create create = {
 		.size = sizeof(create), .bo = span->bo, .offset = span->base - span->block_base,
-		.length = span->size,
+		.length = span->size, .flags = scope_token_flags(),
 	};
 	struct share *share = calloc(1, sizeof(*share));
 	int error;
@@ -102,7 +102,7 @@ static CUresult share_make(const struct span *span, struct share **out)
 	error = client_ioctl(GPUMEM_TOKEN_CREATE, &create);
 	if (error) {
 		free(share);
-		return result_of_errno(error);
+		return error == EPERM ? scope_refused() : result_of_errno(error);
 	}
 	share->token_id = create.id;
 	memcpy(share->token, create.token, sizeof(share->token));
@@ -171,7 +171,8 @@ static CUresult import(CUcontext ctx, const struct handle *handle, uint64_t *ptr
 	memcpy(open.token, handle->token, sizeof(open.token));
 	error = client_ioctl(GPUMEM_TOKEN_OPEN, &open);
 	if (error)
-		return error == EACCES ? CUDA_ERROR_MAP_FAILED : result_of_errno(error);
+		return error == EACCES || error == EPERM ? CUDA_ERROR_MAP_FAILED :
+			result_of_errno(error);
 	device = device_of_index(open.device);
 	if (open.result & GPUMEM_TOKEN_OPEN_OWN || open.bytes != handle->bytes ||
 	    device == CU_DEVICE_INVALID) {

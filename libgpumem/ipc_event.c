@@ -65,11 +65,13 @@ static void refs_reap(void)
 
 CUresult ipc_event_make(struct ipc_event *ipc)
 {
-	struct gpumem_event_create create = { .size = sizeof(create) };
+	struct gpumem_event_create create = {
+		.size = sizeof(create), .flags = scope_token_flags(),
+	};
 	int error = client_ioctl(GPUMEM_EVENT_CREATE, &create);
 
 	if (error)
-		return result_of_errno(error);
+		return error == EPERM ? scope_refused() : result_of_errno(error);
 	memcpy(ipc->token, create.token, sizeof(ipc->token));
 	store_release(&ipc->id, create.id);
 	return CUDA_SUCCESS;
@@ -103,8 +105,8 @@ CUresult ipc_event_open(struct ipc_event *ipc, const CUipcEventHandle *in)
 	memcpy(open.token, handle.token, sizeof(open.token));
 	error = client_ioctl(GPUMEM_EVENT_OPEN, &open);
 	if (error)
-		return error == EACCES || error == ENOENT ? CUDA_ERROR_MAP_FAILED :
-			result_of_errno(error);
+		return error == EACCES || error == EPERM || error == ENOENT ?
+			CUDA_ERROR_MAP_FAILED : result_of_errno(error);
 	if (open.result & GPUMEM_EVENT_OPEN_OWN) {
 		client_destroy_id(open.id);
 		return CUDA_ERROR_INVALID_CONTEXT;

@@ -127,12 +127,12 @@ CUresult pool_export(void *handle, pool_t *pool, int type, unsigned long long fl
 		result = channel_hold();
 		if (result)
 			return result;
-		export.flags = GPUMEM_POOL_EXPORT_FABRIC;
+		export.flags = GPUMEM_POOL_EXPORT_FABRIC | scope_pool_flags();
 	}
 	export.id = pool->id;
 	error = client_ioctl(GPUMEM_POOL_EXPORT, &export);
 	if (error)
-		return error == EPERM ? CUDA_ERROR_NOT_PERMITTED : result_of_errno(error);
+		return error == EPERM ? scope_refused() : result_of_errno(error);
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
 		memcpy(fabric.token, export.token, sizeof(fabric.token));
 		memset(handle, 0, sizeof(CUmemFabricHandle));
