@@ -218,6 +218,26 @@ touch /etc/scratch "$1/scratch"; setpriv --reuid nobody --clear-groups id -un
         with open(os.path.join(self.work, "log"), "rb") as f:
             want(b"secret-word" in f.read(), "the kernel's log is not in the file")
 
+    def test_below_tmp(self):
+        """A directory below /tmp is seen and can be written to; the rest of /tmp is new."""
+        with tempfile.TemporaryDirectory(prefix="gpumem-test-vm.", dir="/tmp") as top:
+            where, other = os.path.join(top, "work dir"), os.path.join(top, "other")
+            os.mkdir(where)
+            for path in (os.path.join(where, "f"), other):
+                with open(path, "w", encoding="ascii") as f:
+                    f.write("here\n")
+            script = """set -e
+mountpoint -q /tmp
+[ "$(stat -c %a /tmp)" = 1777 ]
+top=${1#not a path: }
+cat f; cat "$top/work dir/f"
+[ ! -e "$top/other" ]
+touch scratch /tmp/scratch"""
+            rc, out, err = self.vm("--", "sh", "-c", script, "sh", "not a path: " + top,
+                                   cwd=where)
+            want(rc == 0 and out == "here\nhere\n", "exit status %d" % rc, out, err)
+            want(os.listdir(where) == ["f"], "a scratch file came out")
+
     def test_timeout(self):
         start = time.monotonic()
         rc, out, err = self.vm("--timeout", "3", "--", "sh", "-c", "echo begun; sleep 1000")

@@ -25,6 +25,26 @@ die() {
 	echo o >/proc/sysrq-trigger
 	sleep 60
 }
+# Mount /tmp: empty, but for the directories and files of $KEEP, which are bound from the root's.
+scratch_tmp() {
+	if [ "$KEEP" = /tmp ]; then
+		mount --bind $R/tmp $R/tmp || die "no /tmp"
+		return
+	fi
+	mkdir -p /mnt/tmp
+	mount -t tmpfs -o mode=1777 tmp /mnt/tmp
+	echo "$KEEP" | while IFS= read -r p; do
+		[ "$p" ] && [ -e "$R$p" ] || continue
+		if [ -d "$R$p" ]; then
+			mkdir -p "/mnt$p"
+		else
+			mkdir -p "/mnt${p%/*}"
+			: >"/mnt$p"
+		fi
+		mount --bind "$R$p" "/mnt$p" || die "no $p"
+	done
+	mount --move /mnt/tmp $R/tmp || die "no /tmp"
+}
 stty -F /dev/ttyS1 raw -echo
 stty -F /dev/ttyS2 raw -echo
 for m in $MODS; do insmod /vm/mods/$m || die "insmod $m failed"; done
@@ -47,7 +67,7 @@ if [ "$HOSTROOT" ]; then
 	done
 	mkdir -p $R/run $R/tmp $R/lib/modules/$KVER
 	mount -t tmpfs -o mode=755 run $R/run
-	[ "$KEEPTMP" ] || mount -t tmpfs -o mode=1777 tmp $R/tmp
+	scratch_tmp
 	mount --move /mnt/modules $R/lib/modules/$KVER
 	if [ "$OUT" ]; then
 		mkdir -p "$R$OUT"
@@ -57,7 +77,7 @@ if [ "$HOSTROOT" ]; then
 	mv $R/run/busybox $R/run/vm
 else
 	mkdir -p /root /run /tmp
-	[ "$KEEPTMP" ] || mount -t tmpfs -o mode=1777 tmp /tmp
+	scratch_tmp
 	mount -t tmpfs -o mode=755 run /run
 	cp -r /vm /run
 	cp /bin/busybox /run/vm

@@ -206,6 +206,23 @@ def module_needs(ko):
     return [n for n in r.stdout.decode().strip().split(",") if n]
 
 
+def kept_of_tmp(o):
+    """What the guest sees of the host's /tmp: the paths there that the command names or needs.
+
+    Paths within another one of these are left out.  Where a link is on the way, all of /tmp is kept.
+    """
+    needed = [os.getcwd(), CHECKOUT, build_dir()] + [w for w in o.command if os.path.exists(w)]
+    kept = []
+    for path in sorted({os.path.abspath(p) for p in needed if os.path.exists(p)}):
+        if not (path + "/").startswith("/tmp/"):
+            continue
+        if os.path.realpath(path) != path:
+            return ["/tmp"]
+        if not kept or not path.startswith(kept[-1] + "/"):
+            kept.append(path)
+    return kept
+
+
 def make_initrd(o, kernel, busybox, modules, share):
     """The initial root's bytes."""
     c = initrd.Cpio()
@@ -240,9 +257,7 @@ def make_initrd(o, kernel, busybox, modules, share):
         mods.append(name)
         c.file("vm/mods/" + name, data, 0o644)
     conf["MODS"] = " ".join(mods)
-    # A scratch /tmp would hide files that the command names.
-    inside = [os.getcwd(), CHECKOUT] + [os.path.abspath(w) for w in o.command if os.path.exists(w)]
-    conf["KEEPTMP"] = "1" if any((p + "/").startswith("/tmp/") for p in inside) else ""
+    conf["KEEP"] = "\n".join(kept_of_tmp(o))
     c.file("vm/conf", "".join("%s=%s\n" % (k, shlex.quote(v))
                               for k, v in sorted(conf.items())).encode())
     if o.near and not o.icount:
