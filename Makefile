@@ -223,6 +223,11 @@ check-matrix: lib tools selftests
 check-interop: lib tools selftests
 	@+$(check_env) selftests/vm/check --interop
 
+# gpumem-dkms in a root of Debian 12, beside headers of 6.1 and 6.12; some minutes, as root.
+.PHONY: check-dkms
+check-dkms:
+	@selftests/packages/dkms
+
 .PHONY: kselftest
 kselftest: lib tools selftests
 	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
@@ -318,6 +323,7 @@ help:
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
 	'make check-matrix     the module and its tests on the kernels that check leaves out' \
 	'make check-interop    other programs on our libcuda.so.1: libgomp of GCC, FFmpeg' \
+	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
 	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
