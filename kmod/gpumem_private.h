@@ -797,6 +797,7 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd);
 extern struct gpumem_mem gpumem_host_mem;
 int gpumem_shmem_init(void);
 void gpumem_shmem_exit(void);
+bool gpumem_shmem_owns(const struct address_space *mapping);
 int gpumem_shmem_mount(struct gpumem_mem *mem);
 void gpumem_shmem_unmount(struct gpumem_mem *mem);
 u64 gpumem_shmem_used(struct gpumem_mem *mem);
@@ -817,6 +818,10 @@ unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long flags);
 void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 		       struct folio **folio);
+
+/* gpumem_hotplug.c */
+int gpumem_hotplug_init(void);
+void gpumem_hotplug_exit(void);
 
 /* gpumem_pin.c */
 int gpumem_pin_init(void);

@@ -292,6 +292,18 @@ static void gpumem_shmem_adopt(struct file *file)
 }
 
 /**
+ * gpumem_shmem_owns - is this the page cache of a memory file?
+ * @mapping: any, or NULL; its inode does not go away, by RCU at least
+ *
+ * Return: true for every file that gpumem_shmem_create() made.
+ */
+bool gpumem_shmem_owns(const struct address_space *mapping)
+{
+	return mapping && mapping->host &&
+	       READ_ONCE(mapping->host->i_fop) == &gpumem_shmem_fops;
+}
+
+/**
  * gpumem_shmem_mount - make memory
  * @mem: with its size and node set
  *
@@ -374,6 +386,9 @@ int __init gpumem_shmem_init(void)
 	ret = gpumem_shmem_set_fops(gpumem_host_mem.layout);
 	if (ret)
 		goto unmount;
+	ret = gpumem_hotplug_init();
+	if (ret)
+		goto unmount;
 	return 0;
 
 unmount:
@@ -388,6 +403,7 @@ destroy_wq:
  */
 void gpumem_shmem_exit(void)
 {
+	gpumem_hotplug_exit();
 	destroy_workqueue(gpumem_linger_wq);
 	gpumem_shmem_unmount(&gpumem_host_mem);
 }
