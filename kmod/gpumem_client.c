@@ -695,6 +695,9 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	if (ret < 0)
 		goto err_free;
 	ret = mmu_notifier_register(&client->notifier, client->mm);
+	/* It does not begin with a signal pending: handle that first. */
+	if (ret == -EINTR)
+		ret = -ERESTARTNOINTR;
 	if (ret)
 		goto err_erase;
 	mmgrab(client->mm);

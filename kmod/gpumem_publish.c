@@ -476,9 +476,10 @@ static void gpumem_publish_settle(struct gpumem_share *share)
 	}
 	/*
 	 * A portion begins somewhere in a period of a CPU limit, so the process
-	 * waited for less than whole periods: a quarter more makes up for that.
+	 * waited for less than whole periods: half as much again makes up for
+	 * that.
 	 */
-	wait += wait / 4;
+	wait += wait / 2;
 	spin_lock_irq(&lane->lock);
 	lane->paid_at = max(lane->paid_at, now) + wait;
 	lane->unsettled--;
