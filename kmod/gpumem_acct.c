@@ -48,6 +48,7 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->pool_imports = atomic64_read(&c->pool_imports);
 	stats->imports = atomic64_read(&c->imports);
 	stats->import_bytes = atomic64_read(&c->import_bytes);
+	stats->mappings = atomic64_read(&c->mappings);
 }
 
 /**
@@ -82,7 +83,7 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 		return -EACCES;
 	cmd->abi = GPUMEM_ABI_VERSION;
 	cmd->ordinal = dev->ordinal;
-	cmd->total = dev->mem.size;
+	cmd->total = gpumem_size(&dev->mem);
 	cmd->used = gpumem_shmem_used(&dev->mem);
 	cmd->cached = gpumem_cache_total(&dev->mem);
 	cmd->excess = gpumem_budget_excess(ucmd->client, dev);
@@ -165,13 +166,6 @@ static struct gpumem_device *to_gpumem(struct device *dev)
 	return container_of(dev, struct gpumem_device, dev);
 }
 
-static ssize_t size_show(struct device *dev, struct device_attribute *attr,
-			 char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", to_gpumem(dev)->mem.size);
-}
-static DEVICE_ATTR_RO(size);
-
 static ssize_t used_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
 {
@@ -250,8 +244,16 @@ static ssize_t host_used_show(const struct class *class,
 }
 static CLASS_ATTR_RO(host_used);
 
+static ssize_t pinned_show(const struct class *class,
+			   const struct class_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", gpumem_pin_used());
+}
+static CLASS_ATTR_RO(pinned);
+
 static struct attribute *gpumem_class_attrs[] = {
 	&class_attr_host_used.attr,
+	&class_attr_pinned.attr,
 	NULL,
 };
 

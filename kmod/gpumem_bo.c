@@ -483,7 +483,7 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 	if (err == -ENOSPC) {
 		refusal.limit = host ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE;
 		refusal.used = gpumem_shmem_used(mem);
-		refusal.max = mem->size;
+		refusal.max = gpumem_size(mem);
 		if (!host)
 			gpumem_budget_refused(bo->obj.client, bo->dev,
 					      bo->length);
@@ -532,17 +532,17 @@ static bool gpumem_bo_make_room(struct gpumem_client *client,
 				struct gpumem_mem *mem, struct file *file,
 				u64 length)
 {
+	u64 used, max, size = gpumem_size(mem);
 	struct gpumem_cache_filter f = {};
-	u64 used, max;
 
 	if (file == ERR_PTR(-ENOSPC)) {
 		f.mem = mem;
 		/* Longer than all the memory is nothing to make room for. */
-		if (length > mem->size)
+		if (length > size)
 			return false;
 		used = gpumem_shmem_used(mem);
-		if (used > mem->size - length)
-			length = used - (mem->size - length);
+		if (used > size - length)
+			length = used - (size - length);
 		if (gpumem_cache_total(mem) < length)
 			return false;
 	} else if (file != ERR_PTR(-ENOMEM)) {

@@ -47,7 +47,7 @@ static u64 gpumem_budget_share(struct gpumem_device *dev, unsigned int holders)
 	lockdep_assert_held(&dev->budget_lock);
 	if (dev->budget)
 		return dev->budget;
-	return div_u64(dev->mem.size, max(holders, 1U));
+	return div_u64(gpumem_size(&dev->mem), max(holders, 1U));
 }
 
 /* Written under the lock, looked at without. */
@@ -364,6 +364,19 @@ static ssize_t budget_store(struct device *dev, struct device_attribute *attr,
 	return count;
 }
 DEVICE_ATTR_RW(budget);
+
+/**
+ * gpumem_budget_resized - the device has more or less memory than before
+ * @dev: device; its new size is set
+ *
+ * Context: may sleep.
+ */
+void gpumem_budget_resized(struct gpumem_device *dev)
+{
+	spin_lock(&dev->budget_lock);
+	gpumem_budget_review_all(dev, false);
+	spin_unlock(&dev->budget_lock);
+}
 
 /**
  * gpumem_budget_device - begin to count what clients hold of a device

@@ -690,6 +690,12 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	get_task_comm(client->comm, current->group_leader);
 	client->clock_offset = gpumem_clock_offset();
 	INIT_DELAYED_WORK(&client->end, gpumem_client_end_work);
+	client->user = gpumem_user_get(client->cred);
+	if (IS_ERR(client->user)) {
+		ret = PTR_ERR(client->user);
+		client->user = NULL;
+		goto err_free;
+	}
 	ret = xa_alloc_cyclic(&gpumem_clients, &client->id, XA_ZERO_ENTRY,
 			      xa_limit_31b, &gpumem_client_last, GFP_KERNEL);
 	if (ret < 0)
@@ -710,6 +716,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 err_erase:
 	xa_erase(&gpumem_clients, client->id);
 err_free:
+	gpumem_user_put(client->user);
 	put_cred(client->cred);
 	put_pid(client->pid);
 	kfree(client);
@@ -746,6 +753,7 @@ static void gpumem_client_free(struct kref *ref)
 	xa_erase(&gpumem_clients, client->id);
 	atomic_inc(&gpumem_generation);
 	gpumem_cache_free(client);
+	gpumem_user_put(client->user);
 	put_cred(client->cred);
 	put_pid(client->pid);
 	xa_destroy(&client->objects);

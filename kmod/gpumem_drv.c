@@ -490,7 +490,7 @@ static int gpumem_params(u64 *size)
 	if (vram) {
 		*size = memparse(vram, &end);
 		if (end == vram || *end || *size < SZ_2M ||
-		    *size > LLONG_MAX / GPUMEM_MAX_DEVICES) {
+		    *size > GPUMEM_SIZE_MAX) {
 			pr_err("vram=%s: must be a number of at least 2M, with K, M or G\n",
 			       vram);
 			return -EINVAL;
@@ -510,9 +510,7 @@ static int __init gpumem_start(void)
 	ret = gpumem_params(&size);
 	if (ret)
 		return ret;
-	ret = gpumem_pin_init();
-	if (ret)
-		return ret;
+	gpumem_user_init();
 	ret = gpumem_lockdep_prime();
 	if (ret)
 		return ret;

@@ -29,8 +29,9 @@
  * NLM_F_DUMP_INTR.  An unfinished dump keeps the module loaded.
  *
  * Reports of refusals are limited to GPUMEM_REFUSALS_CLIENT a second for each
- * client and GPUMEM_REFUSALS_ALL in all; the next one of the same client tells
- * how many are missing.
+ * client and GPUMEM_REFUSALS_USER for each user, with the users subordinate to
+ * it; the next one of the same client tells how many are missing.  Users share
+ * no limit: what one of them is refused hides nothing of the others'.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -45,7 +46,7 @@
 #include "gpumem_pool.h"
 
 #define GPUMEM_REFUSALS_CLIENT	10
-#define GPUMEM_REFUSALS_ALL	100
+#define GPUMEM_REFUSALS_USER	50
 
 enum {
 	GPUMEM_NLGRP_LIMITS,
@@ -171,9 +172,8 @@ struct gpumem_nl_dump {
 static_assert(sizeof(struct gpumem_nl_dump) <=
 	      sizeof_field(struct netlink_callback, ctx));
 
-/* Reports under way, and how many there were; both under the lock. */
+/* Protects how many reports of clients and of users there were. */
 static DEFINE_SPINLOCK(gpumem_nl_lock);
-static struct gpumem_rate gpumem_nl_rate;
 
 static const u32 gpumem_nl_types[GPUMEM_OBJ_TYPES] = {
 	[GPUMEM_OBJ_BO] = GPUMEM_OBJECT_TYPE_BO,
@@ -216,6 +216,7 @@ static const struct {
 	GPUMEM_NL_COUNTER(POOL_IMPORTS, pool_imports),
 	GPUMEM_NL_COUNTER(IMPORTS, imports),
 	GPUMEM_NL_COUNTER(IMPORT_BYTES, import_bytes),
+	GPUMEM_NL_COUNTER(MAPPINGS, mappings),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -238,7 +239,8 @@ static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
 	    nla_put_string(skb, GPUMEM_A_DEVICE_ENGINE,
 			   dev->engine->ops->name) ||
 	    nla_put_s32(skb, GPUMEM_A_DEVICE_NODE, dev->mem.node) ||
-	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_TOTAL, dev->mem.size, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_TOTAL,
+			      gpumem_size(&dev->mem), pad) ||
 	    gpumem_nl_put_mem(skb, GPUMEM_A_DEVICE_USED, pad, &dev->mem) ||
 	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_PINNED,
 			      atomic64_read(&dev->pinned), pad) ||
@@ -295,7 +297,11 @@ static int gpumem_nl_host_get_doit(struct sk_buff *skb, struct genl_info *info)
 	    gpumem_nl_put_mem(msg, GPUMEM_A_HOST_USED, GPUMEM_A_HOST_PAD,
 			      &gpumem_host_mem) ||
 	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PIN_LIMIT, gpumem_pin_budget(),
-			      GPUMEM_A_HOST_PAD)) {
+			      GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PINNED, gpumem_pin_used(),
+			      GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PIN_TOTAL,
+			      gpumem_pin_budget_all(), GPUMEM_A_HOST_PAD)) {
 		nlmsg_free(msg);
 		return -EMSGSIZE;
 	}
@@ -583,14 +589,15 @@ static bool gpumem_rate_allows(struct gpumem_rate *rate, unsigned int max)
 /* May a report of @client be sent?  Then @missed says how many were not. */
 static bool gpumem_nl_may_report(struct gpumem_client *client, u32 *missed)
 {
+	struct gpumem_rate *user = gpumem_user_refusals(client->user);
 	bool may;
 
 	spin_lock(&gpumem_nl_lock);
 	may = gpumem_rate_allows(&client->refusals, GPUMEM_REFUSALS_CLIENT) &&
-	      gpumem_rate_allows(&gpumem_nl_rate, GPUMEM_REFUSALS_ALL);
+	      gpumem_rate_allows(user, GPUMEM_REFUSALS_USER);
 	if (may) {
 		client->refusals.count++;
-		gpumem_nl_rate.count++;
+		user->count++;
 		*missed = client->refusals_missed;
 		client->refusals_missed = 0;
 	} else {

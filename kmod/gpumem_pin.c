@@ -17,19 +17,14 @@
  * pages.  The range is entered into client->pins before the first page is pinned
  * and leaves it when the id goes.
  *
- * Every pinned page counts in mm->pinned_vm and against a budget per user, the
- * module's parameter pin_limit.  With memlock=1 RLIMIT_MEMLOCK limits pinned_vm
- * as well.
+ * Every pinned page counts in mm->pinned_vm and against the budgets of
+ * gpumem_user.c.
  *
  * Pages are marked dirty at the end if anything could have written them through
  * the kernel: the engine, or an importer of an export.
  */
-#include <linux/capability.h>
-#include <linux/hashtable.h>
 #include <linux/interval_tree.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
@@ -45,16 +40,6 @@
 /* Extents that need no array. */
 #define GPUMEM_PIN_FEW		4
 
-static char *pin_limit;
-module_param(pin_limit, charp, 0444);
-MODULE_PARM_DESC(pin_limit,
-		 "Bytes that one user may pin, with K, M or G (default: half of RAM)");
-
-static bool memlock;
-module_param(memlock, bool, 0644);
-MODULE_PARM_DESC(memlock,
-		 "Let RLIMIT_MEMLOCK limit what a process pins (default: no)");
-
 /**
  * struct gpumem_extent - physically contiguous pages, 16 bytes
  * @page: first one
@@ -68,20 +53,6 @@ struct gpumem_extent {
 };
 
 static_assert(sizeof(struct gpumem_extent) == 16);
-
-/**
- * struct gpumem_user - what one user has pinned
- */
-struct gpumem_user {
-	/** @node: in gpumem_users; gpumem_users_lock */
-	struct hlist_node node;
-	/** @ref: each charge holds one */
-	struct kref ref;
-	/** @uid: who; constant */
-	kuid_t uid;
-	/** @pages: pinned; raised under gpumem_users_lock */
-	atomic64_t pages;
-};
 
 /**
  * struct gpumem_pin - the pages of a registration
@@ -112,210 +83,6 @@ struct gpumem_pin {
 };
 
 static_assert(offsetof(struct gpumem_pin, bo) == 0);
-
-static DEFINE_HASHTABLE(gpumem_users, 6);
-static DEFINE_MUTEX(gpumem_users_lock);
-static u64 gpumem_user_limit;
-
-/**
- * gpumem_pin_init - read the budget
- *
- * Return: 0 or -EINVAL.
- */
-int gpumem_pin_init(void)
-{
-	u64 bytes = ((u64)totalram_pages() << PAGE_SHIFT) / 2;
-	char *end;
-
-	if (pin_limit) {
-		bytes = memparse(pin_limit, &end);
-		if (end == pin_limit || *end) {
-			pr_err("gpumem: pin_limit=%s: must be a number, with K, M or G\n",
-			       pin_limit);
-			return -EINVAL;
-		}
-	}
-	gpumem_user_limit = bytes >> PAGE_SHIFT;
-	return 0;
-}
-
-/**
- * gpumem_pin_budget - what one user may pin
- *
- * Return: bytes.
- */
-u64 gpumem_pin_budget(void)
-{
-	return gpumem_user_limit << PAGE_SHIFT;
-}
-
-static struct gpumem_user *gpumem_user_get_locked(kuid_t uid)
-{
-	struct gpumem_user *user;
-
-	lockdep_assert_held(&gpumem_users_lock);
-	hash_for_each_possible(gpumem_users, user, node, __kuid_val(uid)) {
-		if (uid_eq(user->uid, uid)) {
-			kref_get(&user->ref);
-			return user;
-		}
-	}
-	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-	if (user) {
-		kref_init(&user->ref);
-		user->uid = uid;
-		hash_add(gpumem_users, &user->node, __kuid_val(uid));
-	}
-	return user;
-}
-
-static void gpumem_user_free(struct kref *ref)
-{
-	struct gpumem_user *user = container_of(ref, struct gpumem_user, ref);
-
-	hash_del(&user->node);
-	mutex_unlock(&gpumem_users_lock);
-	kfree(user);
-}
-
-/**
- * gpumem_user_get - what is counted for the current user
- *
- * Return: the user with a reference, or NULL without memory.
- */
-struct gpumem_user *gpumem_user_get(void)
-{
-	guard(mutex)(&gpumem_users_lock);
-	return gpumem_user_get_locked(current_uid());
-}
-
-/**
- * gpumem_user_put - drop a reference
- * @user: user
- */
-void gpumem_user_put(struct gpumem_user *user)
-{
-	kref_put_mutex(&user->ref, gpumem_user_free, &gpumem_users_lock);
-}
-
-/* @last: tell who listens if it is refused. */
-static int gpumem_user_charge(struct gpumem_charge *charge,
-			      struct gpumem_client *client, bool last)
-{
-	struct gpumem_user *user;
-	u64 have;
-
-	mutex_lock(&gpumem_users_lock);
-	user = gpumem_user_get_locked(current_uid());
-	if (!user) {
-		mutex_unlock(&gpumem_users_lock);
-		return -ENOMEM;
-	}
-	have = atomic64_read(&user->pages);
-	if (have > gpumem_user_limit ||
-	    charge->pages > gpumem_user_limit - have) {
-		mutex_unlock(&gpumem_users_lock);
-		gpumem_user_put(user);
-		if (!last)
-			return -EDQUOT;
-		gpumem_refused(client, &(struct gpumem_refusal) {
-			.limit = GPUMEM_LIMIT_PINNED,
-			.dev = client->devices[0],
-			.asked = charge->pages << PAGE_SHIFT,
-			.used = have << PAGE_SHIFT,
-			.max = gpumem_pin_budget(),
-		});
-		return -EDQUOT;
-	}
-	atomic64_add(charge->pages, &user->pages);
-	mutex_unlock(&gpumem_users_lock);
-	charge->user = user;
-	return 0;
-}
-
-static int gpumem_charge_try(struct gpumem_charge *charge,
-			     struct gpumem_client *client, u64 pages, bool last)
-{
-	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	u64 pinned;
-	int ret;
-
-	charge->pages = pages;
-	ret = gpumem_user_charge(charge, client, last);
-	if (ret)
-		return ret;
-	mmgrab(client->mm);
-	charge->mm = client->mm;
-	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
-	if (READ_ONCE(memlock) && pinned > limit && !capable(CAP_IPC_LOCK)) {
-		gpumem_charge_fini(charge);
-		if (!last)
-			return -EDQUOT;
-		gpumem_refused(client, &(struct gpumem_refusal) {
-			.limit = GPUMEM_LIMIT_MEMLOCK,
-			.dev = client->devices[0],
-			.asked = pages << PAGE_SHIFT,
-			.used = (pinned - pages) << PAGE_SHIFT,
-			.max = limit << PAGE_SHIFT,
-		});
-		return -EDQUOT;
-	}
-	return 0;
-}
-
-/**
- * gpumem_charge_init - count pages as pinned
- * @charge: to be set
- * @client: by whose process and user
- * @pages: number
- *
- * What the client has cached goes before it is refused.
- *
- * Context: without locks.
- * Return: 0, -EDQUOT or -ENOMEM.
- */
-int gpumem_charge_init(struct gpumem_charge *charge,
-		       struct gpumem_client *client, u64 pages)
-{
-	const struct gpumem_cache_filter f = {
-		.client = client, .mem = &gpumem_host_mem,
-	};
-	int ret = gpumem_charge_try(charge, client, pages, false);
-
-	if (ret == -EDQUOT) {
-		gpumem_cache_take(&f, pages << PAGE_SHIFT);
-		ret = gpumem_charge_try(charge, client, pages, true);
-	}
-	return ret;
-}
-
-/**
- * gpumem_charge_fini - the pages are not pinned any more
- * @charge: zeroed, or set by gpumem_charge_init(); zeroed then
- */
-void gpumem_charge_fini(struct gpumem_charge *charge)
-{
-	if (!charge->mm)
-		return;
-	atomic64_sub(charge->pages, &charge->mm->pinned_vm);
-	atomic64_sub(charge->pages, &charge->user->pages);
-	gpumem_user_put(charge->user);
-	mmdrop(charge->mm);
-	charge->mm = NULL;
-}
-
-/**
- * gpumem_charge_free - the memory is given back
- * @charge: freed; may be NULL
- */
-void gpumem_charge_free(struct gpumem_charge *charge)
-{
-	if (charge) {
-		gpumem_charge_fini(charge);
-		gpumem_pool_uncharge(charge);
-	}
-	kfree(charge);
-}
 
 /*
  * Make room for @more extents.  What the first @done pages took tells what all

@@ -28,10 +28,11 @@
  * Work that others wait for takes vm->lock, so nobody allocates under it.
  *
  * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
- * memory; taken inside runner->grow at most), dev->budget_lock (spin: who holds
- * a device's memory; taken inside mutexes), point->lock (spin: what an event
- * stands for) and gpumem_nl_lock (spin: reports); the last two are taken with
- * none held.  The tables of tokens have the locks of their buckets inside.
+ * memory), gpumem_size_lock (mutex: sizes of memories; tmpfs's locks inside;
+ * taken with none held), dev->budget_lock (spin: who holds a device's memory;
+ * taken inside mutexes), point->lock (spin: what an event stands for) and
+ * gpumem_nl_lock (spin: reports); the last two are taken with none held.  The
+ * tables of tokens have the locks of their buckets inside.
  * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep
  * the order of those locks that have an enum gpumem_lock_kind.
  */
@@ -75,6 +76,9 @@
 
 /* Workers of a client. */
 #define GPUMEM_MAX_WORKERS	16
+
+/* Bytes of memory that a device can have. */
+#define GPUMEM_SIZE_MAX		(LLONG_MAX / GPUMEM_MAX_DEVICES)
 
 /* Bytes an engine moves before it looks up, yields and checks for death again. */
 #define GPUMEM_SLICE		SZ_1M
@@ -272,8 +276,10 @@ struct gpumem_charge {
  * struct gpumem_mem - where buffer objects get their memory: a tmpfs mount
  */
 struct gpumem_mem {
-	/** @size: bytes */
+	/** @size: bytes; written under gpumem_size_lock; see gpumem_size() */
 	u64 size;
+	/** @mount_size: bytes that @mnt may hold, at least @size; as @size */
+	u64 mount_size;
 	/** @node: NUMA node or NUMA_NO_NODE */
 	int node;
 	/** @mnt: holds the memory and is its budget */
@@ -363,6 +369,8 @@ struct gpumem_counters {
 	atomic64_t view_bytes;
 	/** @vm_bytes: bytes mapped in address spaces */
 	atomic64_t vm_bytes;
+	/** @mappings: in address spaces */
+	atomic64_t mappings;
 	/** @exports: DMA-bufs */
 	atomic64_t exports;
 	/** @export_bytes: bytes in them */
@@ -485,6 +493,8 @@ struct gpumem_client {
 	struct pid *pid;
 	/** @cred: its credentials then; referenced; constant */
 	const struct cred *cred;
+	/** @user: whose budgets bind it; referenced; constant */
+	struct gpumem_user *user;
 	/** @comm: its name then; constant */
 	char comm[TASK_COMM_LEN];
 	/** @clock_offset: its time namespace's then, ns; constant */
@@ -823,21 +833,33 @@ void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 int gpumem_hotplug_init(void);
 void gpumem_hotplug_exit(void);
 
+/* gpumem_size.c */
+extern struct device_attribute dev_attr_size;
+u64 gpumem_size(struct gpumem_mem *mem);
+int gpumem_size_enforce(struct gpumem_mem *mem);
+
 /* gpumem_pin.c */
-int gpumem_pin_init(void);
-u64 gpumem_pin_budget(void);
-struct gpumem_user *gpumem_user_get(void);
-void gpumem_user_put(struct gpumem_user *user);
-int gpumem_charge_init(struct gpumem_charge *charge,
-		       struct gpumem_client *client, u64 pages);
-void gpumem_charge_fini(struct gpumem_charge *charge);
-void gpumem_charge_free(struct gpumem_charge *charge);
 void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin);
 void gpumem_pin_release(struct gpumem_pin *pin);
 bool gpumem_pin_readonly(struct gpumem_pin *pin);
 void gpumem_pin_written(struct gpumem_pin *pin);
 void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len);
 int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd);
+
+/* gpumem_user.c */
+void gpumem_user_init(void);
+u64 gpumem_pin_budget(void);
+u64 gpumem_pin_budget_all(void);
+u64 gpumem_pin_used(void);
+struct gpumem_user *gpumem_user_get(const struct cred *cred);
+void gpumem_user_put(struct gpumem_user *user);
+struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user);
+int gpumem_user_map(struct gpumem_client *client);
+void gpumem_user_unmap(struct gpumem_client *client);
+int gpumem_charge_init(struct gpumem_charge *charge,
+		       struct gpumem_client *client, u64 pages);
+void gpumem_charge_fini(struct gpumem_charge *charge);
+void gpumem_charge_free(struct gpumem_charge *charge);
 
 /* gpumem_vm.c */
 struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr);
@@ -884,6 +906,7 @@ int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd);
 /* gpumem_budget.c */
 extern struct device_attribute dev_attr_budget;
 void gpumem_budget_device(struct gpumem_device *dev);
+void gpumem_budget_resized(struct gpumem_device *dev);
 void gpumem_budget_charge(struct gpumem_client *client,
 			  struct gpumem_device *dev, u64 bytes);
 void gpumem_budget_uncharge(struct gpumem_client *client,

@@ -337,6 +337,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 		return PTR_ERR(layout);
 	}
 	mem->mnt = mnt;
+	mem->mount_size = mem->size;
 	mem->layout = layout;
 	return 0;
 }
@@ -459,12 +460,16 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 					    const char *name, u64 length,
 					    u64 *huge)
 {
+	u64 size = gpumem_size(mem);
 	struct gpumem_backing *backing;
 	struct file *file;
 	int ret;
 
+	ret = gpumem_size_enforce(mem);
+	if (ret)
+		return ERR_PTR(ret);
 	/* Saves the work only; the mount enforces the limit. */
-	if (length > mem->size || gpumem_shmem_used(mem) > mem->size - length)
+	if (length > size || gpumem_shmem_used(mem) > size - length)
 		return ERR_PTR(-ENOSPC);
 	backing = kzalloc(sizeof(*backing), GFP_KERNEL_ACCOUNT);
 	if (!backing)

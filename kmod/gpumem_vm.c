@@ -13,7 +13,8 @@
  *
  * Workers look mappings up under vm->lock for reading and keep it for one slice
  * of work, so whoever unmaps waits for at most that slice, and a buffer object
- * cannot go away under a copy.  Others may wait for such a worker with a
+ * cannot go away under a copy.  A mapping is kernel memory without an id: a user
+ * may have a limited number of them (gpumem_user.c).  Others may wait for such a worker with a
  * dma_fence, so nothing is allocated under vm->lock: whoever changes the tree
  * holds vm->change, gets what the change needs, and takes vm->lock for the store
  * alone, or for the access of some mappings at a time.
@@ -23,6 +24,13 @@
 #include <linux/slab.h>
 
 #include "gpumem_private.h"
+
+/*
+ * What a mapping takes.  A full memory cgroup, or system, answers -ENOMEM: a
+ * client that makes mappings without end is no reason to kill a process.
+ */
+#define GPUMEM_VM_GFP \
+	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* Mappings whose access is changed before workers have their turn. */
 #define GPUMEM_VM_ACCESSES	256
@@ -65,6 +73,7 @@ static int gpumem_vm_check_devices(struct gpumem_client *client, u32 mask)
 static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
 {
 	atomic64_sub(m->last - m->addr + 1, &vm->obj.client->count.vm_bytes);
+	gpumem_user_unmap(vm->obj.client);
 	gpumem_object_put(&m->bo->obj);
 	kfree(m);
 }
@@ -129,7 +138,8 @@ static int gpumem_vm_store(struct gpumem_vm *vm, struct ma_state *mas,
 	int ret;
 
 	lockdep_assert_held(&vm->change);
-	ret = mas_preallocate(mas, m, GFP_KERNEL_ACCOUNT);
+	/* A full memory cgroup keeps nobody from giving back. */
+	ret = mas_preallocate(mas, m, m ? GPUMEM_VM_GFP : GFP_KERNEL);
 	if (ret)
 		return ret;
 	down_write(&vm->lock);
@@ -199,10 +209,13 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	ret = gpumem_vm_check_bo(bo, cmd);
 	if (ret)
 		goto out_bo;
-	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	ret = gpumem_user_map(ucmd->client);
+	if (ret)
+		goto out_bo;
+	m = kzalloc(sizeof(*m), GPUMEM_VM_GFP);
 	if (!m) {
 		ret = -ENOMEM;
-		goto out_bo;
+		goto out_unmap;
 	}
 	m->addr = cmd->addr;
 	m->last = cmd->addr + cmd->length - 1;
@@ -219,6 +232,8 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	}
 	atomic64_sub(cmd->length, &ucmd->client->count.vm_bytes);
 	kfree(m);
+out_unmap:
+	gpumem_user_unmap(ucmd->client);
 out_bo:
 	gpumem_object_put(&bo->obj);
 out_vm:

@@ -10,7 +10,7 @@
  *
  * The figures: the counters of every device and of host memory; Shmem and HugePages_Free of
  * /proc/meminfo; the kernel's count of pinned pages (nr_foll_pin_* of /proc/vmstat), which is
- * exact; and whether the user's whole budget of pinned memory is free.  VmPin ends with the
+ * exact; and what counts against the budgets of pinned memory.  VmPin ends with the
  * process.  Shmem may differ by SHMEM_SLACK: the output of the tests may lie in a tmpfs, too.
  *
  * GPUMEM_STEPS scales the number of kills; 5000 is the default.  GPUMEM_SEED repeats the delays.
@@ -80,7 +80,7 @@ static inline struct scene *scene_new(void)
 
 struct figures {
 	long long host_used, shmem, pins, huge_free;
-	bool budget;	/* the whole budget is free */
+	long long pinned;	/* what counts against the budgets of pinned memory */
 };
 
 /* The number behind @key in a file, or -1. */
@@ -99,25 +99,6 @@ static inline long long number_in(const char *path, const char *key)
 	return value;
 }
 
-/*
- * Memory without access is charged before its first page is looked at, so registering the budget's
- * length, half of RAM, answers EFAULT if all of it is free and EDQUOT if it is not.
- */
-static inline bool budget_is_free(void)
-{
-	__u64 n = number_in("/proc/meminfo", "MemTotal:") * 1024 / 2 & -page_size;
-	void *p = mmap(NULL, n, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
-	struct gpumem_bo_pin pin = { .size = sizeof(pin), .addr = (uintptr_t)p, .length = n };
-	int fd = gp_open(0), ret = -EBADF;
-
-	if (fd >= 0 && p != MAP_FAILED)
-		ret = gp_ioctl(fd, GPUMEM_BO_PIN, &pin);
-	if (p != MAP_FAILED)
-		munmap(p, n);
-	close(fd);
-	return ret == -EFAULT;
-}
-
 static inline void figures_read(struct figures *f)
 {
 	int fd = open("/proc/sys/vm/stat_refresh", O_WRONLY | O_CLOEXEC);
@@ -133,15 +114,13 @@ static inline void figures_read(struct figures *f)
 	acquired = number_in("/proc/vmstat", "nr_foll_pin_acquired ");
 	released = number_in("/proc/vmstat", "nr_foll_pin_released ");
 	f->pins = acquired < 0 || released < 0 ? -1 : acquired - released;
-	f->budget = budget_is_free();
+	f->pinned = number_in("/sys/class/gpumem/pinned", "");
 }
 
-/* Can these figures show a leak at all?  A module with pin_limit= has another budget. */
+/* Can these figures show a leak at all? */
 static inline bool figures_good(const struct figures *f)
 {
-	if (!f->budget)
-		fprintf(stderr, "# the budget is not half of RAM, or not free: not looked at\n");
-	return f->host_used == 0 && f->shmem >= 0 && f->pins >= 0;
+	return f->host_used == 0 && f->pinned == 0 && f->shmem >= 0 && f->pins >= 0;
 }
 
 /* Is all back as it was?  Release takes its time. */
@@ -157,7 +136,7 @@ static inline bool settled(const struct figures *before)
 		figures_read(&now);
 		shmem = now.shmem - before->shmem;
 		if (now.host_used == before->host_used && now.pins == before->pins &&
-		    now.huge_free == before->huge_free && now.budget == before->budget &&
+		    now.huge_free == before->huge_free && now.pinned == before->pinned &&
 		    shmem <= SHMEM_SLACK && shmem >= -SHMEM_SLACK && dev_quiet(5))
 			return true;
 		if (mono_ns() > end)
@@ -165,9 +144,9 @@ static inline bool settled(const struct figures *before)
 		nap_ms(20);
 	}
 	fprintf(stderr,
-		"# now and before: host_used %lld %lld, Shmem %lld %lld, pins %lld %lld, huge pages %lld %lld, whole budget %d %d\n",
+		"# now and before: host_used %lld %lld, Shmem %lld %lld, pins %lld %lld, huge pages %lld %lld, pinned %lld %lld\n",
 		now.host_used, before->host_used, now.shmem, before->shmem, now.pins, before->pins,
-		now.huge_free, before->huge_free, now.budget, before->budget);
+		now.huge_free, before->huge_free, now.pinned, before->pinned);
 	return false;
 }
 

@@ -27,7 +27,7 @@ for f in "${GPUMEM_SELFTESTS:-$here}/t_stats" "$here/t_stats" "$here/../build/se
 done
 
 cases=(loaded_at_first params_k params_m params_g params_node params_channels params_default
-       bad_devices bad_vram bad_node bad_channels unknown_param reload_ten_times same_uuid unload_in_use unload_mapped
+       bad_devices bad_vram bad_node bad_channels bad_limits unknown_param reload_ten_times same_uuid unload_in_use unload_mapped
        restore)
 
 say() {
@@ -229,6 +229,12 @@ case_bad_node() {
 case_bad_channels() {
 	refused channels vram=4M channels=65537
 	refused channels vram=4M channels=-1
+}
+
+case_bad_limits() {
+	refused pin_limit vram=4M pin_limit=lots
+	refused pin_limit vram=4M pin_limit=-1
+	refused pin_total vram=4M pin_total=4X
 }
 
 case_unknown_param() {

@@ -660,7 +660,7 @@ TEST_F(pin, other_process)
 }
 
 /* A signal that kills ends a registration half way. */
-#define LARGE	(384 * MIB)
+#define LARGE	(192 * MIB)
 
 static int pin_large(void *arg)
 {

@@ -278,7 +278,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved, first;
-	struct span out[24];
+	struct span out[25];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -346,7 +346,7 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, host), SPAN(gpumem_stats, host_bytes), SPAN(gpumem_stats, pools),
 	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports),
 	   SPAN(gpumem_stats, imports), SPAN(gpumem_stats, import_bytes),
-	   SPAN(gpumem_stats, pool_cached) });
+	   SPAN(gpumem_stats, pool_cached), SPAN(gpumem_stats, mappings) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),

@@ -124,7 +124,7 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 200, pool_cached);
+LAYOUT(gpumem_stats, 208, mappings);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);

@@ -257,6 +257,7 @@ int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *lin
 	same(&a, "host memory", 0, "memory in use", a.host.used, "what accounts for it",
 	     sum(&a, 0, GPUMEM_BO_HOST, -1, true) + a.host.orphaned + a.host.lingering);
 	compare_sysfs(&a, "host_used", 0, "host memory in use", a.host.used);
+	compare_sysfs(&a, "pinned", 0, "pinned memory of all users", a.host.pinned);
 	ret = a.lines;
 out:
 	free(a.devices);

@@ -159,7 +159,8 @@ void top(unsigned long count)
 static bool print_refusal(const struct gnl_refusal *r, void *arg)
 {
 	unsigned long *left = arg;
-	bool things = r->limit == GPUMEM_LIMIT_OBJECTS || r->limit == GPUMEM_LIMIT_STREAMS;
+	bool things = r->limit == GPUMEM_LIMIT_OBJECTS || r->limit == GPUMEM_LIMIT_STREAMS ||
+		      r->limit == GPUMEM_LIMIT_MAPPINGS;
 	char asked[64], used[64], bound[64];
 
 	if (things) {

@@ -69,6 +69,8 @@ static void parse_host(struct nlattr **a, void *element)
 	h->orphaned = get64(a, GPUMEM_A_HOST_ORPHANED);
 	h->lingering = get64(a, GPUMEM_A_HOST_LINGERING);
 	h->pin_limit = get64(a, GPUMEM_A_HOST_PIN_LIMIT);
+	h->pinned = get64(a, GPUMEM_A_HOST_PINNED);
+	h->pin_total = get64(a, GPUMEM_A_HOST_PIN_TOTAL);
 }
 
 static void parse_client(struct nlattr **a, void *element)
@@ -342,6 +344,8 @@ const char *gnl_limit_name(__u32 limit)
 		[GPUMEM_LIMIT_OBJECTS] = "objects of a client",
 		[GPUMEM_LIMIT_STREAMS] = "streams of a client",
 		[GPUMEM_LIMIT_POOL] = "the pool's limit",
+		[GPUMEM_LIMIT_PINNED_ALL] = "pin_total of all users",
+		[GPUMEM_LIMIT_MAPPINGS] = "the user's map_limit",
 	};
 
 	return limit < sizeof(names) / sizeof(*names) && names[limit] ? names[limit] : "?";

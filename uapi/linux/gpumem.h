@@ -38,9 +38,10 @@
  *  - EACCES: the client may not use this device, or this user this token, or
  *    an imported pool is asked for what only its maker may do.
  *  - ENOSPC: the device's memory budget refuses.
- *  - EDQUOT: the user's budget of pinned memory, RLIMIT_MEMLOCK, or the pool's
- *    limit refuses.
- *  - ENOMEM: the system or the caller's memory cgroup refuses.
+ *  - EDQUOT: a budget of pinned memory (the user's, or that of all users), the
+ *    user's limit of mappings, RLIMIT_MEMLOCK, or the pool's limit refuses.
+ *  - ENOMEM: the system, its limit of committed memory included, or the caller's
+ *    memory cgroup refuses.
  *  - EMFILE: the client has too many objects or streams.
  *  - EIO: the work waited for failed, or the owner of the timeline is gone.
  *  - ETIMEDOUT, EINTR: a wait ended without its condition.
@@ -559,7 +560,8 @@ struct gpumem_vm_create {
  * @writers: devices that may write; must be a subset of @readers
  *
  * Errors: EEXIST if any part of the range is mapped, EACCES for a device that
- * is not attached, EINVAL for @writers of a registration for reading.
+ * is not attached, EINVAL for @writers of a registration for reading, EDQUOT if
+ * the user has as many mappings as the module's parameter map_limit says.
  */
 struct gpumem_vm_map {
 	__u32 size;
@@ -1297,6 +1299,7 @@ struct gpumem_channel_attach {
  * @imports: live buffer objects of kind GPUMEM_BO_FOREIGN
  * @import_bytes: bytes in them, none of which is the device's memory
  * @pool_cached: bytes in chunks that are cached, which @pool_reserved leaves out
+ * @mappings: mappings in address spaces
  *
  * The same numbers as in /proc/PID/fdinfo.
  */
@@ -1327,6 +1330,7 @@ struct gpumem_stats {
 	__aligned_u64 imports;
 	__aligned_u64 import_bytes;
 	__aligned_u64 pool_cached;
+	__aligned_u64 mappings;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

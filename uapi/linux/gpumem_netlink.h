@@ -57,6 +57,10 @@ enum gpumem_object_flag {
  * @GPUMEM_LIMIT_OBJECTS: ids of a client; EMFILE
  * @GPUMEM_LIMIT_STREAMS: streams of a client; EMFILE
  * @GPUMEM_LIMIT_POOL: a pool's own limit; EDQUOT
+ * @GPUMEM_LIMIT_PINNED_ALL: what all users may pin together, the module's
+ *   parameter pin_total; EDQUOT
+ * @GPUMEM_LIMIT_MAPPINGS: mappings of one user, the module's parameter
+ *   map_limit; EDQUOT
  */
 enum gpumem_limit {
 	GPUMEM_LIMIT_DEVICE = 1,
@@ -68,6 +72,8 @@ enum gpumem_limit {
 	GPUMEM_LIMIT_OBJECTS,
 	GPUMEM_LIMIT_STREAMS,
 	GPUMEM_LIMIT_POOL,
+	GPUMEM_LIMIT_PINNED_ALL,
+	GPUMEM_LIMIT_MAPPINGS,
 };
 
 enum {
@@ -98,6 +104,8 @@ enum {
 	GPUMEM_A_HOST_ORPHANED,
 	GPUMEM_A_HOST_LINGERING,
 	GPUMEM_A_HOST_PIN_LIMIT,
+	GPUMEM_A_HOST_PINNED,
+	GPUMEM_A_HOST_PIN_TOTAL,
 
 	__GPUMEM_A_HOST_MAX,
 	GPUMEM_A_HOST_MAX = (__GPUMEM_A_HOST_MAX - 1)
@@ -135,6 +143,7 @@ enum {
 	GPUMEM_A_CLIENT_IMPORTS,
 	GPUMEM_A_CLIENT_IMPORT_BYTES,
 	GPUMEM_A_CLIENT_POOL_CACHED,
+	GPUMEM_A_CLIENT_MAPPINGS,
 
 	__GPUMEM_A_CLIENT_MAX,
 	GPUMEM_A_CLIENT_MAX = (__GPUMEM_A_CLIENT_MAX - 1)

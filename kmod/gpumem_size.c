@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_size: how much memory a device has, and how that changes.
+ *
+ * A device begins with the memory that the module's parameter vram says.  The
+ * administrator changes it at any time by the device's attribute "size".
+ *
+ * What enforces the size is the device's tmpfs mount.  tmpfs can be told a new
+ * size, but none below what it has in use.  So a device has two sizes: the one
+ * that the administrator wants, and the mount's, which is never smaller.  While
+ * the mount's is larger, allocations are refused; each first tries whether the
+ * mount can be told the wanted size by now.  Nothing is taken from a client.
+ * Allocations that were under way when the size fell are finished.
+ *
+ * Locks: gpumem_size_lock protects both sizes.  They are read without it.
+ */
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/fs_context.h>
+#include <linux/mount.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "gpumem_private.h"
+
+static DEFINE_MUTEX(gpumem_size_lock);
+
+/**
+ * gpumem_size - how much memory there is to allocate from
+ * @mem: memory
+ *
+ * Return: bytes; what is in use may be more.
+ */
+u64 gpumem_size(struct gpumem_mem *mem)
+{
+	return READ_ONCE(mem->size);
+}
+
+/* Tell a mount its size. */
+static int gpumem_size_remount(struct gpumem_mem *mem, u64 bytes)
+{
+	struct super_block *sb = mem->mnt->mnt_sb;
+	struct fs_parameter param = {
+		.key = "size",
+		.type = fs_value_is_string,
+	};
+	struct fs_context *fc;
+	char text[24];
+	int ret;
+
+	param.size = snprintf(text, sizeof(text), "%llu", bytes);
+	param.string = text;
+	/* Not every kernel lets modules have one for a reconfiguration. */
+	fc = fs_context_for_mount(sb->s_type, SB_KERNMOUNT);
+	if (IS_ERR(fc))
+		return PTR_ERR(fc);
+	atomic_inc(&sb->s_active);
+	fc->root = dget(mem->mnt->mnt_root);
+	ret = fc->ops->reconfigure ? vfs_parse_fs_param(fc, &param) :
+				     -EOPNOTSUPP;
+	if (!ret) {
+		down_write(&sb->s_umount);
+		ret = fc->ops->reconfigure(fc);
+		up_write(&sb->s_umount);
+	}
+	put_fs_context(fc);
+	return ret;
+}
+
+/* Make the mount enforce the size that is wanted. */
+static int gpumem_size_settle_locked(struct gpumem_mem *mem)
+{
+	int ret;
+
+	lockdep_assert_held(&gpumem_size_lock);
+	if (mem->mount_size == mem->size)
+		return 0;
+	/* tmpfs would refuse, and complain in the log. */
+	if (gpumem_shmem_used(mem) > mem->size)
+		return -ENOSPC;
+	ret = gpumem_size_remount(mem, mem->size);
+	if (!ret)
+		WRITE_ONCE(mem->mount_size, mem->size);
+	else if (ret == -EINVAL)
+		/* More has come to be in use since. */
+		ret = -ENOSPC;
+	return ret;
+}
+
+/**
+ * gpumem_size_enforce - have a mount enforce its size before an allocation
+ * @mem: memory
+ *
+ * Context: may sleep, without locks.
+ * Return: 0, -ENOSPC while more than the size is in use, or -ENOMEM.
+ */
+int gpumem_size_enforce(struct gpumem_mem *mem)
+{
+	if (READ_ONCE(mem->mount_size) == READ_ONCE(mem->size))
+		return 0;
+	guard(mutex)(&gpumem_size_lock);
+	return gpumem_size_settle_locked(mem);
+}
+
+static struct gpumem_device *gpumem_size_device(struct device *dev)
+{
+	return container_of(dev, struct gpumem_device, dev);
+}
+
+static ssize_t size_show(struct device *dev, struct device_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%llu\n",
+			  gpumem_size(&gpumem_size_device(dev)->mem));
+}
+
+static ssize_t size_store(struct device *dev, struct device_attribute *attr,
+			  const char *buf, size_t count)
+{
+	struct gpumem_device *gdev = gpumem_size_device(dev);
+	struct gpumem_mem *mem = &gdev->mem;
+	u64 bytes, old;
+	char *end;
+	int ret;
+
+	if (*buf < '0' || *buf > '9')
+		return -EINVAL;
+	bytes = memparse(buf, &end);
+	if (*skip_spaces(end) || bytes < SZ_2M || bytes > GPUMEM_SIZE_MAX)
+		return -EINVAL;
+	bytes = round_down(bytes, SZ_2M);
+	scoped_guard(mutex, &gpumem_size_lock) {
+		old = mem->size;
+		WRITE_ONCE(mem->size, bytes);
+		ret = gpumem_size_settle_locked(mem);
+		/* What is in use stays; what is new is refused until it fits. */
+		if (ret == -ENOSPC)
+			ret = 0;
+		if (ret)
+			WRITE_ONCE(mem->size, old);
+	}
+	if (ret)
+		return ret;
+	gpumem_budget_resized(gdev);
+	return count;
+}
+DEVICE_ATTR_RW(size);

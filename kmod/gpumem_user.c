@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_user: users, and the budgets that they share.
+ *
+ * A client counts for the user who opened it (client->cred), whatever its
+ * process does to its credentials later, and for the owner of each user
+ * namespace between that user and the initial one, as ucounts do.  So users
+ * form a tree: a user is a uid and the user that it is subordinate to.  A
+ * charge goes to a user and to all users above it, and the limit holds for each
+ * of them.  A namespace owner who is the user itself is charged once.
+ *
+ * Three things are counted for each user:
+ *
+ *  - Pinned pages: registrations and pinned host memory.  The parameter
+ *    pin_limit bounds what one user has, pin_total what all users have
+ *    together.
+ *  - Mappings in address spaces.  The parameter map_limit bounds them, because
+ *    each costs kernel memory and no object.
+ *  - Threads of clients' runners.
+ *
+ * The administrator may change the parameters at any time.  A limit below what
+ * is in use takes nothing away; it refuses what is new.
+ *
+ * A *charge* is what one allocation counts against: a user's budget, the
+ * process's pinned_vm and, with memlock=1, RLIMIT_MEMLOCK.  It lives as long as
+ * the pages are pinned, which may be longer than the client.
+ *
+ * Locks: gpumem_users_lock protects the table and is held while pages are
+ * charged, so that all limits are looked at together.  Counts fall without it.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/hashtable.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
+
+#include "gpumem_pool.h"
+
+/* More than user namespaces can be nested. */
+#define GPUMEM_USER_LEVELS	64
+
+/* Value of a limit that the administrator did not set. */
+#define GPUMEM_USER_DEFAULT	U64_MAX
+
+/**
+ * struct gpumem_user - what one user's clients have
+ */
+struct gpumem_user {
+	/** @node: in gpumem_users; gpumem_users_lock */
+	struct hlist_node node;
+	/** @ref: each client, each charge and each user below holds one */
+	struct kref ref;
+	/** @uid: who; constant */
+	kuid_t uid;
+	/** @parent: user that it is subordinate to, referenced, or NULL; constant */
+	struct gpumem_user *parent;
+	/** @pages: pinned; raised under gpumem_users_lock */
+	atomic64_t pages;
+	/** @mappings: in address spaces */
+	atomic64_t mappings;
+	/** @refusals: reported lately; in gpumem_netlink.c */
+	struct gpumem_rate refusals;
+};
+
+static DEFINE_HASHTABLE(gpumem_users, 6);
+static DEFINE_MUTEX(gpumem_users_lock);
+/* Pages that all users have pinned; raised under gpumem_users_lock. */
+static atomic64_t gpumem_pinned;
+
+static u64 gpumem_pin_limit = GPUMEM_USER_DEFAULT;
+static u64 gpumem_pin_total = GPUMEM_USER_DEFAULT;
+
+/* A limit is kept in pages and written in bytes. */
+static int gpumem_limit_set(const char *val, const struct kernel_param *kp)
+{
+	u64 bytes;
+	char *end;
+
+	if (!val || *val < '0' || *val > '9')
+		goto bad;
+	bytes = memparse(val, &end);
+	if (bytes > LLONG_MAX || *skip_spaces(end))
+		goto bad;
+	WRITE_ONCE(*(u64 *)kp->arg, bytes >> PAGE_SHIFT);
+	return 0;
+
+bad:
+	pr_err("%s=%s: must be a number, with K, M or G\n", kp->name, val ?: "");
+	return -EINVAL;
+}
+
+static int gpumem_limit_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%llu\n",
+			  READ_ONCE(*(u64 *)kp->arg) << PAGE_SHIFT);
+}
+
+static const struct kernel_param_ops gpumem_limit_ops = {
+	.set = gpumem_limit_set,
+	.get = gpumem_limit_get,
+};
+
+module_param_cb(pin_limit, &gpumem_limit_ops, &gpumem_pin_limit, 0644);
+MODULE_PARM_DESC(pin_limit,
+		 "Bytes that one user may pin, with K, M or G (default: five sixths of pin_total)");
+module_param_cb(pin_total, &gpumem_limit_ops, &gpumem_pin_total, 0644);
+MODULE_PARM_DESC(pin_total,
+		 "Bytes that all users may pin together, with K, M or G (default: 24 % of RAM, or pin_limit if that is more)");
+
+static ulong map_limit = SZ_4M;
+module_param(map_limit, ulong, 0644);
+MODULE_PARM_DESC(map_limit,
+		 "Mappings that one user may have in address spaces (default 4194304)");
+
+static bool memlock;
+module_param(memlock, bool, 0644);
+MODULE_PARM_DESC(memlock,
+		 "Let RLIMIT_MEMLOCK limit what a process pins (default: no)");
+
+/**
+ * gpumem_user_init - set the limits that the administrator left open
+ *
+ * By default the memory of all devices is half of RAM (gpumem_drv.c) and the
+ * pinned memory of all users 24 %: together less than three quarters.
+ */
+void gpumem_user_init(void)
+{
+	u64 total = gpumem_pin_total;
+
+	if (total == GPUMEM_USER_DEFAULT) {
+		total = totalram_pages() / 100 * 24;
+		if (gpumem_pin_limit != GPUMEM_USER_DEFAULT)
+			total = max(total, gpumem_pin_limit);
+		gpumem_pin_total = total;
+	}
+	if (gpumem_pin_limit == GPUMEM_USER_DEFAULT)
+		gpumem_pin_limit = total / 6 * 5;
+}
+
+/**
+ * gpumem_pin_budget - what one user may pin
+ *
+ * Return: bytes.
+ */
+u64 gpumem_pin_budget(void)
+{
+	return READ_ONCE(gpumem_pin_limit) << PAGE_SHIFT;
+}
+
+/**
+ * gpumem_pin_budget_all - what all users may pin together
+ *
+ * Return: bytes.
+ */
+u64 gpumem_pin_budget_all(void)
+{
+	return READ_ONCE(gpumem_pin_total) << PAGE_SHIFT;
+}
+
+/**
+ * gpumem_pin_used - what all users have pinned
+ *
+ * Return: bytes that count against the budgets.
+ */
+u64 gpumem_pin_used(void)
+{
+	return (u64)atomic64_read(&gpumem_pinned) << PAGE_SHIFT;
+}
+
+/* The user @uid below @parent; consumes the reference on @parent, unless NULL. */
+static struct gpumem_user *
+gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid)
+{
+	struct gpumem_user *user;
+
+	lockdep_assert_held(&gpumem_users_lock);
+	hash_for_each_possible(gpumem_users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && user->parent == parent) {
+			kref_get(&user->ref);
+			/* The user below holds another reference. */
+			if (parent)
+				refcount_dec(&parent->ref.refcount);
+			return user;
+		}
+	}
+	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+	if (user) {
+		kref_init(&user->ref);
+		user->uid = uid;
+		user->parent = parent;
+		hash_add(gpumem_users, &user->node, __kuid_val(uid));
+	}
+	return user;
+}
+
+static void gpumem_user_free(struct kref *ref)
+{
+	struct gpumem_user *user = container_of(ref, struct gpumem_user, ref);
+
+	hash_del(&user->node);
+	mutex_unlock(&gpumem_users_lock);
+	kfree(user);
+}
+
+/**
+ * gpumem_user_get - the user whom a client counts for
+ * @cred: of the task that opened it
+ *
+ * Return: the user with a reference, or an ERR_PTR: -ENOMEM, or -EUSERS if user
+ * namespaces are nested too deeply.
+ */
+struct gpumem_user *gpumem_user_get(const struct cred *cred)
+{
+	const struct user_namespace *ns;
+	struct gpumem_user *user = NULL, *below;
+	kuid_t uids[GPUMEM_USER_LEVELS];
+	unsigned int n = 0;
+
+	uids[n++] = cred->uid;
+	for (ns = cred->user_ns; ns != &init_user_ns; ns = ns->parent) {
+		if (n == ARRAY_SIZE(uids))
+			return ERR_PTR(-EUSERS);
+		uids[n++] = ns->owner;
+	}
+	mutex_lock(&gpumem_users_lock);
+	while (n--) {
+		/* The owner of a namespace in it. */
+		if (user && uid_eq(user->uid, uids[n]))
+			continue;
+		below = gpumem_user_below_locked(user, uids[n]);
+		if (!below) {
+			mutex_unlock(&gpumem_users_lock);
+			gpumem_user_put(user);
+			return ERR_PTR(-ENOMEM);
+		}
+		user = below;
+	}
+	mutex_unlock(&gpumem_users_lock);
+	return user;
+}
+
+/**
+ * gpumem_user_put - drop a reference
+ * @user: user, or NULL
+ *
+ * Context: may sleep.
+ */
+void gpumem_user_put(struct gpumem_user *user)
+{
+	struct gpumem_user *parent;
+
+	while (user) {
+		parent = user->parent;
+		if (!kref_put_mutex(&user->ref, gpumem_user_free,
+				    &gpumem_users_lock))
+			return;
+		user = parent;
+	}
+}
+
+/**
+ * gpumem_user_refusals - how much of a user's refusals was reported lately
+ * @user: user
+ *
+ * Subordinate users share the report rate of the user above all of them.
+ *
+ * Return: the rate, which gpumem_netlink.c protects.
+ */
+struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user)
+{
+	while (user->parent)
+		user = user->parent;
+	return &user->refusals;
+}
+
+/**
+ * gpumem_user_map - count a mapping in an address space
+ * @client: whose
+ *
+ * Context: an ioctl of @client.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_user_map(struct gpumem_client *client)
+{
+	u64 now, limit = READ_ONCE(map_limit);
+	struct gpumem_user *user;
+
+	for (user = client->user; user; user = user->parent) {
+		now = atomic64_inc_return(&user->mappings);
+		if (now <= limit)
+			continue;
+		gpumem_user_del_mappings(client->user, user->parent);
+		gpumem_refused(client, &(struct gpumem_refusal) {
+			.limit = GPUMEM_LIMIT_MAPPINGS,
+			.dev = client->devices[0],
+			.asked = 1,
+			.used = now - 1,
+			.max = limit,
+		});
+		return -EDQUOT;
+	}
+	atomic64_inc(&client->count.mappings);
+	return 0;
+}
+
+/**
+ * gpumem_user_unmap - a mapping is gone
+ * @client: whose
+ *
+ * Context: any.
+ */
+void gpumem_user_unmap(struct gpumem_client *client)
+{
+	atomic64_dec(&client->count.mappings);
+	gpumem_user_del_mappings(client->user, NULL);
+}
+
+/* Is there room for @pages?  If not, @refusal tells what of. */
+static bool gpumem_pages_fit(atomic64_t *have, u64 limit, u64 pages,
+			     enum gpumem_limit which,
+			     struct gpumem_refusal *refusal)
+{
+	u64 used = atomic64_read(have);
+
+	lockdep_assert_held(&gpumem_users_lock);
+	if (used <= limit && pages <= limit - used)
+		return true;
+	refusal->limit = which;
+	refusal->used = used << PAGE_SHIFT;
+	refusal->max = limit << PAGE_SHIFT;
+	return false;
+}
+
+static int gpumem_user_charge(struct gpumem_charge *charge,
+			      struct gpumem_client *client,
+			      struct gpumem_refusal *refusal)
+{
+	u64 limit = READ_ONCE(gpumem_pin_limit);
+	struct gpumem_user *user;
+
+	guard(mutex)(&gpumem_users_lock);
+	for (user = client->user; user; user = user->parent)
+		if (!gpumem_pages_fit(&user->pages, limit, charge->pages,
+				      GPUMEM_LIMIT_PINNED, refusal))
+			return -EDQUOT;
+	if (!gpumem_pages_fit(&gpumem_pinned, READ_ONCE(gpumem_pin_total),
+			      charge->pages, GPUMEM_LIMIT_PINNED_ALL, refusal))
+		return -EDQUOT;
+	for (user = client->user; user; user = user->parent)
+		atomic64_add(charge->pages, &user->pages);
+	atomic64_add(charge->pages, &gpumem_pinned);
+	charge->user = client->user;
+	kref_get(&charge->user->ref);
+	return 0;
+}
+
+static int gpumem_charge_try(struct gpumem_charge *charge,
+			     struct gpumem_client *client, u64 pages,
+			     struct gpumem_refusal *refusal)
+{
+	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	u64 pinned;
+	int ret;
+
+	charge->pages = pages;
+	ret = gpumem_user_charge(charge, client, refusal);
+	if (ret)
+		return ret;
+	mmgrab(client->mm);
+	charge->mm = client->mm;
+	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
+	if (READ_ONCE(memlock) && pinned > limit && !capable(CAP_IPC_LOCK)) {
+		gpumem_charge_fini(charge);
+		refusal->limit = GPUMEM_LIMIT_MEMLOCK;
+		refusal->used = (pinned - pages) << PAGE_SHIFT;
+		refusal->max = limit << PAGE_SHIFT;
+		return -EDQUOT;
+	}
+	return 0;
+}
+
+/**
+ * gpumem_charge_init - count pages as pinned
+ * @charge: to be set
+ * @client: by whose process and user
+ * @pages: number
+ *
+ * Cached chunks go before it is refused: the client's own, and those of all
+ * clients if it is the budget of all users that is used up.
+ *
+ * Context: without locks.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_charge_init(struct gpumem_charge *charge,
+		       struct gpumem_client *client, u64 pages)
+{
+	struct gpumem_cache_filter f = {
+		.client = client, .mem = &gpumem_host_mem,
+	};
+	struct gpumem_refusal refusal = {
+		.dev = client->devices[0],
+		.asked = pages << PAGE_SHIFT,
+	};
+	int ret = gpumem_charge_try(charge, client, pages, &refusal);
+
+	if (ret == -EDQUOT) {
+		if (refusal.limit == GPUMEM_LIMIT_PINNED_ALL &&
+		    refusal.asked <= refusal.max)
+			f.client = NULL;
+		gpumem_cache_take(&f, pages << PAGE_SHIFT);
+		ret = gpumem_charge_try(charge, client, pages, &refusal);
+	}
+	if (ret == -EDQUOT)
+		gpumem_refused(client, &refusal);
+	return ret;
+}
+
+/**
+ * gpumem_charge_fini - the pages are not pinned any more
+ * @charge: zeroed, or set by gpumem_charge_init(); zeroed then
+ */
+void gpumem_charge_fini(struct gpumem_charge *charge)
+{
+	struct gpumem_user *user;
+
+	if (!charge->mm)
+		return;
+	atomic64_sub(charge->pages, &charge->mm->pinned_vm);
+	atomic64_sub(charge->pages, &gpumem_pinned);
+	for (user = charge->user; user; user = user->parent)
+		atomic64_sub(charge->pages, &user->pages);
+	gpumem_user_put(charge->user);
+	mmdrop(charge->mm);
+	charge->mm = NULL;
+}
+
+/**
+ * gpumem_charge_free - the memory is given back
+ * @charge: freed; may be NULL
+ */
+void gpumem_charge_free(struct gpumem_charge *charge)
+{
+	if (charge) {
+		gpumem_charge_fini(charge);
+		gpumem_pool_uncharge(charge);
+	}
+	kfree(charge);
+}
