@@ -61,6 +61,9 @@
  */
 #define GPUMEM_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
+/* Times that a mount with room may refuse before it is overcommit. */
+#define GPUMEM_POPULATE_TRIES	2
+
 /**
  * struct gpumem_backing - what a memory file means; its private data
  * @mem: where it is
@@ -427,10 +430,24 @@ static void gpumem_shmem_unhold(struct address_space *mapping, pgoff_t end)
 	}
 }
 
-static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
+/*
+ * tmpfs says that there is no space for two reasons: the mount is full, or the
+ * kernel commits to no more memory (vm.overcommit_memory=2).  If the mount has
+ * room for all that is still to come, it is the second.
+ */
+static bool gpumem_shmem_has_room(struct gpumem_mem *mem, u64 length)
+{
+	u64 used = gpumem_shmem_used(mem), size = READ_ONCE(mem->mount_size);
+
+	return used <= size && length <= size - used;
+}
+
+static int gpumem_shmem_populate(struct gpumem_mem *mem,
+				 struct address_space *mapping, u64 length,
 				 u64 *huge)
 {
 	pgoff_t index = 0, end = length >> PAGE_SHIFT;
+	unsigned int tries = GPUMEM_POPULATE_TRIES;
 	struct folio *folio;
 	int ret = 0;
 
@@ -440,6 +457,13 @@ static int gpumem_shmem_populate(struct address_space *mapping, u64 length,
 			break;
 		}
 		folio = shmem_read_folio_gfp(mapping, index, GPUMEM_GFP);
+		if (folio == ERR_PTR(-ENOSPC) &&
+		    gpumem_shmem_has_room(mem, (u64)(end - index) << PAGE_SHIFT)) {
+			/* Others' memory may have gone meanwhile. */
+			if (tries--)
+				continue;
+			folio = ERR_PTR(-ENOMEM);
+		}
 		if (IS_ERR(folio)) {
 			ret = PTR_ERR(folio);
 			break;
@@ -488,7 +512,7 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
 	mapping_set_unevictable(file->f_mapping);
 	*huge = 0;
-	ret = gpumem_shmem_populate(file->f_mapping, length, huge);
+	ret = gpumem_shmem_populate(mem, file->f_mapping, length, huge);
 	if (ret) {
 		fput(file);
 		return ERR_PTR(ret);
@@ -509,7 +533,8 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
  * The pages are charged to the caller's memory cgroup.
  *
  * Return: the file, or an ERR_PTR: -ENOSPC from the device's budget, -ENOMEM
- * from the system or the cgroup, -EINTR when killed.
+ * from the system, its limit of committed memory included, or the cgroup,
+ * -EINTR when killed.
  */
 struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 u64 length, u64 *huge,
