@@ -34,6 +34,8 @@
  * Third, a VMA over a window of a file could be asked for other pages of it
  * (remap_file_pages()); the copy's mmap answers only a hand-over, where the VMA
  * still belongs to another file, and what bounds a window is not to be expanded.
+ * For the same reason no memory file is opened a second time, by
+ * /proc/PID/map_files.
  */
 #include <linux/cpu.h>
 #include <linux/file.h>
@@ -224,7 +226,6 @@ static void gpumem_linger_work(struct work_struct *work)
 
 static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
-	/* A file opened by /proc/PID/map_files has none. */
 	struct gpumem_backing *backing = file->private_data;
 	struct gpumem_linger *linger;
 
@@ -245,6 +246,16 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 	__module_get(THIS_MODULE);
 	queue_delayed_work(gpumem_linger_wq, &linger->work, linger->delay);
 	return 0;
+}
+
+/*
+ * What opens a memory file is /proc/PID/map_files, or a path descriptor from
+ * there.  It would get a file over the whole inode, of which a window is a part
+ * only, and one that keeps memory whose charge ends without it.
+ */
+static int gpumem_shmem_open(struct inode *inode, struct file *file)
+{
+	return -EPERM;
 }
 
 static int gpumem_shmem_file_mmap(GPUMEM_COMPAT_MMAP_PARAMS)
@@ -278,6 +289,7 @@ static int __init gpumem_shmem_set_fops(struct file *layout)
 		return -EOPNOTSUPP;
 	gpumem_shmem_fops = *layout->f_op;
 	gpumem_shmem_fops.owner = THIS_MODULE;
+	gpumem_shmem_fops.open = gpumem_shmem_open;
 	gpumem_shmem_fops.gpumem_compat_mmap_hook = gpumem_shmem_file_mmap;
 	gpumem_shmem_fops.get_unmapped_area = gpumem_shmem_file_area;
 	gpumem_shmem_fops.release = gpumem_shmem_release;
@@ -290,7 +302,7 @@ static void gpumem_shmem_adopt(struct file *file)
 {
 	__module_get(THIS_MODULE);
 	replace_fops(file, &gpumem_shmem_fops);
-	/* Whoever opens it once more, by /proc/PID/map_files, gets the same. */
+	/* Who opens it once more, by /proc/PID/map_files, meets our operations. */
 	file_inode(file)->i_fop = &gpumem_shmem_fops;
 }
 
