@@ -8,10 +8,12 @@
  * in use, mappings without an object and foreign pins included.
  *
  * All of them are zero once the last client, mapping, export and pin is gone.
+ *
+ * fdinfo has totals only, so what reading it costs does not depend on how many
+ * objects the client has.  The list of pools is in netlink.
  */
 #include <linux/device.h>
 #include <linux/seq_file.h>
-#include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 
 #include "gpumem_pool.h"
@@ -97,29 +99,31 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/* One line for each pool; what the kernel only has been told is the client's. */
-static void gpumem_show_pools(struct seq_file *m, struct gpumem_client *client)
+static void gpumem_show_region(struct seq_file *m, const char *region,
+			       u64 total, u64 purgeable)
 {
-	struct gpumem_object_brief brief;
-	u64 pos = 0;
+	seq_printf(m, "drm-total-%s:\t%llu\n", region, total);
+	/* Memory of buffer objects is there as long as they own it. */
+	seq_printf(m, "drm-resident-%s:\t%llu\n", region, total);
+	seq_printf(m, "drm-purgeable-%s:\t%llu\n", region,
+		   min(purgeable, total));
+}
 
-	if (!atomic64_read(&client->count.pools))
-		return;
-	for (; gpumem_object_next(client, &pos, &brief); pos++) {
-		cond_resched();
-		if (brief.type != GPUMEM_OBJ_POOL)
-			continue;
-		seq_printf(m, "gpumem-pool:\tid=%u device=%u limit=%llu reserved=%llu reserved-high=%llu client-used=%llu client-used-high=%llu cached=%llu chunks=%llu imports=%llu%s name=",
-			   brief.id, brief.dev->ordinal, brief.pool.limit,
-			   brief.pool.reserved, brief.pool.reserved_high,
-			   brief.pool.used, brief.pool.used_high,
-			   brief.pool.cached,
-			   brief.pool.chunks, brief.pool.imports,
-			   brief.flags & GPUMEM_OBJECT_FLAG_GONE ? " gone" : "");
-		/* The client may have put anything there. */
-		seq_escape_str(m, brief.name, ESCAPE_ANY_NP, NULL);
-		seq_putc(m, '\n');
-	}
+/*
+ * The keys of the kernel's drm-usage-stats.  How much is shared is not counted,
+ * and engines have no time of their own, so these keys are left out.
+ */
+static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
+			       const struct gpumem_stats *s)
+{
+	const struct gpumem_cache_filter host = { .mem = &gpumem_host_mem };
+	u64 cached = gpumem_cache_bytes(client, &host);
+
+	seq_puts(m, "drm-driver:\tgpumem\n");
+	seq_printf(m, "drm-client-id:\t%u\n", client->id);
+	gpumem_show_region(m, "vram", s->bo_bytes + s->view_bytes,
+			   s->pool_cached - min(s->pool_cached, cached));
+	gpumem_show_region(m, "memory", s->host_bytes + s->pin_bytes, cached);
 }
 
 /**
@@ -158,7 +162,8 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-imports:\t%llu\n", s.imports);
 	seq_printf(m, "gpumem-import-bytes:\t%llu\n", s.import_bytes);
 	seq_printf(m, "gpumem-pool-cached:\t%llu\n", s.pool_cached);
-	gpumem_show_pools(m, client);
+	seq_printf(m, "gpumem-mappings:\t%llu\n", s.mappings);
+	gpumem_show_memory(m, client, &s);
 }
 
 static struct gpumem_device *to_gpumem(struct device *dev)

@@ -102,6 +102,7 @@ struct thing {
 	__u32 id;
 	__u64 bytes;
 	__u64 mapped;	/* vm: bytes */
+	__u64 mappings;	/* vm: how many */
 };
 
 struct model {
@@ -123,6 +124,7 @@ static struct gpumem_stats expected(const struct model *m, const struct gpumem_s
 		s.views += m->view[i].id != 0;
 		s.view_bytes += m->view[i].bytes;
 		s.vm_bytes += m->vm[i].mapped;
+		s.mappings += m->vm[i].mappings;
 		s.exports += m->fd[i] != 0;
 		s.export_bytes += m->fd_bytes[i];
 		s.tokens += m->token[i].id && m->token_bo[i] >= 0;
@@ -188,6 +190,7 @@ TEST_F_TIMEOUT(stats, random, 120)
 			ASSERT_EQ(0, gp_vm_map(self->fd, m->vm[i].id, m->bo[j].id, 0,
 					       ADDR + (m->next++ << 20), m->bo[j].bytes, 1, 1));
 			m->vm[i].mapped += m->bo[j].bytes;
+			m->vm[i].mappings++;
 			break;
 		case 3:
 			if (m->token[i].id) {
@@ -242,7 +245,7 @@ TEST_F_TIMEOUT(stats, random, 120)
 		ASSERT_EQ(0, stream_sync(&s));
 		/* Beside the model: a vm, a bo mapped in it, a stream and its timeline. */
 		done = (struct gpumem_stats) {
-			.objects = 4, .bos = 1, .bo_bytes = 64 * KIB, .vm_bytes = 64 * KIB,
+			.objects = 4, .bos = 1, .bo_bytes = 64 * KIB, .vm_bytes = 64 * KIB, .mappings = 1,
 			.streams = 1, .jobs = jobs, .fill_bytes = filled,
 			.doorbells = s.doorbells,
 		};

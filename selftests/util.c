@@ -539,7 +539,7 @@ const struct stat_name stat_names[] = {
 	STAT(copy_bytes), STAT(fill_bytes), STAT(doorbells), STAT(pins), STAT(pin_bytes),
 	STAT(host), STAT(host_bytes), STAT(pools), STAT(pool_reserved), STAT(pool_imports),
 	STAT(imports), STAT(import_bytes),
-	STAT(pool_cached),
+	STAT(pool_cached), STAT(mappings),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 
