@@ -34,6 +34,8 @@ static struct cdev gpumem_channel_cdev;
 
 static int gpumem_channel_open(struct inode *inode, struct file *file)
 {
+	if (!gpumem_is_live())
+		return -ENXIO;
 	return nonseekable_open(inode, file);
 }
 

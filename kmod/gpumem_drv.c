@@ -16,9 +16,16 @@
  * A node exists from module init to module exit.  What keeps the module from
  * being unloaded: open files, DMA-bufs and pools' descriptors (their file
  * operations name the module) and memory files (see gpumem_shmem.c).
+ *
+ * Nothing keeps the module when its init fails: the kernel frees it though files
+ * are open.  So the module is *live* from the moment when its init can no longer
+ * fail, and until then everything that would hold the module is refused: opening
+ * a node or a channel, and netlink dumps.  Udev is told of the nodes when they
+ * can be opened.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/devcoredump.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmi.h>
@@ -57,6 +64,8 @@ MODULE_PARM_DESC(node, "NUMA node of each device's memory (default: any)");
 
 static struct gpumem_device *gpumem_devices[GPUMEM_MAX_DEVICES];
 static dev_t gpumem_devt;
+/* The init of the module has succeeded; written once, with release. */
+static bool gpumem_live;
 
 union gpumem_ucmd_buffer {
 	u32 size;
@@ -184,6 +193,17 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 	GPUMEM_IOCTL(GPUMEM_CHANNEL_ATTACH, gpumem_ioctl_channel_attach,
 		     struct gpumem_channel_attach, channel),
 };
+
+/**
+ * gpumem_is_live - may anybody hold the module?
+ *
+ * Return: false while the init of the module may still fail.
+ */
+bool gpumem_is_live(void)
+{
+	/* Pairs with the release in gpumem_devices_announce(). */
+	return smp_load_acquire(&gpumem_live);
+}
 
 /**
  * gpumem_device_nth - a device by its number
@@ -322,8 +342,11 @@ static int gpumem_open(struct inode *inode, struct file *file)
 {
 	struct gpumem_device *dev = container_of(inode->i_cdev,
 						 struct gpumem_device, cdev);
-	struct gpumem_client *client = gpumem_client_create(dev);
+	struct gpumem_client *client;
 
+	if (!gpumem_is_live())
+		return -ENXIO;
+	client = gpumem_client_create(dev);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
 	file->private_data = client;
@@ -443,7 +466,7 @@ static void gpumem_device_destroy(struct gpumem_device *dev)
 	put_device(&dev->dev);
 }
 
-/* The nodes come last: from the first one on there can be clients. */
+/* Udev does not hear of the nodes yet: they cannot be opened. */
 static int gpumem_devices_add(void)
 {
 	struct gpumem_device *dev;
@@ -452,11 +475,10 @@ static int gpumem_devices_add(void)
 
 	for (i = 0; i < devices; i++) {
 		dev = gpumem_devices[i];
+		dev_set_uevent_suppress(&dev->dev, true);
 		ret = cdev_device_add(&dev->cdev, &dev->dev);
 		if (ret)
 			goto err_del;
-		dev_info(&dev->dev, "%llu MiB, engine %s\n",
-			 dev->mem.size >> 20, dev->engine->ops->name);
 	}
 	return 0;
 
@@ -465,6 +487,43 @@ err_del:
 		cdev_device_del(&gpumem_devices[i]->cdev,
 				&gpumem_devices[i]->dev);
 	return ret;
+}
+
+/* Nothing can fail any more. */
+static void gpumem_devices_announce(void)
+{
+	struct gpumem_device *dev;
+	unsigned int i;
+
+	/* Pairs with the acquire in gpumem_is_live(). */
+	smp_store_release(&gpumem_live, true);
+	for (i = 0; i < devices; i++) {
+		dev = gpumem_devices[i];
+		dev_set_uevent_suppress(&dev->dev, false);
+		kobject_uevent(&dev->dev.kobj, KOBJ_ADD);
+		dev_info(&dev->dev, "%llu MiB, engine %s\n",
+			 gpumem_size(&dev->mem) >> 20, dev->engine->ops->name);
+	}
+}
+
+/*
+ * A task that found a node before it went was refused, but may still execute the
+ * module's code.  All nodes are gone, so no task follows, and the one reference
+ * left is the init's.  What holds the module for longer, a tracer, is no opener.
+ */
+static void gpumem_wait_openers(void)
+{
+#ifdef CONFIG_MODULE_UNLOAD
+	unsigned int ms;
+
+	for (ms = 0; module_refcount(THIS_MODULE) > 1; ms++) {
+		if (ms == 10 * MSEC_PER_SEC) {
+			pr_warn("init failed while the module is held\n");
+			break;
+		}
+		fsleep(USEC_PER_MSEC);
+	}
+#endif
 }
 
 static int gpumem_params(u64 *size)
@@ -560,13 +619,14 @@ static int __init gpumem_start(void)
 		}
 		gpumem_devices[i] = dev;
 	}
-	/* Shows devices, so they are there; the first client has it. */
+	/* Shows devices, so they are there. */
 	ret = gpumem_netlink_init();
 	if (ret)
 		goto err_devices;
 	ret = gpumem_devices_add();
 	if (ret)
 		goto err_netlink;
+	gpumem_devices_announce();
 	return 0;
 
 err_netlink:
@@ -604,8 +664,10 @@ static int __init gpumem_init(void)
 {
 	int ret = gpumem_start();
 
-	if (ret)
+	if (ret) {
+		gpumem_wait_openers();
 		gpumem_cov_report();
+	}
 	return ret;
 }
 module_init(gpumem_init);

@@ -344,6 +344,8 @@ static int gpumem_nl_device_get_dumpit(struct sk_buff *skb,
 	int ret = 0;
 	void *hdr;
 
+	if (!gpumem_is_live())
+		return -ENODEV;
 	/* Devices come and go with the module, which the dump holds. */
 	while (!ret && (dev = gpumem_device_nth(cb->args[0]))) {
 		hdr = gpumem_nl_begin(skb, cb, GPUMEM_NL_CMD_DEVICE_GET);
@@ -364,6 +366,9 @@ static int gpumem_nl_dump_start(struct netlink_callback *cb)
 	const struct cred *cred = current_cred(), *opener = file->f_cred;
 	struct nlattr *one;
 
+	/* An unfinished dump holds the module. */
+	if (!gpumem_is_live())
+		return -ENODEV;
 	one = info->genlhdr->cmd == GPUMEM_NL_CMD_CLIENT_GET ?
 	      info->attrs[GPUMEM_A_CLIENT_ID] :
 	      info->attrs[GPUMEM_A_OBJECT_CLIENT];

@@ -744,6 +744,7 @@ struct gpumem_refusal {
 
 /* gpumem_drv.c */
 extern const struct file_operations gpumem_fops;
+bool gpumem_is_live(void);
 struct gpumem_device *gpumem_device_nth(unsigned int ordinal);
 int gpumem_ucmd_respond(struct gpumem_ucmd *ucmd, size_t cmd_len);
 

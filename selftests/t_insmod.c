@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An insmod that fails leaves nothing behind, whoever opens the nodes meanwhile.
+ *
+ * A module whose init fails is freed though files of it are open.  So while one process loads the
+ * module with two devices, others open the first node and a netlink dump as soon as they are
+ * there, and use what they got.  On a kernel with fault injection the load fails at each of its
+ * last steps, and at some of the others.  The module that was loaded is loaded again at the end.
+ */
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <linux/gpumem_netlink.h>
+#include <netlink/genl/ctrl.h>
+#include <netlink/genl/genl.h>
+
+#include "kselftest_harness.h"
+#include "fail_nth.h"
+#include "reload_util.h"
+
+#define PARAMS	"devices=2 vram=4M"
+
+struct shared {
+	volatile unsigned int tries, opened, strange;
+	volatile bool end, pause;	/* @pause: nobody begins anything new */
+};
+
+FIXTURE(insmod)
+{
+	bool able;
+	struct shared *shared;
+	pid_t opener[2];
+};
+
+/* Opens the first node whenever that works, keeps it for a moment, and uses it. */
+static int open_all_the_time(void *arg)
+{
+	struct shared *s = arg;
+	__u32 id;
+
+	while (!s->end) {
+		int fd = -1;
+
+		if (s->pause) {
+			nap_ms(5);
+			continue;
+		}
+		fd = open("/dev/gpumem0", O_RDWR | O_CLOEXEC);
+		s->tries++;
+		if (fd < 0) {
+			/* Not there yet, not ready yet, or going. */
+			if (errno != ENOENT && errno != ENXIO && errno != ENODEV) {
+				fprintf(stderr, "# open: %s\n", strerror(errno));
+				s->strange++;
+			}
+			continue;
+		}
+		s->opened++;
+		nap_ms(30);
+		if (gp_bo_alloc(fd, page_size, &id))
+			s->strange++;
+		close(fd);
+	}
+	return 0;
+}
+
+/* Begins dumps and does not read them. */
+static int dump_all_the_time(void *arg)
+{
+	struct shared *s = arg;
+
+	while (!s->end) {
+		struct nl_sock *sock = nl_socket_alloc();
+		int family = -1;
+
+		if (s->pause)
+			nap_ms(5);
+		else if (!genl_connect(sock))
+			family = genl_ctrl_resolve(sock, GPUMEM_FAMILY_NAME);
+		if (family >= 0) {
+			genl_send_simple(sock, family, GPUMEM_NL_CMD_DEVICE_GET,
+					 GPUMEM_FAMILY_VERSION, NLM_F_DUMP);
+			genl_send_simple(sock, family, GPUMEM_NL_CMD_CLIENT_GET,
+					 GPUMEM_FAMILY_VERSION, NLM_F_DUMP);
+			nap_ms(20);
+		}
+		nl_socket_free(sock);
+	}
+	return 0;
+}
+
+FIXTURE_SETUP(insmod)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->able = reload_save();
+	if (!self->able)
+		return;
+	self->shared = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			    0);
+	ASSERT_NE(MAP_FAILED, (void *)self->shared);
+	ASSERT_TRUE(reload_unload());
+	self->opener[0] = start_child(open_all_the_time, self->shared);
+	self->opener[1] = start_child(dump_all_the_time, self->shared);
+}
+
+FIXTURE_TEARDOWN(insmod)
+{
+	if (!self->able)
+		return;
+	self->shared->end = true;
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(0, end_child(self->opener[i]));
+	EXPECT_EQ(0, self->shared->strange);
+	EXPECT_TRUE(reload_restore());
+}
+
+/* What the others have open they close first. */
+static bool unload(struct shared *s)
+{
+	bool ok;
+
+	s->pause = true;
+	ok = reload_unload();
+	s->pause = false;
+	return ok;
+}
+
+static bool gone(void)
+{
+	return access(RELOAD_MODULE, F_OK) && access("/dev/gpumem0", F_OK) &&
+	       access("/sys/class/gpumem", F_OK);
+}
+
+/* After a load that succeeds there is everything at once. */
+TEST_F_TIMEOUT(insmod, opened_meanwhile, 120)
+{
+	unsigned int rounds = getenv("GPUMEM_QUICK") ? 3 : 8;
+
+	if (!self->able)
+		SKIP(return, "needs root and gpumem.ko");
+	for (unsigned int i = 0; i < rounds; i++) {
+		int fd;
+
+		ASSERT_EQ(0, reload_load(PARAMS));
+		/* The node may be made a little later; then it can be opened. */
+		for (int k = 0; k < 100 && access("/dev/gpumem1", F_OK); k++)
+			nap_ms(10);
+		fd = gp_open(1);
+		EXPECT_LE(0, fd);
+		close(fd);
+		nap_ms(20);
+		ASSERT_TRUE(unload(self->shared));
+		EXPECT_TRUE(gone());
+	}
+	EXPECT_LT(0, self->shared->opened);
+}
+
+/* How many allocations a load makes; 0 if that cannot be known. */
+static unsigned int points(struct shared *s)
+{
+	const unsigned int most = 1000000;
+	char text[16] = "";
+	int ret;
+
+	fail_arm(most);
+	ret = reload_load(PARAMS);
+	if (pread(fail_fd, text, sizeof(text) - 1, 0) <= 0)
+		text[0] = 0;
+	fail_disarm();
+	return ret || !unload(s) ? 0 : most - strtoul(text, NULL, 10);
+}
+
+TEST_F_TIMEOUT(insmod, fails_at_each_of_the_last_steps, 600)
+{
+	unsigned int last = getenv("GPUMEM_QUICK") ? 12 : 40, stride = 3, all, failed = 0;
+
+	if (!self->able)
+		SKIP(return, "needs root and gpumem.ko");
+	if (!fail_setup(false) || !fail_open())
+		SKIP(return, "the kernel has no fault injection");
+	all = points(self->shared);
+	ASSERT_LT(last * stride, all);
+	TH_LOG("%u points", all);
+	for (unsigned int i = 0; i < last + 6; i++) {
+		/* The last steps densely, those before them here and there. */
+		unsigned int n = i < last ? all - i * stride : all / 8 * (i - last + 1);
+		unsigned int before = self->shared->opened;
+		bool fired;
+		int ret;
+
+		fail_arm(n);
+		ret = reload_load(PARAMS);
+		fired = fail_disarm();
+		if (ret) {
+			EXPECT_TRUE(fired);
+			EXPECT_TRUE(gone())
+				TH_LOG("point %u: errno %d", n, -ret);
+			failed++;
+			/* Nobody had it open. */
+			EXPECT_EQ(before, self->shared->opened);
+			continue;
+		}
+		/* What failed was not needed. */
+		ASSERT_TRUE(unload(self->shared));
+	}
+	TH_LOG("%u loads failed, %u opens", failed, self->shared->opened);
+	EXPECT_LT(last / 4, failed);
+	/* And then it works. */
+	ASSERT_EQ(0, reload_load(PARAMS));
+	ASSERT_TRUE(unload(self->shared));
+}
+
+TEST_HARNESS_MAIN
