@@ -21,7 +21,7 @@
 
 /* --- what can be refused */
 
-static int bo_alloc(int fd, __u64 length, __u32 flags, const char *name, __u32 *id)
+static inline int bo_alloc(int fd, __u64 length, __u32 flags, const char *name, __u32 *id)
 {
 	struct gpumem_bo_alloc c = { .size = sizeof(c), .length = length, .flags = flags };
 	int ret;
@@ -32,7 +32,7 @@ static int bo_alloc(int fd, __u64 length, __u32 flags, const char *name, __u32 *
 	return ret;
 }
 
-static int bo_pin(int fd, void *addr, __u64 length, __u32 *id)
+static inline int bo_pin(int fd, void *addr, __u64 length, __u32 *id)
 {
 	struct gpumem_bo_pin c = {
 		.size = sizeof(c), .addr = (uintptr_t)addr, .length = length,
@@ -43,7 +43,7 @@ static int bo_pin(int fd, void *addr, __u64 length, __u32 *id)
 	return ret;
 }
 
-static int set_memlock(const char *value)
+static inline int set_memlock(const char *value)
 {
 	int fd = open("/sys/module/gpumem/parameters/memlock", O_WRONLY | O_CLOEXEC);
 	int ret = fd < 0 || write(fd, value, 1) != 1 ? -errno : 0;
@@ -54,7 +54,7 @@ static int set_memlock(const char *value)
 
 /* --- dumps */
 
-static struct gnl_client client_of(struct gnl *nl, pid_t pid)
+static inline struct gnl_client client_of(struct gnl *nl, pid_t pid)
 {
 	struct gnl_client none = { 0 }, *clients;
 	bool torn;
@@ -69,7 +69,7 @@ static struct gnl_client client_of(struct gnl *nl, pid_t pid)
 	return none;
 }
 
-static const struct gnl_object *find(const struct gnl_object *objects, size_t n, __u32 id)
+static inline const struct gnl_object *find(const struct gnl_object *objects, size_t n, __u32 id)
 {
 	for (size_t i = 0; i < n; i++)
 		if (objects[i].id == id)
@@ -95,13 +95,13 @@ static bool note(const struct gnl_refusal *r, void *arg)
 }
 
 /* Takes the reports that have arrived. */
-static int collect(struct gnl *nl, struct heard *h)
+static inline int collect(struct gnl *nl, struct heard *h)
 {
 	memset(h, 0, sizeof(*h));
 	return gnl_hear(nl, note, h);
 }
 
-static int listen_for(struct gnl *nl)
+static inline int listen_for(struct gnl *nl)
 {
 	int ret = gnl_open(nl);
 
@@ -115,7 +115,7 @@ static int listen_for(struct gnl *nl)
 /* --- requests */
 
 /* The errno of a request, positive; 0 if it is accepted. */
-static int request(int family, int cmd, int flags, const void *payload, size_t length)
+static inline int request(int family, int cmd, int flags, const void *payload, size_t length)
 {
 	struct {
 		struct nlmsghdr nlh;
