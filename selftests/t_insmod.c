@@ -173,7 +173,8 @@ static unsigned int points(struct shared *s)
 
 TEST_F_TIMEOUT(insmod, fails_at_each_of_the_last_steps, 600)
 {
-	unsigned int last = getenv("GPUMEM_QUICK") ? 12 : 40, stride = 3, all, failed = 0;
+	bool quick = getenv("GPUMEM_QUICK");
+	unsigned int last = quick ? 12 : 40, stride = quick ? 10 : 4, all, failed = 0;
 
 	if (!self->able)
 		SKIP(return, "needs root and gpumem.ko");
@@ -183,7 +184,7 @@ TEST_F_TIMEOUT(insmod, fails_at_each_of_the_last_steps, 600)
 	ASSERT_LT(last * stride, all);
 	TH_LOG("%u points", all);
 	for (unsigned int i = 0; i < last + 6; i++) {
-		/* The last steps densely, those before them here and there. */
+		/* Where nodes are added densely, before that here and there. */
 		unsigned int n = i < last ? all - i * stride : all / 8 * (i - last + 1);
 		unsigned int before = self->shared->opened;
 		bool fired;
