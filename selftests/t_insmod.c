@@ -215,7 +215,8 @@ TEST_F_TIMEOUT(insmod, fails_at_each_of_the_last_steps, 600)
 		ASSERT_TRUE(unload(self->shared));
 	}
 	TH_LOG("%u loads failed, %u opens", failed, self->shared->opened);
-	EXPECT_LT(last / 4, failed);
+	/* Most of what a load allocates it can do without: debugging, uevents. */
+	EXPECT_LT(0, failed);
 	/* And then it works. */
 	ASSERT_TRUE(fail_setup(true));
 	ASSERT_EQ(0, reload_load(PARAMS));
