@@ -281,6 +281,13 @@ struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user)
 	return &user->refusals;
 }
 
+static void gpumem_user_del_mappings(struct gpumem_user *user,
+				     struct gpumem_user *end)
+{
+	for (; user != end; user = user->parent)
+		atomic64_dec(&user->mappings);
+}
+
 /**
  * gpumem_user_map - count a mapping in an address space
  * @client: whose
