@@ -86,7 +86,7 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->abi = GPUMEM_ABI_VERSION;
 	cmd->ordinal = dev->ordinal;
 	cmd->total = gpumem_size(&dev->mem);
-	cmd->used = gpumem_shmem_used(&dev->mem);
+	cmd->used = gpumem_linger_used(&dev->mem);
 	cmd->cached = gpumem_cache_total(&dev->mem);
 	cmd->excess = gpumem_budget_excess(ucmd->client, dev);
 	cmd->node = dev->mem.node;
@@ -174,7 +174,7 @@ static struct gpumem_device *to_gpumem(struct device *dev)
 static ssize_t used_show(struct device *dev, struct device_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(&to_gpumem(dev)->mem));
+	return sysfs_emit(buf, "%llu\n", gpumem_linger_used(&to_gpumem(dev)->mem));
 }
 static DEVICE_ATTR_RO(used);
 
@@ -245,7 +245,7 @@ static DEVICE_ATTR_RO(imports);
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", gpumem_shmem_used(&gpumem_host_mem));
+	return sysfs_emit(buf, "%llu\n", gpumem_linger_used(&gpumem_host_mem));
 }
 static CLASS_ATTR_RO(host_used);
 

@@ -223,7 +223,7 @@ static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
 			     struct gpumem_mem *mem)
 {
 	/* "used", "orphaned" and "lingering" follow each other. */
-	return nla_put_u64_64bit(skb, first, gpumem_shmem_used(mem), pad) ?:
+	return nla_put_u64_64bit(skb, first, gpumem_linger_used(mem), pad) ?:
 	       nla_put_u64_64bit(skb, first + 1,
 				 atomic64_read(&mem->orphaned), pad) ?:
 	       nla_put_u64_64bit(skb, first + 2,

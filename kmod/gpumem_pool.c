@@ -126,6 +126,12 @@ static bool gpumem_pool_try_claim(struct gpumem_pool *pool, u64 length,
 	return fits;
 }
 
+static struct gpumem_mem *gpumem_pool_mem(struct gpumem_pool *pool)
+{
+	return pool->flags & GPUMEM_POOL_HOST ? &gpumem_host_mem :
+						&pool->dev->mem;
+}
+
 /**
  * gpumem_pool_claim - make sure that a chunk keeps to the limit
  * @pool: pool
@@ -146,6 +152,7 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 		return 0;
 	/* Workers and exiting tasks leave the last fput for later. */
 	flush_delayed_fput();
+	gpumem_linger_make_room(gpumem_pool_mem(pool));
 	if (gpumem_pool_try_claim(pool, length, &have))
 		return 0;
 	while (length <= pool->figures.limit && gpumem_cache_take(&f, length))

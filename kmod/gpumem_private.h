@@ -18,6 +18,7 @@
  *	      folio lock
  *		client->stream_lock	spin: lists of streams
  *		client->gone_lock	spin: objects without an id
+ *		mem->linger_lock	spin: lingering files; taken last
  *		pool->lock		spin: figures of a pool
  *		  cache->lock		spin: words of a client's chunks
  *		lane->lock		spin, irqsafe: what a client has published
@@ -62,6 +63,7 @@
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
+#include <linux/srcu.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -290,6 +292,20 @@ struct gpumem_mem {
 	atomic64_t orphaned;
 	/** @lingering: bytes that only others' references keep */
 	atomic64_t lingering;
+	/** @linger_lock: protects @linger, @nlinger and @linger_retries */
+	spinlock_t linger_lock;
+	/** @linger: gpumem_backing.link of lingering files not looked at now */
+	struct list_head linger;
+	/** @nlinger: lingering files; read without lock as a hint */
+	unsigned long nlinger;
+	/** @linger_retries: how often @linger_retry was queued */
+	unsigned int linger_retries;
+	/** @linger_retry: looks at some of @linger */
+	struct delayed_work linger_retry;
+	/** @linger_srcu: read while a file is looked at */
+	struct srcu_struct linger_srcu;
+	/** @linger_shrinker: has @linger_retry run; constant */
+	struct shrinker *linger_shrinker;
 };
 
 /**
@@ -819,8 +835,6 @@ bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge);
 void gpumem_shmem_destroy(struct file *file);
 struct file *gpumem_shmem_window(struct file *file,
 				 struct gpumem_window *window);
-bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
-				 u64 length, int ours);
 int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
 unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long addr,
@@ -838,6 +852,12 @@ void gpumem_hotplug_exit(void);
 extern struct device_attribute dev_attr_size;
 u64 gpumem_size(struct gpumem_mem *mem);
 int gpumem_size_enforce(struct gpumem_mem *mem);
+
+/* gpumem_linger.c */
+bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
+				 u64 length, int ours);
+u64 gpumem_linger_used(struct gpumem_mem *mem);
+bool gpumem_linger_make_room(struct gpumem_mem *mem);
 
 /* gpumem_pin.c */
 void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin);

@@ -30,32 +30,26 @@
  * owner.  Second, a page may be held by another subsystem (an RDMA region, an
  * io_uring buffer, a pipe) after the last mapping is gone; freeing the file then
  * would give back budget for memory that is still in use.  The release of such a
- * file parks it as a *lingering* file and looks again until nobody holds it.
+ * file defers the free (gpumem_linger.c).
  * Third, a VMA over a window of a file could be asked for other pages of it
  * (remap_file_pages()); the copy's mmap answers only a hand-over, where the VMA
  * still belongs to another file, and what bounds a window is not to be expanded.
  * For the same reason no memory file is opened a second time, by
  * /proc/PID/map_files.
  */
-#include <linux/cpu.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/mm.h>
 #include <linux/mount.h>
 #include <linux/pagemap.h>
-#include <linux/path.h>
 #include <linux/sched/signal.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/statfs.h>
-#include <linux/swap.h>
 
 #include "gpumem_compat.h"
-#include "gpumem_private.h"
-
-#define GPUMEM_LINGER_MIN	msecs_to_jiffies(20)
-#define GPUMEM_LINGER_MAX	msecs_to_jiffies(1000)
+#include "gpumem_shmem.h"
 
 /*
  * No __GFP_MOVABLE: see above.  RETRY_MAYFAIL makes a full memory cgroup answer
@@ -65,36 +59,6 @@
 
 /* Times that a mount with room may refuse before it is overcommit. */
 #define GPUMEM_POPULATE_TRIES	2
-
-/**
- * struct gpumem_backing - what a memory file means; its private data
- * @mem: where it is
- * @charge: of the user's budget, or NULL
- * @length: bytes; 0 once they were discarded
- * @orphaned: the buffer object is gone; ordered by the file's references
- */
-struct gpumem_backing {
-	struct gpumem_mem *mem;
-	struct gpumem_charge *charge;
-	u64 length;
-	bool orphaned;
-};
-
-/**
- * struct gpumem_linger - a file whose pages others still hold
- * @path: keeps the inode
- * @backing: of the file, or NULL
- * @work: looks again
- * @delay: until the next look, jiffies
- */
-struct gpumem_linger {
-	struct path path;
-	struct gpumem_backing *backing;
-	struct delayed_work work;
-	unsigned long delay;
-};
-
-static struct workqueue_struct *gpumem_linger_wq;
 
 /* Pinned host memory: bounded by its users' budgets, not by its size. */
 struct gpumem_mem gpumem_host_mem = {
@@ -107,144 +71,48 @@ static struct file_operations gpumem_shmem_fops __ro_after_init;
 static struct file_operations gpumem_window_fops __ro_after_init;
 static gpumem_compat_mmap_op gpumem_shmem_mmap_op __ro_after_init;
 
-static void gpumem_drain_work(struct work_struct *work)
-{
-	struct folio_batch fbatch;
-	struct page *page = alloc_page(GFP_KERNEL);
-
-	if (!page)
-		return;
-	/* Releasing a batch first empties this CPU's LRU batches. */
-	folio_batch_init(&fbatch);
-	folio_batch_add(&fbatch, page_folio(page));
-	folio_batch_release(&fbatch);
-}
-
-/* Each CPU keeps references on folios that are on their way between LRUs. */
-static void gpumem_drain_cpus(void)
-{
-	struct work_struct __percpu *works = alloc_percpu(struct work_struct);
-	int cpu;
-
-	if (!works)
-		return;
-	cpus_read_lock();
-	for_each_online_cpu(cpu) {
-		INIT_WORK(per_cpu_ptr(works, cpu), gpumem_drain_work);
-		schedule_work_on(cpu, per_cpu_ptr(works, cpu));
-	}
-	for_each_online_cpu(cpu)
-		flush_work(per_cpu_ptr(works, cpu));
-	cpus_read_unlock();
-	free_percpu(works);
-}
-
-static bool gpumem_range_used(struct address_space *mapping, pgoff_t index,
-			      pgoff_t last, int ours)
-{
-	struct folio_batch fbatch;
-	bool used = false;
-	unsigned int i;
-
-	folio_batch_init(&fbatch);
-	while (!used && filemap_get_folios(mapping, &index, last, &fbatch)) {
-		for (i = 0; i < folio_batch_count(&fbatch); i++) {
-			struct folio *folio = fbatch.folios[i];
-
-			/* One more is the batch's. */
-			if (folio_ref_count(folio) >
-			    gpumem_compat_folio_refs(folio) + ours + 1)
-				used = true;
-		}
-		folio_batch_release(&fbatch);
-		cond_resched();
-	}
-	return used;
-}
-
 /**
- * gpumem_shmem_used_elsewhere - does anybody else hold pages of a range?
- * @mapping: of a memory file
- * @offset: start of the range
- * @length: bytes, not 0
- * @ours: references on each folio that the caller knows of
- *
- * The page cache and page tables do not count; pins and plain references do
- * (a pipe's, a network packet's).  Folios are judged as a whole, and an engine
- * that works on one holds it.
- *
- * Context: may sleep.
- * Return: true or false.
+ * gpumem_backing_free - the memory of a file is given back
+ * @backing: of the file, or NULL
  */
-bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
-				 u64 length, int ours)
-{
-	pgoff_t first = offset >> PAGE_SHIFT;
-	pgoff_t last = (offset + length - 1) >> PAGE_SHIFT;
-
-	if (!gpumem_range_used(mapping, first, last, ours))
-		return false;
-	gpumem_drain_cpus();
-	return gpumem_range_used(mapping, first, last, ours);
-}
-
-static bool gpumem_shmem_inode_used(struct inode *inode)
-{
-	loff_t size = i_size_read(inode);
-
-	return size && gpumem_shmem_used_elsewhere(inode->i_mapping, 0, size,
-						   0);
-}
-
-static void gpumem_backing_free(struct gpumem_backing *backing)
+void gpumem_backing_free(struct gpumem_backing *backing)
 {
 	if (backing)
 		gpumem_charge_free(backing->charge);
 	kfree(backing);
 }
 
-static void gpumem_linger_work(struct work_struct *work)
+/* The memory that an inode is in. */
+static struct gpumem_mem *gpumem_shmem_mem(struct inode *inode)
 {
-	struct gpumem_linger *linger = container_of(to_delayed_work(work),
-						    struct gpumem_linger, work);
+	struct gpumem_device *dev;
+	unsigned int i;
 
-	if (gpumem_shmem_inode_used(d_inode(linger->path.dentry))) {
-		linger->delay = min(linger->delay * 2, GPUMEM_LINGER_MAX);
-		queue_delayed_work(gpumem_linger_wq, &linger->work,
-				   linger->delay);
-		return;
-	}
-	path_put(&linger->path);
-	if (linger->backing)
-		atomic64_sub(linger->backing->length,
-			     &linger->backing->mem->lingering);
-	gpumem_backing_free(linger->backing);
-	kfree(linger);
-	/* Unloading waits for this function in destroy_workqueue(). */
-	module_put(THIS_MODULE);
+	for (i = 0; (dev = gpumem_device_nth(i)); i++)
+		if (dev->mem.mnt->mnt_sb == inode->i_sb)
+			return &dev->mem;
+	return &gpumem_host_mem;
 }
 
 static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_backing *backing = file->private_data;
-	struct gpumem_linger *linger;
+	struct gpumem_mem *mem = gpumem_shmem_mem(inode);
+	pgoff_t held = 0;
 
 	if (backing && backing->orphaned)
-		atomic64_sub(backing->length, &backing->mem->orphaned);
-	if (!gpumem_shmem_inode_used(inode)) {
+		atomic64_sub(backing->length, &mem->orphaned);
+	if (!gpumem_linger_held(inode, &held)) {
 		gpumem_backing_free(backing);
-		return 0;
+	} else {
+		if (!backing) {
+			backing = kzalloc(sizeof(*backing),
+					  GFP_KERNEL | __GFP_NOFAIL);
+			backing->mem = mem;
+		}
+		gpumem_linger_add(backing, &file->f_path, held);
 	}
-	if (backing)
-		atomic64_add(backing->length, &backing->mem->lingering);
-	linger = kzalloc(sizeof(*linger), GFP_KERNEL | __GFP_NOFAIL);
-	linger->path = file->f_path;
-	path_get(&linger->path);
-	linger->backing = backing;
-	linger->delay = GPUMEM_LINGER_MIN;
-	INIT_DELAYED_WORK(&linger->work, gpumem_linger_work);
-	__module_get(THIS_MODULE);
-	queue_delayed_work(gpumem_linger_wq, &linger->work, linger->delay);
+	gpumem_linger_glance(mem);
 	return 0;
 }
 
@@ -330,6 +198,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 	char opts[96], mpol[32] = "";
 	struct vfsmount *mnt;
 	struct file *layout;
+	int ret;
 
 	if (!type)
 		return -ENODEV;
@@ -351,6 +220,12 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 		kern_unmount(mnt);
 		return PTR_ERR(layout);
 	}
+	ret = gpumem_linger_mount(mem);
+	if (ret) {
+		fput(layout);
+		kern_unmount(mnt);
+		return ret;
+	}
 	mem->mnt = mnt;
 	mem->mount_size = mem->size;
 	mem->layout = layout;
@@ -363,6 +238,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
  */
 void gpumem_shmem_unmount(struct gpumem_mem *mem)
 {
+	gpumem_linger_unmount(mem);
 	fput(mem->layout);
 	kern_unmount(mem->mnt);
 }
@@ -392,13 +268,11 @@ int __init gpumem_shmem_init(void)
 {
 	int ret;
 
-	gpumem_linger_wq = alloc_workqueue("gpumem_linger", WQ_UNBOUND, 0);
-	if (!gpumem_linger_wq)
-		return -ENOMEM;
+	gpumem_linger_init();
 	gpumem_host_mem.size = (u64)totalram_pages() << PAGE_SHIFT;
 	ret = gpumem_shmem_mount(&gpumem_host_mem);
 	if (ret)
-		goto destroy_wq;
+		return ret;
 	ret = gpumem_shmem_set_fops(gpumem_host_mem.layout);
 	if (ret)
 		goto unmount;
@@ -409,8 +283,6 @@ int __init gpumem_shmem_init(void)
 
 unmount:
 	gpumem_shmem_unmount(&gpumem_host_mem);
-destroy_wq:
-	destroy_workqueue(gpumem_linger_wq);
 	return ret;
 }
 
@@ -420,8 +292,8 @@ destroy_wq:
 void gpumem_shmem_exit(void)
 {
 	gpumem_hotplug_exit();
-	destroy_workqueue(gpumem_linger_wq);
 	gpumem_shmem_unmount(&gpumem_host_mem);
+	gpumem_linger_exit();
 }
 
 /* Drop the populate references on the folios below @end. */
@@ -460,6 +332,7 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 {
 	pgoff_t index = 0, end = length >> PAGE_SHIFT;
 	unsigned int tries = GPUMEM_POPULATE_TRIES;
+	int cpu = raw_smp_processor_id(), now;
 	struct folio *folio;
 	int ret = 0;
 
@@ -486,7 +359,13 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 			*huge += folio_size(folio);
 		index = folio_next_index(folio);
 		cond_resched();
+		now = raw_smp_processor_id();
+		if (now != cpu)
+			gpumem_drain_cpu(cpu);
+		cpu = now;
 	}
+	/* From here on a reference that is not known is somebody's. */
+	gpumem_drain_here();
 	if (ret)
 		gpumem_shmem_unhold(mapping, index);
 	return ret;
@@ -558,6 +437,9 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 	if (file == ERR_PTR(-ENOSPC)) {
 		/* Workers and exiting tasks leave the last fput for later. */
 		flush_delayed_fput();
+		gpumem_linger_make_room(mem);
+		file = gpumem_shmem_try_create(mem, name, length, huge);
+	} else if (file == ERR_PTR(-ENOMEM) && gpumem_linger_make_room(mem)) {
 		file = gpumem_shmem_try_create(mem, name, length, huge);
 	}
 	if (!IS_ERR(file)) {

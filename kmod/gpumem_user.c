@@ -422,6 +422,7 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 		if (refusal.limit == GPUMEM_LIMIT_PINNED_ALL &&
 		    refusal.asked <= refusal.max)
 			f.client = NULL;
+		gpumem_linger_make_room(&gpumem_host_mem);
 		gpumem_cache_take(&f, pages << PAGE_SHIFT);
 		ret = gpumem_charge_try(charge, client, pages, &refusal);
 	}
