@@ -626,6 +626,7 @@ static int __init gpumem_start(void)
 	ret = gpumem_devices_add();
 	if (ret)
 		goto err_netlink;
+	gpumem_cpu_init();
 	gpumem_devices_announce();
 	return 0;
 
@@ -676,6 +677,7 @@ static void __exit gpumem_exit(void)
 {
 	unsigned int i;
 
+	gpumem_cpu_exit();
 	gpumem_netlink_exit();
 	for (i = 0; i < devices; i++) {
 		cdev_device_del(&gpumem_devices[i]->cdev,

@@ -2,45 +2,123 @@
 /*
  * gpumem_engine_cpu: an engine that is a processor.
  *
- * It moves bytes with memcpy() and memset() through the kernel's own mapping of
- * the memory, folio by folio, in whatever worker calls it.  Concurrent
+ * It moves bytes with copy_mc_to_kernel() and memset() through the kernel's own
+ * mapping of the memory, run by run, in whatever worker calls it.  Concurrent
  * writes by the client to the same bytes are the client's affair.
+ *
+ * Memory that the kernel knows to have failed (hwpoison) is not touched: mapping a
+ * page of it fails with -EIO.  Memory that fails while it is read raises a machine
+ * check.  copy_mc_to_kernel() recovers from it on processors that can, and is
+ * memcpy() on others.  A copy within one buffer whose ranges overlap does not
+ * recover.
  */
+#include <linux/debugfs.h>
+#include <linux/fault-inject.h>
 #include <linux/mm.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 
 #include "gpumem_private.h"
 
+/* Makes copies end as a machine check ends them: debugfs, gpumem_fail_copy. */
+static DECLARE_FAULT_ATTR(gpumem_fail_copy);
+static struct dentry *gpumem_fail_copy_dir;
+
+/**
+ * gpumem_cpu_init - make the knobs of fault injection, where the kernel has it
+ */
+void gpumem_cpu_init(void)
+{
+	gpumem_fail_copy_dir = fault_create_debugfs_attr("gpumem_fail_copy",
+							 NULL,
+							 &gpumem_fail_copy);
+}
+
+/**
+ * gpumem_cpu_exit - undo gpumem_cpu_init()
+ */
+void gpumem_cpu_exit(void)
+{
+	debugfs_remove(gpumem_fail_copy_dir);
+}
+
+/*
+ * Copy bytes that lie together at both ends.  Two ranges of one buffer may
+ * overlap.  Where they do not, a machine check while the source is read ends the
+ * copy with -EIO, if the processor can recover from it.
+ */
+static int gpumem_cpu_move(void *d, const void *s, size_t len)
+{
+	if (d + len > s && s + len > d)
+		memmove(d, s, len);
+	else if (copy_mc_to_kernel(d, s, len))
+		return -EIO;
+	return should_fail(&gpumem_fail_copy, len) ? -EIO : 0;
+}
+
+/**
+ * struct gpumem_cpu_run - bytes of a buffer object that lie together
+ */
+struct gpumem_cpu_run {
+	/** @bo: buffer object */
+	struct gpumem_bo *bo;
+	/** @offset: of what follows @at + @left, in @bo */
+	u64 offset;
+	/** @at: first byte */
+	void *at;
+	/** @left: bytes at @at that were not copied yet */
+	size_t left;
+	/** @folio: to be given to gpumem_bo_unmap(), or NULL */
+	struct folio *folio;
+};
+
+/* Map what follows, at most @len bytes, if nothing is left. */
+static int gpumem_cpu_run_map(struct gpumem_cpu_run *run, size_t len)
+{
+	if (run->left)
+		return 0;
+	gpumem_bo_unmap(run->folio);
+	run->folio = NULL;
+	run->left = len;
+	run->at = gpumem_bo_map(run->bo, run->offset, &run->left, &run->folio);
+	if (IS_ERR(run->at)) {
+		run->folio = NULL;
+		return PTR_ERR(run->at);
+	}
+	run->offset += run->left;
+	return 0;
+}
+
+/*
+ * The runs of source and destination end in different places.  Each one is
+ * mapped, and looked at for failed memory, once.
+ */
 static int gpumem_cpu_copy(struct gpumem_engine *engine, struct gpumem_bo *dst,
 			   u64 dst_offset, struct gpumem_bo *src,
 			   u64 src_offset, size_t len)
 {
-	struct folio *sf, *df;
+	struct gpumem_cpu_run s = { .bo = src, .offset = src_offset };
+	struct gpumem_cpu_run d = { .bo = dst, .offset = dst_offset };
 	size_t part;
-	void *s, *d;
+	int ret = 0;
 
-	while (len) {
-		part = len;
-		s = gpumem_bo_map(src, src_offset, &part, &sf);
-		if (IS_ERR(s))
-			return PTR_ERR(s);
-		d = gpumem_bo_map(dst, dst_offset, &part, &df);
-		if (IS_ERR(d)) {
-			gpumem_bo_unmap(sf);
-			return PTR_ERR(d);
-		}
-		/* Two ranges of one buffer may overlap.  memcpy() is faster. */
-		if (d + part <= s || s + part <= d)
-			memcpy(d, s, part);
-		else
-			memmove(d, s, part);
-		gpumem_bo_unmap(df);
-		gpumem_bo_unmap(sf);
-		dst_offset += part;
-		src_offset += part;
+	while (len && !ret) {
+		ret = gpumem_cpu_run_map(&s, len);
+		if (!ret)
+			ret = gpumem_cpu_run_map(&d, len);
+		if (ret)
+			break;
+		part = min(s.left, d.left);
+		ret = gpumem_cpu_move(d.at, s.at, part);
+		s.at += part;
+		s.left -= part;
+		d.at += part;
+		d.left -= part;
 		len -= part;
 	}
-	return 0;
+	gpumem_bo_unmap(s.folio);
+	gpumem_bo_unmap(d.folio);
+	return ret;
 }
 
 static void gpumem_cpu_set(void *d, u64 value, unsigned int elem, size_t len)

@@ -317,14 +317,15 @@ void gpumem_pin_written(struct gpumem_pin *pin)
  * gpumem_pin_map - the kernel's view of a piece of a registration
  * @pin: registration
  * @offset: bytes behind the start of its first page
- * @len: bytes wanted in, bytes up to the end of the extent out
+ * @len: bytes wanted in; out: bytes up to the end of the extent, or to a page in
+ *	it that failed
  *
  * Return: the address, or an ERR_PTR: -EIO if the memory failed.
  */
 void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len)
 {
 	u64 index = offset >> PAGE_SHIFT, skip;
-	size_t lo = 0, hi = pin->nr;
+	size_t lo = 0, hi = pin->nr, sound;
 	struct gpumem_extent *e;
 	struct page *page;
 
@@ -340,10 +341,13 @@ void *gpumem_pin_map(struct gpumem_pin *pin, u64 offset, size_t *len)
 	e = &pin->extents[lo];
 	skip = index - e->index;
 	page = gpumem_compat_nth_page(e->page, skip);
-	if (PageHWPoison(page))
-		return ERR_PTR(-EIO);
 	*len = min_t(u64, *len, ((e->pages - skip) << PAGE_SHIFT) -
 				offset_in_page(offset));
+	sound = gpumem_sound_pages(page, PFN_UP(offset_in_page(offset) + *len));
+	if (unlikely(!sound))
+		return ERR_PTR(-EIO);
+	*len = min_t(u64, *len,
+		     ((u64)sound << PAGE_SHIFT) - offset_in_page(offset));
 	return page_address(page) + offset_in_page(offset);
 }
 

@@ -841,6 +841,7 @@ unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 					     unsigned long len,
 					     unsigned long pgoff,
 					     unsigned long flags);
+size_t gpumem_sound_pages(struct page *first, size_t n);
 void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 		       struct folio **folio);
 

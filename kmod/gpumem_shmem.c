@@ -567,10 +567,40 @@ unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 }
 
 /**
+ * gpumem_sound_pages - how much of a run of pages did not fail?
+ * @first: first one
+ * @n: pages that follow each other in memory
+ *
+ * A large folio without a failed page is passed over as a whole.
+ *
+ * Return: pages before the first one whose memory failed, at most @n.
+ */
+size_t gpumem_sound_pages(struct page *first, size_t n)
+{
+	struct folio *folio;
+	struct page *page;
+	size_t i = 0;
+
+	while (i < n) {
+		page = gpumem_compat_nth_page(first, i);
+		folio = page_folio(page);
+		if (likely(!folio_contain_hwpoisoned_page(folio)))
+			i += folio_nr_pages(folio) -
+			     folio_page_idx(folio, page);
+		else if (is_page_hwpoison(page))
+			return i;
+		else
+			i++;
+	}
+	return n;
+}
+
+/**
  * gpumem_shmem_map - the kernel's view of a piece of a file
  * @file: populated file
  * @offset: byte offset in it
- * @len: bytes wanted in, bytes up to the end of the folio out
+ * @len: bytes wanted in; out: bytes up to the end of the folio, or to a page
+ *	in it that failed
  * @folio: referenced, out; the caller puts it
  *
  * Return: the address, or an ERR_PTR: -EIO if the memory failed.
@@ -580,16 +610,22 @@ void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
 {
 	struct folio *f = filemap_get_folio(file->f_mapping,
 					    offset >> PAGE_SHIFT);
-	size_t in;
+	size_t in, sound;
 
 	if (IS_ERR(f))
 		return ERR_PTR(-EIO);
-	if (folio_contain_hwpoisoned_page(f)) {
-		folio_put(f);
-		return ERR_PTR(-EIO);
-	}
 	in = offset - folio_pos(f);
 	*len = min_t(size_t, *len, folio_size(f) - in);
+	if (unlikely(folio_contain_hwpoisoned_page(f))) {
+		sound = gpumem_sound_pages(folio_page(f, in >> PAGE_SHIFT),
+					   PFN_UP(offset_in_page(in) + *len));
+		if (!sound) {
+			folio_put(f);
+			return ERR_PTR(-EIO);
+		}
+		*len = min_t(size_t, *len,
+			     (sound << PAGE_SHIFT) - offset_in_page(in));
+	}
 	*folio = f;
 	return folio_address(f) + in;
 }

@@ -391,6 +391,8 @@ int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes);
 
 /* gpumem_engine_cpu.c */
 extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
+void gpumem_cpu_init(void);
+void gpumem_cpu_exit(void);
 
 /* gpumem_event.c */
 int gpumem_event_init(void);
