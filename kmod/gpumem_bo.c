@@ -73,7 +73,8 @@ static bool gpumem_window_insert(struct gpumem_window *window)
 	struct gpumem_bo *root = window->root;
 
 	guard(mutex)(&root->lock);
-	if (root->discarded)
+	/* gpumem_bo_discard() clears it without the lock. */
+	if (READ_ONCE(root->discarded))
 		return false;
 	interval_tree_insert(&window->it, &root->windows);
 	return true;
@@ -315,35 +316,50 @@ static u64 gpumem_bo_present(struct gpumem_bo *bo)
 	return READ_ONCE(bo->discarded) ? 0 : bo->length;
 }
 
+/* Keep others from a chunk's memory, if nobody reaches it. */
+static bool gpumem_bo_close_locked(struct gpumem_bo *bo)
+{
+	lockdep_assert_held(&bo->lock);
+	if (bo->discarded || !RB_EMPTY_ROOT(&bo->windows.rb_root))
+		return false;
+	WRITE_ONCE(bo->discarded, true);
+	return true;
+}
+
 /**
  * gpumem_bo_discard - give a chunk's memory back before its id
  * @bo: root with a file, referenced
+ * @try: do not wait for bo->lock: the caller may be in reclaim
  * @charge: of the memory, for the caller to free, or NULL, out
  *
- * Context: may sleep, without locks.
- * Return: false if others reach it: everything is as it was.
+ * Context: may sleep, without locks unless @try.
+ * Return: what became of it.
  */
-bool gpumem_bo_discard(struct gpumem_bo *bo, struct gpumem_charge **charge)
+enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
+				      struct gpumem_charge **charge)
 {
 	struct gpumem_counters *count = &bo->obj.client->count;
+	bool closed;
 
 	*charge = NULL;
-	scoped_guard(mutex, &bo->lock) {
-		if (bo->discarded || !RB_EMPTY_ROOT(&bo->windows.rb_root))
-			return false;
-		/* Until it is clear whether it can be, nobody may reach it. */
-		WRITE_ONCE(bo->discarded, true);
-	}
+	if (!try)
+		mutex_lock(&bo->lock);
+	else if (!mutex_trylock(&bo->lock))
+		return GPUMEM_DISCARD_BUSY;
+	closed = gpumem_bo_close_locked(bo);
+	mutex_unlock(&bo->lock);
+	if (!closed)
+		return GPUMEM_DISCARD_REACHED;
 	if (!gpumem_shmem_discard(bo->file, charge)) {
-		scoped_guard(mutex, &bo->lock)
-			WRITE_ONCE(bo->discarded, false);
-		return false;
+		/* Windows are made under the lock; who meets the mark is refused. */
+		WRITE_ONCE(bo->discarded, false);
+		return GPUMEM_DISCARD_REACHED;
 	}
 	atomic64_sub(bo->length, bo->kind == GPUMEM_BO_HOST ?
 				 &count->host_bytes : &count->bo_bytes);
 	if (bo->kind != GPUMEM_BO_HOST)
 		gpumem_budget_uncharge(bo->obj.client, bo->dev, bo->length);
-	return true;
+	return GPUMEM_DISCARD_DONE;
 }
 
 static void gpumem_bo_release_root(struct gpumem_bo *bo)
@@ -404,6 +420,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	}
 	gpumem_share_free_resv(bo);
 	gpumem_token_forget_root(bo);
+	gpumem_cache_forget(bo);
 	if (bo->pool)
 		gpumem_object_put(&bo->pool->obj);
 	mutex_destroy(&bo->lock);
@@ -616,6 +633,8 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 		return -ENOSPC;
 	}
 	ret = gpumem_bo_populate(bo, cmd->name);
+	if (!ret && bo->pool)
+		ret = gpumem_cache_prepare(bo);
 	if (!ret && bo->pool)
 		ret = gpumem_pool_add_chunk(bo->pool, bo);
 	if (ret)

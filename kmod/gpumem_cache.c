@@ -13,20 +13,36 @@
  *
  * The kernel takes cached chunks where it would refuse memory otherwise: those of
  * all clients on a device that is full or when the system has no memory, those
- * of the client for its limits; and when it is short of memory (a shrinker, which
- * leaves the work to a worker, for that takes locks under which others allocate).
- * A chunk that was taken is *discarded*: it has an id and nothing in it, a mapping
+ * of the client for its limits; and when the system or a memory cgroup is short of
+ * memory (a shrinker).  A chunk that was taken is *discarded*: it has an id and nothing in it, a mapping
  * of it answers SIGBUS, work that touches it fails, and nobody can export it.  The
  * client destroys it when it looks.
+ *
+ * A client tells nobody that it keeps a chunk, so the shrinker has an *item* for
+ * each chunk with a word, in a list_lru by memory cgroup.  The cgroup is that of
+ * the task that made the chunk, which the memory is charged to as well.  An item is
+ * a slab object of its own because the list belongs to the cgroup that the
+ * object is charged to, and to the node that it is on.  It leaves the list
+ * when the chunk is claimed, for a claimed chunk is never cached again, and when the
+ * id goes.  Until then the id's reference keeps the chunk.
+ *
+ * The shrinker runs in whatever allocates, under any lock that is held around an
+ * allocation.  It therefore takes spinlocks, bo->lock by trylock, and what reclaim
+ * itself takes (i_mmap, folio locks); it does not wait for another CPU, and leaves
+ * to a worker what takes more: the chunk's charge and reference, and a chunk whose
+ * lock was held.
  *
  * The page is hostile.  A client that says KEPT of a chunk in use may lose what is
  * in it.  A chunk that others reach, by a window or a pin, is not discarded: it
  * is as it was, reserved, though its word says TAKEN.
  */
+#include <linux/list_lru.h>
+#include <linux/llist.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/swap.h>
 
 #include "gpumem_compat.h"
 #include "gpumem_pool.h"
@@ -47,10 +63,33 @@ struct gpumem_cache {
 	struct gpumem_bo *chunk[GPUMEM_CACHE_WORDS];
 };
 
+/**
+ * struct gpumem_cache_item - a chunk with a word, for the shrinker
+ */
+struct gpumem_cache_item {
+	/** @lru: in gpumem_cache_lru until the chunk is claimed or its id gone */
+	struct list_head lru;
+	/** @bo: the chunk; frees the item; constant */
+	struct gpumem_bo *bo;
+	/** @claimed: chunks that one scan claimed; the scan's */
+	struct list_head claimed;
+	/** @left: in gpumem_cache_left */
+	struct llist_node left;
+	/** @busy: still to be discarded; of who claimed the chunk */
+	bool busy;
+	/** @charge: still to be freed, or NULL; of who claimed the chunk */
+	struct gpumem_charge *charge;
+};
+
+/* What a chunk weighs: a scan of all weighs half, so half of them are looked at. */
+#define GPUMEM_CACHE_WEIGHT	2
+
 static struct workqueue_struct *gpumem_cache_wq;
 static struct shrinker *gpumem_cache_shrinker;
-/* Pages that the shrinker wants. */
-static atomic_long_t gpumem_cache_wanted;
+static struct list_lru gpumem_cache_lru;
+static struct kmem_cache *gpumem_cache_items;
+/* Items of claimed chunks that the worker is to finish. */
+static LLIST_HEAD(gpumem_cache_left);
 
 /* The page of a client, or NULL. */
 static struct gpumem_cache *gpumem_cache_of(struct gpumem_client *client)
@@ -128,6 +167,41 @@ int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma)
 }
 
 /**
+ * gpumem_cache_prepare - let a new chunk have a word
+ * @bo: chunk
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_cache_prepare(struct gpumem_bo *bo)
+{
+	struct gpumem_cache_item *item;
+
+	if (!gpumem_cache_of(bo->obj.client))
+		return 0;
+	/* Makes the lists of the cgroup, too. */
+	item = kmem_cache_alloc_lru(gpumem_cache_items, &gpumem_cache_lru,
+				    GFP_KERNEL_ACCOUNT);
+	if (!item)
+		return -ENOMEM;
+	INIT_LIST_HEAD(&item->lru);
+	item->bo = bo;
+	item->busy = false;
+	item->charge = NULL;
+	bo->item = item;
+	return 0;
+}
+
+/**
+ * gpumem_cache_forget - undo gpumem_cache_prepare()
+ * @bo: buffer object without references
+ */
+void gpumem_cache_forget(struct gpumem_bo *bo)
+{
+	if (bo->item)
+		kmem_cache_free(gpumem_cache_items, bo->item);
+}
+
+/**
  * gpumem_cache_add - give a new chunk a word
  * @bo: chunk; its word is set if there is one left
  */
@@ -136,7 +210,7 @@ void gpumem_cache_add(struct gpumem_bo *bo)
 	struct gpumem_cache *cache = gpumem_cache_of(bo->obj.client);
 	unsigned int i;
 
-	if (!cache)
+	if (!cache || !bo->item)
 		return;
 	spin_lock(&cache->lock);
 	/* 0 stands for none. */
@@ -149,6 +223,8 @@ void gpumem_cache_add(struct gpumem_bo *bo)
 		bo->word = i;
 	}
 	spin_unlock(&cache->lock);
+	if (bo->word)
+		list_lru_add_obj(&gpumem_cache_lru, &bo->item->lru);
 }
 
 /**
@@ -161,6 +237,7 @@ void gpumem_cache_remove(struct gpumem_bo *bo)
 
 	if (!bo->word)
 		return;
+	list_lru_del_obj(&gpumem_cache_lru, &bo->item->lru);
 	spin_lock(&cache->lock);
 	cache->chunk[bo->word] = NULL;
 	while (cache->top && !cache->chunk[cache->top - 1])
@@ -240,7 +317,22 @@ u64 gpumem_cache_total(struct gpumem_mem *mem)
 	return bytes;
 }
 
-/* A cached chunk, which becomes TAKING, with a reference; or NULL. */
+/* Make a chunk TAKING, with a reference, if it is cached. */
+static bool gpumem_cache_claim_locked(struct gpumem_cache *cache,
+				      struct gpumem_bo *bo)
+{
+	lockdep_assert_held(&cache->lock);
+	if (bo->cached != GPUMEM_CACHED_NO)
+		return false;
+	if (cmpxchg(&cache->words[bo->word], GPUMEM_CACHE_KEPT,
+		    GPUMEM_CACHE_TAKEN) != GPUMEM_CACHE_KEPT)
+		return false;
+	bo->cached = GPUMEM_CACHED_TAKING;
+	kref_get(&bo->obj.ref);
+	return true;
+}
+
+/* A cached chunk, claimed, or NULL. */
 static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
 					    const struct gpumem_cache_filter *f)
 {
@@ -250,19 +342,32 @@ static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
 	spin_lock(&cache->lock);
 	for (i = 1; i < cache->top; i++) {
 		bo = cache->chunk[i];
-		if (!bo || bo->cached != GPUMEM_CACHED_NO ||
-		    !gpumem_cache_matches(f, bo))
-			continue;
-		if (cmpxchg(&cache->words[i], GPUMEM_CACHE_KEPT,
-			    GPUMEM_CACHE_TAKEN) != GPUMEM_CACHE_KEPT)
-			continue;
-		bo->cached = GPUMEM_CACHED_TAKING;
-		kref_get(&bo->obj.ref);
-		spin_unlock(&cache->lock);
-		return bo;
+		if (bo && gpumem_cache_matches(f, bo) &&
+		    gpumem_cache_claim_locked(cache, bo)) {
+			spin_unlock(&cache->lock);
+			return bo;
+		}
 	}
 	spin_unlock(&cache->lock);
 	return NULL;
+}
+
+/*
+ * A claimed chunk was discarded, or is not to be.  At no time does its memory count
+ * as reserved again if it was.
+ */
+static void gpumem_cache_taken(struct gpumem_bo *bo,
+			       struct gpumem_charge *charge)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(bo->obj.client);
+
+	spin_lock(&bo->pool->lock);
+	if (charge)
+		gpumem_pool_forget_locked(charge);
+	spin_lock(&cache->lock);
+	bo->cached = GPUMEM_CACHED_TAKEN;
+	spin_unlock(&cache->lock);
+	spin_unlock(&bo->pool->lock);
 }
 
 /* Return false if there is none; @got grows if one was discarded. */
@@ -276,16 +381,10 @@ static bool gpumem_cache_take_one(struct gpumem_client *client,
 	bo = cache ? gpumem_cache_claim(cache, f) : NULL;
 	if (!bo)
 		return false;
-	if (gpumem_bo_discard(bo, &charge))
+	list_lru_del_obj(&gpumem_cache_lru, &bo->item->lru);
+	if (gpumem_bo_discard(bo, false, &charge) == GPUMEM_DISCARD_DONE)
 		*got += bo->length;
-	/* At no time does its memory count as reserved again. */
-	spin_lock(&bo->pool->lock);
-	if (charge)
-		gpumem_pool_forget_locked(charge);
-	spin_lock(&cache->lock);
-	bo->cached = GPUMEM_CACHED_TAKEN;
-	spin_unlock(&cache->lock);
-	spin_unlock(&bo->pool->lock);
+	gpumem_cache_taken(bo, charge);
 	gpumem_charge_free(charge);
 	gpumem_object_put(&bo->obj);
 	return true;
@@ -324,26 +423,93 @@ u64 gpumem_cache_take(const struct gpumem_cache_filter *f, u64 want)
 
 static void gpumem_cache_work_fn(struct work_struct *work)
 {
-	const struct gpumem_cache_filter any = {};
-	long pages = atomic_long_xchg(&gpumem_cache_wanted, 0);
+	struct llist_node *left = llist_del_all(&gpumem_cache_left);
+	struct gpumem_cache_item *item, *next;
+	struct gpumem_charge *charge;
 
-	gpumem_cache_take(&any, (u64)pages << PAGE_SHIFT);
+	llist_for_each_entry_safe(item, next, left, left) {
+		charge = item->charge;
+		if (item->busy) {
+			gpumem_bo_discard(item->bo, false, &charge);
+			gpumem_cache_taken(item->bo, charge);
+		}
+		gpumem_charge_free(charge);
+		/* May free the item. */
+		gpumem_object_put(&item->bo->obj);
+		cond_resched();
+	}
 }
 
 static DECLARE_WORK(gpumem_cache_work, gpumem_cache_work_fn);
 
+/* Discard a claimed chunk without waiting; return the pages it had, or 0. */
+static unsigned long gpumem_cache_discard(struct gpumem_cache_item *item)
+{
+	struct gpumem_bo *bo = item->bo;
+	unsigned long pages = 0;
+
+	switch (gpumem_bo_discard(bo, true, &item->charge)) {
+	case GPUMEM_DISCARD_BUSY:
+		item->busy = true;
+		break;
+	case GPUMEM_DISCARD_DONE:
+		pages = bo->length >> PAGE_SHIFT;
+		fallthrough;
+	default:
+		gpumem_cache_taken(bo, item->charge);
+	}
+	llist_add(&item->left, &gpumem_cache_left);
+	return pages;
+}
+
+static enum lru_status gpumem_cache_isolate(GPUMEM_COMPAT_LRU_WALK_PARAMS)
+{
+	struct gpumem_cache_item *it = container_of(item,
+						    struct gpumem_cache_item,
+						    lru);
+	struct gpumem_cache *cache = gpumem_cache_of(it->bo->obj.client);
+	struct list_head *claimed = arg;
+	bool mine;
+
+	spin_lock(&cache->lock);
+	mine = gpumem_cache_claim_locked(cache, it->bo);
+	spin_unlock(&cache->lock);
+	if (!mine)
+		return LRU_ROTATE;
+	list_lru_isolate(list, item);
+	list_add_tail(&it->claimed, claimed);
+	return LRU_REMOVED;
+}
+
 static unsigned long gpumem_cache_count(struct shrinker *shrinker,
 					struct shrink_control *sc)
 {
-	return gpumem_cache_total(NULL) >> PAGE_SHIFT ?: SHRINK_EMPTY;
+	/* Those in use, too: what their words say would have to be looked up. */
+	return list_lru_shrink_count(&gpumem_cache_lru, sc) *
+	       GPUMEM_CACHE_WEIGHT ?: SHRINK_EMPTY;
 }
 
 static unsigned long gpumem_cache_scan(struct shrinker *shrinker,
 				       struct shrink_control *sc)
 {
-	atomic_long_add(sc->nr_to_scan, &gpumem_cache_wanted);
-	queue_work(gpumem_cache_wq, &gpumem_cache_work);
-	return SHRINK_STOP;
+	unsigned long walk = DIV_ROUND_UP(sc->nr_to_scan, GPUMEM_CACHE_WEIGHT);
+	struct gpumem_cache_item *item, *next;
+	unsigned long pages = 0, n = 0;
+	LIST_HEAD(claimed);
+
+	/* Discarding takes i_mmap and folio locks. */
+	if (!(sc->gfp_mask & __GFP_FS))
+		return SHRINK_STOP;
+	list_lru_walk_one(&gpumem_cache_lru, sc->nid, sc->memcg,
+			  gpumem_cache_isolate, &claimed, &walk);
+	list_for_each_entry_safe(item, next, &claimed, claimed) {
+		pages += gpumem_cache_discard(item);
+		n++;
+	}
+	if (n)
+		queue_work(gpumem_cache_wq, &gpumem_cache_work);
+	mm_account_reclaimed_pages(pages);
+	return n * GPUMEM_CACHE_WEIGHT;
 }
 
 /**
@@ -353,21 +519,37 @@ static unsigned long gpumem_cache_scan(struct shrinker *shrinker,
  */
 int gpumem_cache_init(void)
 {
-	/* Discarding waits for work of a queue that has no rescuer either. */
+	int ret = -ENOMEM;
+
 	gpumem_cache_wq = alloc_workqueue("gpumem_cache", WQ_UNBOUND, 0);
 	if (!gpumem_cache_wq)
-		return -ENOMEM;
-	gpumem_cache_shrinker = shrinker_alloc(0, "gpumem-cache");
-	if (!gpumem_cache_shrinker) {
-		destroy_workqueue(gpumem_cache_wq);
-		return -ENOMEM;
-	}
+		return ret;
+	gpumem_cache_items = KMEM_CACHE(gpumem_cache_item, SLAB_ACCOUNT);
+	if (!gpumem_cache_items)
+		goto err_wq;
+	gpumem_cache_shrinker = shrinker_alloc(SHRINKER_MEMCG_AWARE |
+					       SHRINKER_NUMA_AWARE,
+					       "gpumem-cache");
+	if (!gpumem_cache_shrinker)
+		goto err_items;
+	ret = list_lru_init_memcg(&gpumem_cache_lru, gpumem_cache_shrinker);
+	if (ret)
+		goto err_shrinker;
 	gpumem_cache_shrinker->count_objects = gpumem_cache_count;
 	gpumem_cache_shrinker->scan_objects = gpumem_cache_scan;
+	gpumem_cache_shrinker->batch = GPUMEM_CACHE_WEIGHT;
 	/* All of it is cheaper to make again than anything that was read. */
 	gpumem_cache_shrinker->seeks = 0;
 	shrinker_register(gpumem_cache_shrinker);
 	return 0;
+
+err_shrinker:
+	shrinker_free(gpumem_cache_shrinker);
+err_items:
+	kmem_cache_destroy(gpumem_cache_items);
+err_wq:
+	destroy_workqueue(gpumem_cache_wq);
+	return ret;
 }
 
 /**
@@ -377,4 +559,6 @@ void gpumem_cache_exit(void)
 {
 	shrinker_free(gpumem_cache_shrinker);
 	destroy_workqueue(gpumem_cache_wq);
+	list_lru_destroy(&gpumem_cache_lru);
+	kmem_cache_destroy(gpumem_cache_items);
 }

@@ -10,6 +10,7 @@
 #include <linux/dma-fence.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/list_lru.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -152,6 +153,16 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 	return folio_nr_pages(folio) + folio_mapcount(folio);
 #endif
 }
+
+/* 6.13 took the lock from what looks at an item of a list_lru. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#define GPUMEM_COMPAT_LRU_WALK_PARAMS	struct list_head *item, \
+					struct list_lru_one *list, void *arg
+#else
+#define GPUMEM_COMPAT_LRU_WALK_PARAMS	struct list_head *item, \
+					struct list_lru_one *list, \
+					spinlock_t *lock, void *arg
+#endif
 
 /**
  * gpumem_compat_memcg_full - is there a memory cgroup that has no room?

@@ -37,8 +37,8 @@
  * is still held one lookup.  Each file in the list has a reference on the module.
  *
  * mem->linger_lock protects a list.  A look takes the file off the list and holds
- * no lock; an allocation that found no room waits with mem->linger_srcu for
- * the looks of others that are under way.
+ * no lock.  An allocation that found no room waits for the looks of others,
+ * GPUMEM_LOOK_WAIT at most.
  */
 #include <linux/cpumask.h>
 #include <linux/file.h>
@@ -61,6 +61,8 @@
 
 #define GPUMEM_DRAIN_WAIT	msecs_to_jiffies(50)
 #define GPUMEM_DRAIN_PAUSE	msecs_to_jiffies(1000)
+
+#define GPUMEM_LOOK_WAIT	msecs_to_jiffies(50)
 
 /* References that batches may hold: of the LRU's and of mlock's. */
 #define GPUMEM_BATCH_REFS	2
@@ -247,57 +249,71 @@ enum gpumem_held gpumem_linger_held(struct inode *inode, pgoff_t *held)
 
 static void gpumem_linger_free(struct gpumem_backing *backing)
 {
-	struct gpumem_mem *mem = backing->mem;
-
 	path_put(&backing->path);
-	atomic64_sub(backing->length, &mem->lingering);
+	atomic64_sub(backing->length, &backing->mem->lingering);
 	gpumem_backing_free(backing);
 	/* The caller has another reference on the module. */
 	module_put(THIS_MODULE);
 }
 
-/* Look at @max files, from the oldest on; return how many of them were freed. */
+/* The oldest file, taken off the list to be looked at, or NULL. */
+static struct gpumem_backing *gpumem_linger_first(struct gpumem_mem *mem)
+{
+	struct gpumem_backing *backing;
+
+	spin_lock(&mem->linger_lock);
+	backing = list_first_entry_or_null(&mem->linger, struct gpumem_backing,
+					   link);
+	if (backing) {
+		list_del_init(&backing->link);
+		mem->nlooks++;
+	}
+	spin_unlock(&mem->linger_lock);
+	return backing;
+}
+
+/* Look at a file that was taken off the list. */
+static enum gpumem_held gpumem_linger_look_at(struct gpumem_backing *backing)
+{
+	struct gpumem_mem *mem = backing->mem;
+	enum gpumem_held held;
+
+	held = gpumem_linger_held(d_inode(backing->path.dentry),
+				  &backing->held);
+	if (!held)
+		gpumem_linger_free(backing);
+	spin_lock(&mem->linger_lock);
+	if (held)
+		list_add_tail(&backing->link, &mem->linger);
+	else
+		mem->nlinger--;
+	if (!--mem->nlooks)
+		wake_up(&mem->linger_wait);
+	spin_unlock(&mem->linger_lock);
+	return held;
+}
+
+/*
+ * Look at @max files, from the oldest on; return how many of them were freed.
+ * @batched is set if one of them may be held by LRU batches alone.
+ */
 static unsigned long gpumem_linger_look(struct gpumem_mem *mem,
 					unsigned long max, bool *batched)
 {
 	struct gpumem_backing *backing;
 	unsigned long freed = 0;
 	enum gpumem_held held;
-	int idx;
 
-	if (!READ_ONCE(mem->nlinger))
-		return 0;
-	spin_lock(&mem->linger_lock);
-	max = min(max, mem->nlinger);
-	spin_unlock(&mem->linger_lock);
+	max = min(max, READ_ONCE(mem->nlinger));
 	for (; max && !fatal_signal_pending(current); max--) {
-		idx = srcu_read_lock(&mem->linger_srcu);
-		spin_lock(&mem->linger_lock);
-		backing = list_first_entry_or_null(&mem->linger,
-						   struct gpumem_backing,
-						   link);
-		if (backing)
-			list_del_init(&backing->link);
-		spin_unlock(&mem->linger_lock);
-		if (!backing) {
-			srcu_read_unlock(&mem->linger_srcu, idx);
+		backing = gpumem_linger_first(mem);
+		if (!backing)
 			break;
-		}
-		held = gpumem_linger_held(d_inode(backing->path.dentry),
-					  &backing->held);
-		if (held == GPUMEM_HELD_BATCH && batched)
-			*batched = true;
-		spin_lock(&mem->linger_lock);
-		if (held)
-			list_add_tail(&backing->link, &mem->linger);
-		else
-			mem->nlinger--;
-		spin_unlock(&mem->linger_lock);
-		if (!held) {
-			gpumem_linger_free(backing);
+		held = gpumem_linger_look_at(backing);
+		if (!held)
 			freed++;
-		}
-		srcu_read_unlock(&mem->linger_srcu, idx);
+		else if (held == GPUMEM_HELD_BATCH)
+			*batched = true;
 		cond_resched();
 	}
 	return freed;
@@ -307,8 +323,9 @@ static void gpumem_linger_retry(struct work_struct *work)
 {
 	struct gpumem_mem *mem = container_of(to_delayed_work(work),
 					      struct gpumem_mem, linger_retry);
+	bool batched;
 
-	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, NULL);
+	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, &batched);
 	spin_lock(&mem->linger_lock);
 	if (mem->nlinger && mem->linger_retries < GPUMEM_LINGER_RETRIES)
 		queue_delayed_work(system_unbound_wq, &mem->linger_retry,
@@ -347,7 +364,9 @@ void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
  */
 void gpumem_linger_glance(struct gpumem_mem *mem)
 {
-	gpumem_linger_look(mem, 2, NULL);
+	bool batched;
+
+	gpumem_linger_look(mem, 2, &batched);
 }
 
 /**
@@ -361,7 +380,9 @@ void gpumem_linger_glance(struct gpumem_mem *mem)
  */
 u64 gpumem_linger_used(struct gpumem_mem *mem)
 {
-	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, NULL);
+	bool batched;
+
+	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, &batched);
 	return gpumem_shmem_used(mem);
 }
 
@@ -383,9 +404,10 @@ bool gpumem_linger_make_room(struct gpumem_mem *mem)
 		return false;
 	if (!gpumem_linger_look(mem, ULONG_MAX, &batched) && batched &&
 	    gpumem_drain_all())
-		gpumem_linger_look(mem, ULONG_MAX, NULL);
+		gpumem_linger_look(mem, ULONG_MAX, &batched);
 	/* Others may be freeing what is wanted. */
-	synchronize_srcu_expedited(&mem->linger_srcu);
+	wait_event_killable_timeout(mem->linger_wait, !READ_ONCE(mem->nlooks),
+				    GPUMEM_LOOK_WAIT);
 	return READ_ONCE(mem->nlinger) < before;
 }
 
@@ -415,16 +437,11 @@ static unsigned long gpumem_linger_scan(struct shrinker *shrinker,
  */
 int gpumem_linger_mount(struct gpumem_mem *mem)
 {
-	int ret = init_srcu_struct(&mem->linger_srcu);
-
-	if (ret)
-		return ret;
 	mem->linger_shrinker = shrinker_alloc(0, "gpumem-linger");
-	if (!mem->linger_shrinker) {
-		cleanup_srcu_struct(&mem->linger_srcu);
+	if (!mem->linger_shrinker)
 		return -ENOMEM;
-	}
 	spin_lock_init(&mem->linger_lock);
+	init_waitqueue_head(&mem->linger_wait);
 	INIT_LIST_HEAD(&mem->linger);
 	INIT_DELAYED_WORK(&mem->linger_retry, gpumem_linger_retry);
 	mem->linger_shrinker->count_objects = gpumem_linger_count;
@@ -443,7 +460,6 @@ void gpumem_linger_unmount(struct gpumem_mem *mem)
 	shrinker_free(mem->linger_shrinker);
 	cancel_delayed_work_sync(&mem->linger_retry);
 	WARN_ON(mem->nlinger);
-	cleanup_srcu_struct(&mem->linger_srcu);
 }
 
 /**

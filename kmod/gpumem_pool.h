@@ -77,6 +77,8 @@ int gpumem_cache_init(void);
 void gpumem_cache_exit(void);
 int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma);
 void gpumem_cache_free(struct gpumem_client *client);
+int gpumem_cache_prepare(struct gpumem_bo *bo);
+void gpumem_cache_forget(struct gpumem_bo *bo);
 void gpumem_cache_add(struct gpumem_bo *bo);
 void gpumem_cache_remove(struct gpumem_bo *bo);
 u64 gpumem_cache_bytes(struct gpumem_client *client,

@@ -63,7 +63,6 @@
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
-#include <linux/srcu.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -87,6 +86,7 @@
 
 struct dma_buf;
 struct gpumem_cache;
+struct gpumem_cache_item;
 struct gpumem_client;
 struct gpumem_engine;
 struct gpumem_foreign;
@@ -292,18 +292,20 @@ struct gpumem_mem {
 	atomic64_t orphaned;
 	/** @lingering: bytes that only others' references keep */
 	atomic64_t lingering;
-	/** @linger_lock: protects @linger, @nlinger and @linger_retries */
+	/** @linger_lock: protects what follows, but for the work and shrinker */
 	spinlock_t linger_lock;
 	/** @linger: gpumem_backing.link of lingering files not looked at now */
 	struct list_head linger;
 	/** @nlinger: lingering files; read without lock as a hint */
 	unsigned long nlinger;
+	/** @nlooks: of these, those looked at now; as @nlinger */
+	unsigned int nlooks;
 	/** @linger_retries: how often @linger_retry was queued */
 	unsigned int linger_retries;
 	/** @linger_retry: looks at some of @linger */
 	struct delayed_work linger_retry;
-	/** @linger_srcu: read while a file is looked at */
-	struct srcu_struct linger_srcu;
+	/** @linger_wait: those who wait for the looks of others */
+	wait_queue_head_t linger_wait;
 	/** @linger_shrinker: has @linger_retry run; constant */
 	struct shrinker *linger_shrinker;
 };
@@ -586,6 +588,18 @@ enum gpumem_cached {
 };
 
 /**
+ * enum gpumem_discard - what became of a chunk that was to be discarded
+ * @GPUMEM_DISCARD_DONE: its memory was given back
+ * @GPUMEM_DISCARD_REACHED: others reach it: everything is as it was
+ * @GPUMEM_DISCARD_BUSY: the lock was held: everything is as it was
+ */
+enum gpumem_discard {
+	GPUMEM_DISCARD_DONE,
+	GPUMEM_DISCARD_REACHED,
+	GPUMEM_DISCARD_BUSY,
+};
+
+/**
  * struct gpumem_bo - a buffer object: a tmpfs file, or a window of one
  */
 struct gpumem_bo {
@@ -619,6 +633,8 @@ struct gpumem_bo {
 	unsigned int word;
 	/** @cached: enum gpumem_cached; lock of the cache page */
 	u8 cached;
+	/** @item: for the shrinker, or NULL; constant once it has a word */
+	struct gpumem_cache_item *item;
 	/** @discarded: the memory was given back; @lock */
 	bool discarded;
 	/** @lock: protects @windows; held where @resv is made */
@@ -813,7 +829,8 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 void gpumem_bo_unmap(struct folio *folio);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief);
-bool gpumem_bo_discard(struct gpumem_bo *bo, struct gpumem_charge **charge);
+enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
+				      struct gpumem_charge **charge);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);
 void gpumem_bo_release(struct gpumem_object *obj);
 int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd);
