@@ -19,7 +19,8 @@
  *    that a real-time task occupies does not run.  The work items are static
  *    and stay queued.
  *
- * Where a drain was not done or did not finish, the folio counts as held.
+ * Where a drain was not done or did not finish, the folio counts as held.  A page
+ * whose memory failed is held by the kernel for ever, which does not count.
  *
  * A file *lingers* if pages of it are held when its last user is gone: freeing it
  * would give back budget for memory that is still in use.  Lingering files are
@@ -158,6 +159,12 @@ static bool gpumem_folio_batched(struct folio *folio, int more)
 	       (!folio_test_lru(folio) || folio_test_mlocked(folio));
 }
 
+/* References by which the kernel keeps failed memory from being used again. */
+static int gpumem_folio_failed(struct folio *folio)
+{
+	return !folio_test_large(folio) && folio_test_hwpoison(folio);
+}
+
 /* Look at the folios from *@index to @last; *@index is the first held one, out. */
 static enum gpumem_held gpumem_range_scan(struct address_space *mapping,
 					  pgoff_t *index, pgoff_t last,
@@ -177,7 +184,7 @@ static enum gpumem_held gpumem_range_scan(struct address_space *mapping,
 			/* One more is the batch's. */
 			more = folio_ref_count(folio) -
 			       gpumem_compat_folio_refs(folio) - ours - 1;
-			if (more <= 0)
+			if (more <= gpumem_folio_failed(folio))
 				continue;
 			held = gpumem_folio_batched(folio, more) ?
 			       GPUMEM_HELD_BATCH : GPUMEM_HELD_YES;

@@ -24,7 +24,7 @@
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* The module looks by itself for 2.5 seconds after a file began to linger. */
-#define PAST_RETRIES_MS	4000
+#define PAST_RETRIES_MS	2800
 
 FIXTURE(linger)
 {
@@ -142,7 +142,7 @@ static void crowd_end(struct crowd *c)
 /* An idle machine with many such files is as idle as without. */
 TEST_F(linger, idle)
 {
-	const unsigned int window = 3000, files = env_number("GPUMEM_LINGER_FILES", 4000);
+	const unsigned int window = 2500, files = env_number("GPUMEM_LINGER_FILES", 4000);
 	struct crowd crowd = { .fd = self->fd };
 	unsigned long long quiet, with, window_ticks;
 
@@ -277,7 +277,7 @@ static long rt_runtime(long value)
  */
 TEST_F_TIMEOUT(linger, hog, 60)
 {
-	struct hog hog = { .cpu = 1, .ms = env_number("GPUMEM_HOG_MS", 4000) };
+	struct hog hog = { .cpu = 1, .ms = env_number("GPUMEM_HOG_MS", 2000) };
 	__u64 length = total(self->fd) / 10 * 6 / BYTES * BYTES, begin, took, worst = 0;
 	__u32 small, big, other, live;
 	unsigned int calls = 0;
