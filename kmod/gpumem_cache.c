@@ -14,9 +14,9 @@
  * The kernel takes cached chunks where it would refuse memory otherwise: those of
  * all clients on a device that is full or when the system has no memory, those
  * of the client for its limits; and when the system or a memory cgroup is short of
- * memory (a shrinker).  A chunk that was taken is *discarded*: it has an id and nothing in it, a mapping
- * of it answers SIGBUS, work that touches it fails, and nobody can export it.  The
- * client destroys it when it looks.
+ * memory (a shrinker).  A chunk that was taken is *discarded*: it has an id and
+ * nothing in it, a mapping of it answers SIGBUS, work that touches it fails, and
+ * nobody can export it.  The client destroys it when it looks.
  *
  * A client tells nobody that it keeps a chunk, so the shrinker has an *item* for
  * each chunk with a word, in a list_lru by memory cgroup.  The cgroup is that of

@@ -413,8 +413,9 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
  * Context: who runs the stream.
  * Return: 0 when the entry is complete, -EAGAIN when more is to be done,
  * -EINPROGRESS when its waiter or its timer will kick it, another negative errno
- * when it failed: -EFAULT for an unmapped address, -EACCES without access,
- * -ENOENT for an unknown timeline, -ECANCELED for a lost one.
+ * when it failed: -EFAULT for an unmapped address, -EACCES without access, -EIO
+ * for memory that failed or was discarded, -ENOENT for an unknown timeline,
+ * -ECANCELED for a lost one.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {

@@ -18,7 +18,8 @@
  *	      folio lock
  *		client->stream_lock	spin: lists of streams
  *		client->gone_lock	spin: objects without an id
- *		mem->linger_lock	spin: lingering files; taken last
+ *		mem->linger_lock	spin: lingering files; nothing inside
+ *		gpumem_cache_lru	spin: chunks for the shrinker
  *		pool->lock		spin: figures of a pool
  *		  cache->lock		spin: words of a client's chunks
  *		lane->lock		spin, irqsafe: what a client has published

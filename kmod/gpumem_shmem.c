@@ -584,13 +584,14 @@ size_t gpumem_sound_pages(struct page *first, size_t n)
 	while (i < n) {
 		page = gpumem_compat_nth_page(first, i);
 		folio = page_folio(page);
-		if (likely(!folio_contain_hwpoisoned_page(folio)))
+		if (likely(!folio_contain_hwpoisoned_page(folio))) {
 			i += folio_nr_pages(folio) -
 			     folio_page_idx(folio, page);
-		else if (is_page_hwpoison(page))
+			continue;
+		}
+		if (is_page_hwpoison(page))
 			return i;
-		else
-			i++;
+		i++;
 	}
 	return n;
 }
