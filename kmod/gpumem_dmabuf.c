@@ -6,9 +6,13 @@
  * of the range for as long as it lives, whatever becomes of the client that made
  * it; what is mapped from its descriptor holds the same window.
  *
- * The memory never moves, so pinning is a formality and mappings stay valid; the
+ * The memory never moves, so pinning is a formality and mappings stay valid.  A
  * scatter list has one segment for each run of physically contiguous folios, cut
- * to what the importing device takes and to less than 4 GiB.
+ * to what the importing device takes and to less than 4 GiB.  The runs are found
+ * when a device is attached, with no lock held: a dynamic importer calls map and
+ * unmap with the reservation object locked, and these take time in proportion to
+ * the segments, not to the folios.  A DMA-buf has at most one segment for each of
+ * its pages.  Detaching frees the runs.
  *
  * All DMA-bufs of a root have one reservation object; gpumem_share.c tells what
  * the engine does with it.
@@ -64,6 +68,26 @@ struct gpumem_attachment {
 	struct sg_table sgt;
 };
 
+/**
+ * struct gpumem_segment - physically contiguous pages of a DMA-buf
+ * @page: first one
+ * @length: bytes
+ */
+struct gpumem_segment {
+	struct page *page;
+	u32 length;
+};
+
+/**
+ * struct gpumem_segments - a DMA-buf as an attached device takes it; constant
+ * @n: number of @seg
+ * @seg: in order
+ */
+struct gpumem_segments {
+	unsigned int n;
+	struct gpumem_segment seg[] __counted_by(n);
+};
+
 static int gpumem_dmabuf_pin(struct dma_buf_attachment *attach)
 {
 	return 0;
@@ -75,10 +99,10 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 
 /*
  * Split the range into physically contiguous runs of at most @max bytes and, with
- * @sg, write them there.  Return the number of runs, or a negative errno.
+ * @segs, write them there.  Return the number of runs, or a negative errno.
  */
-static int gpumem_dmabuf_runs(struct gpumem_dmabuf *buf, size_t max,
-			      struct scatterlist *sg)
+static int gpumem_dmabuf_split(struct gpumem_dmabuf *buf, size_t max,
+			       struct gpumem_segments *segs)
 {
 	u64 at = buf->base - buf->root->base, done = 0, run = 0;
 	struct page *run_page = NULL;
@@ -102,48 +126,80 @@ static int gpumem_dmabuf_runs(struct gpumem_dmabuf *buf, size_t max,
 			if (!run || run == max ||
 			    page_to_pfn(page) !=
 			    page_to_pfn(run_page) + (run >> PAGE_SHIFT)) {
-				if (sg && run) {
-					sg_set_page(sg, run_page, run, 0);
-					sg = sg_next(sg);
-				}
 				run_page = page;
 				run = 0;
+				if (segs)
+					segs->seg[n].page = page;
 				n++;
 			}
 			take = min_t(u64, part, max - run);
 			run += take;
 			part -= take;
+			if (segs)
+				segs->seg[n - 1].length = run;
 			page = pfn_to_page(page_to_pfn(page) +
 					   (take >> PAGE_SHIFT));
 		}
+		cond_resched();
 	}
-	if (sg && run)
-		sg_set_page(sg, run_page, run, 0);
 	return n;
 }
 
+/* Context: no lock held. */
+static int gpumem_dmabuf_attach(struct dma_buf *dmabuf,
+				struct dma_buf_attachment *attach)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+	struct gpumem_segments *segs;
+	size_t max;
+	int n;
+
+	max = min_t(u64, dma_get_max_seg_size(attach->dev), GPUMEM_SEG_MAX);
+	max = max_t(size_t, round_down(max, PAGE_SIZE), PAGE_SIZE);
+	n = gpumem_dmabuf_split(buf, max, NULL);
+	if (n < 0)
+		return n;
+	segs = kvmalloc(struct_size(segs, seg, n),
+			GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!segs)
+		return -ENOMEM;
+	segs->n = n;
+	n = gpumem_dmabuf_split(buf, max, segs);
+	if (n < 0) {
+		kvfree(segs);
+		return n;
+	}
+	attach->priv = segs;
+	return 0;
+}
+
+static void gpumem_dmabuf_detach(struct dma_buf *dmabuf,
+				 struct dma_buf_attachment *attach)
+{
+	kvfree(attach->priv);
+}
+
+/* Context: the reservation object is locked. */
 static struct sg_table *gpumem_dmabuf_map(struct dma_buf_attachment *attach,
 					  enum dma_data_direction dir)
 {
 	struct gpumem_dmabuf *buf = attach->dmabuf->priv;
+	struct gpumem_segments *segs = attach->priv;
 	struct gpumem_attachment *at;
-	size_t max;
+	struct scatterlist *sg;
+	unsigned int i;
 	int ret;
 
-	max = min_t(u64, dma_get_max_seg_size(attach->dev), GPUMEM_SEG_MAX);
-	max = max_t(size_t, round_down(max, PAGE_SIZE), PAGE_SIZE);
 	at = kzalloc(sizeof(*at), GFP_KERNEL);
 	if (!at)
 		return ERR_PTR(-ENOMEM);
-	ret = gpumem_dmabuf_runs(buf, max, NULL);
-	if (ret < 0)
-		goto err_free;
-	ret = sg_alloc_table(&at->sgt, ret, GFP_KERNEL);
+	ret = sg_alloc_table(&at->sgt, segs->n, GFP_KERNEL);
 	if (ret)
 		goto err_free;
-	ret = gpumem_dmabuf_runs(buf, max, at->sgt.sgl);
-	if (ret < 0)
-		goto err_table;
+	for_each_sgtable_sg(&at->sgt, sg, i) {
+		sg_set_page(sg, segs->seg[i].page, segs->seg[i].length, 0);
+		cond_resched();
+	}
 	ret = dma_map_sgtable(attach->dev, &at->sgt, dir, 0);
 	if (ret)
 		goto err_table;
@@ -182,8 +238,10 @@ static int gpumem_dmabuf_begin_cpu(struct dma_buf *dmabuf,
 	struct gpumem_attachment *at;
 
 	guard(mutex)(&buf->lock);
-	list_for_each_entry(at, &buf->attachments, link)
+	list_for_each_entry(at, &buf->attachments, link) {
 		dma_sync_sgtable_for_cpu(at->dev, &at->sgt, dir);
+		cond_resched();
+	}
 	return 0;
 }
 
@@ -194,8 +252,10 @@ static int gpumem_dmabuf_end_cpu(struct dma_buf *dmabuf,
 	struct gpumem_attachment *at;
 
 	guard(mutex)(&buf->lock);
-	list_for_each_entry(at, &buf->attachments, link)
+	list_for_each_entry(at, &buf->attachments, link) {
 		dma_sync_sgtable_for_device(at->dev, &at->sgt, dir);
+		cond_resched();
+	}
 	return 0;
 }
 
@@ -217,6 +277,7 @@ static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 	return ret;
 }
 
+/* Context: the reservation object is locked, for one look at each folio. */
 static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 {
 	struct gpumem_dmabuf *buf = dmabuf->priv;
@@ -243,6 +304,7 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 		gpumem_bo_unmap(folio);
 		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE)
 			pages[i++] = virt_to_page(addr);
+		cond_resched();
 	}
 	addr = vmap(pages, n, VM_MAP, PAGE_KERNEL);
 	if (addr)
@@ -281,6 +343,8 @@ static void gpumem_dmabuf_release(struct dma_buf *dmabuf)
 }
 
 static const struct dma_buf_ops gpumem_dmabuf_ops = {
+	.attach = gpumem_dmabuf_attach,
+	.detach = gpumem_dmabuf_detach,
 	.pin = gpumem_dmabuf_pin,
 	.unpin = gpumem_dmabuf_unpin,
 	.map_dma_buf = gpumem_dmabuf_map,
