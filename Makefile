@@ -11,7 +11,7 @@ MAKEFLAGS += --no-builtin-rules
 # else there.  $(pass) hands on what kbuild and we understand alike.
 MAKEOVERRIDES :=
 given = $(foreach v,$(1),$(if $(findstring command line,$(origin $v)),$v="$($v)"))
-pass = $(call given,V W C CF CHECK ARCH CROSS_COMPILE LLVM GPUMEM_KCOV)
+pass = $(call given,V W C CF CHECK ARCH CROSS_COMPILE LLVM GPUMEM_KCOV GPUMEM_DELAY)
 
 comma := ,
 top := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))

@@ -385,5 +385,6 @@ void gpumem_budget_resized(struct gpumem_device *dev)
 void gpumem_budget_device(struct gpumem_device *dev)
 {
 	spin_lock_init(&dev->budget_lock);
+	gpumem_lockdep_class(&dev->budget_lock, GPUMEM_LOCK_BUDGET);
 	INIT_LIST_HEAD(&dev->holders);
 }

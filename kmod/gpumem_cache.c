@@ -48,14 +48,12 @@
 #include "gpumem_pool.h"
 
 /**
- * struct gpumem_cache - the cache page of a client
+ * struct gpumem_cache - the words of a client's cache page
  */
 struct gpumem_cache {
 	/** @lock: protects @top, @chunk and gpumem_bo.cached; taken last */
 	spinlock_t lock;
-	/** @page: shown to the client; constant */
-	struct page *page;
-	/** @words: @page seen by the kernel; hostile content */
+	/** @words: client->cache_page seen by the kernel; hostile content */
 	u32 *words;
 	/** @top: above the highest word in use */
 	unsigned int top;
@@ -91,29 +89,26 @@ static struct kmem_cache *gpumem_cache_items;
 /* Items of claimed chunks that the worker is to finish. */
 static LLIST_HEAD(gpumem_cache_left);
 
-/* The page of a client, or NULL. */
+/* The words of a client, or NULL. */
 static struct gpumem_cache *gpumem_cache_of(struct gpumem_client *client)
 {
-	/* Pairs with the release in gpumem_cache_mmap(). */
+	/* Pairs with the release in gpumem_cache_get(). */
 	return smp_load_acquire(&client->cache);
 }
 
-static struct gpumem_cache *gpumem_cache_new(void)
+/**
+ * gpumem_cache_open - a new client gets its cache page
+ * @client: client that nobody sees yet
+ *
+ * The page cannot be allocated by the mmap() that shows it, which runs with
+ * mmap_lock held.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_cache_open(struct gpumem_client *client)
 {
-	struct gpumem_cache *cache;
-
-	cache = kvzalloc(sizeof(*cache), GFP_KERNEL_ACCOUNT);
-	if (!cache)
-		return NULL;
-	cache->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!cache->page) {
-		kvfree(cache);
-		return NULL;
-	}
-	cache->words = page_address(cache->page);
-	spin_lock_init(&cache->lock);
-	gpumem_lockdep_class(&cache->lock, GPUMEM_LOCK_CACHE);
-	return cache;
+	client->cache_page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	return client->cache_page ? 0 : -ENOMEM;
 }
 
 /**
@@ -122,13 +117,9 @@ static struct gpumem_cache *gpumem_cache_new(void)
  */
 void gpumem_cache_free(struct gpumem_client *client)
 {
-	struct gpumem_cache *cache = client->cache;
-
-	if (!cache)
-		return;
 	/* A mapping has a reference of its own. */
-	__free_page(cache->page);
-	kvfree(cache);
+	__free_page(client->cache_page);
+	kvfree(client->cache);
 }
 
 /**
@@ -136,34 +127,44 @@ void gpumem_cache_free(struct gpumem_client *client)
  * @client: client
  * @vma: one page
  *
+ * Context: mmap_lock held for writing.
  * Return: 0 or a negative errno.
  */
 int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma)
 {
-	struct gpumem_cache *cache;
-
 	if (vma->vm_pgoff || vma_pages(vma) != 1)
 		return -EINVAL;
 	if (vma->vm_flags & VM_EXEC)
 		return -EACCES;
-	cache = gpumem_cache_of(client);
-	if (!cache) {
-		struct gpumem_cache *new = gpumem_cache_new();
-
-		if (!new)
-			return -ENOMEM;
-		/* Readers see what is in it. */
-		cache = cmpxchg_release(&client->cache, NULL, new);
-		if (cache) {
-			__free_page(new->page);
-			kvfree(new);
-		} else {
-			cache = new;
-		}
-	}
 	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC);
-	return vm_insert_page(vma, vma->vm_start, cache->page);
+	/* Chunks that are made from now on get words. */
+	WRITE_ONCE(client->cache_mapped, true);
+	return vm_insert_page(vma, vma->vm_start, client->cache_page);
+}
+
+/*
+ * The words of a client that has mapped its cache page.  The first chunk after
+ * that allocates what describes them.  NULL if there are none, or no memory.
+ */
+static struct gpumem_cache *gpumem_cache_get(struct gpumem_client *client)
+{
+	struct gpumem_cache *cache = gpumem_cache_of(client), *old;
+
+	if (cache || !READ_ONCE(client->cache_mapped))
+		return cache;
+	cache = kvzalloc(sizeof(*cache), GFP_KERNEL_ACCOUNT);
+	if (!cache)
+		return NULL;
+	cache->words = page_address(client->cache_page);
+	spin_lock_init(&cache->lock);
+	gpumem_lockdep_class(&cache->lock, GPUMEM_LOCK_CACHE);
+	/* Readers see what is in it. */
+	old = cmpxchg_release(&client->cache, NULL, cache);
+	if (!old)
+		return cache;
+	kvfree(cache);
+	return gpumem_cache_of(client);
 }
 
 /**
@@ -176,7 +177,7 @@ int gpumem_cache_prepare(struct gpumem_bo *bo)
 {
 	struct gpumem_cache_item *item;
 
-	if (!gpumem_cache_of(bo->obj.client))
+	if (!gpumem_cache_get(bo->obj.client))
 		return 0;
 	/* Makes the lists of the cgroup, too. */
 	item = kmem_cache_alloc_lru(gpumem_cache_items, &gpumem_cache_lru,
@@ -204,10 +205,12 @@ void gpumem_cache_forget(struct gpumem_bo *bo)
 /**
  * gpumem_cache_add - give a new chunk a word
  * @bo: chunk; its word is set if there is one left
+ *
+ * Context: may sleep, without locks.
  */
 void gpumem_cache_add(struct gpumem_bo *bo)
 {
-	struct gpumem_cache *cache = gpumem_cache_of(bo->obj.client);
+	struct gpumem_cache *cache = gpumem_cache_get(bo->obj.client);
 	unsigned int i;
 
 	if (!cache || !bo->item)
@@ -378,10 +381,12 @@ static bool gpumem_cache_take_one(struct gpumem_client *client,
 	struct gpumem_charge *charge;
 	struct gpumem_bo *bo;
 
+	gpumem_delay(cache_claim);
 	bo = cache ? gpumem_cache_claim(cache, f) : NULL;
 	if (!bo)
 		return false;
 	list_lru_del_obj(&gpumem_cache_lru, &bo->item->lru);
+	gpumem_delay(cache_claimed);
 	if (gpumem_bo_discard(bo, false, &charge) == GPUMEM_DISCARD_DONE)
 		*got += bo->length;
 	gpumem_cache_taken(bo, charge);

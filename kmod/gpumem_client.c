@@ -408,6 +408,7 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 		return -ENOENT;
 	atomic64_dec(&client->count.objects);
 	atomic_inc(&gpumem_generation);
+	gpumem_delay(destroy);
 	gpumem_object_handle_gone(obj);
 	return 0;
 }
@@ -669,6 +670,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	mutex_init(&client->lock);
 	gpumem_lockdep_class(&client->lock, GPUMEM_LOCK_CLIENT);
 	mutex_init(&client->pin_lock);
+	gpumem_lockdep_class(&client->pin_lock, GPUMEM_LOCK_PIN);
 	client->pins = RB_ROOT_CACHED;
 	spin_lock_init(&client->stream_lock);
 	gpumem_lockdep_class(&client->stream_lock, GPUMEM_LOCK_STREAM);
@@ -677,6 +679,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	gpumem_runner_init(&client->runner);
 	gpumem_lane_init(&client->lane);
 	spin_lock_init(&client->gone_lock);
+	gpumem_lockdep_class(&client->gone_lock, GPUMEM_LOCK_GONE);
 	init_waitqueue_head(&client->told);
 	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
@@ -696,10 +699,13 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 		client->user = NULL;
 		goto err_free;
 	}
+	ret = gpumem_cache_open(client);
+	if (ret)
+		goto err_free;
 	ret = xa_alloc_cyclic(&gpumem_clients, &client->id, XA_ZERO_ENTRY,
 			      xa_limit_31b, &gpumem_client_last, GFP_KERNEL);
 	if (ret < 0)
-		goto err_free;
+		goto err_cache;
 	ret = mmu_notifier_register(&client->notifier, client->mm);
 	/* It does not begin with a signal pending: handle that first. */
 	if (ret == -EINTR)
@@ -715,6 +721,8 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 
 err_erase:
 	xa_erase(&gpumem_clients, client->id);
+err_cache:
+	gpumem_cache_free(client);
 err_free:
 	gpumem_user_put(client->user);
 	put_cred(client->cred);

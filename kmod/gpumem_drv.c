@@ -570,6 +570,7 @@ static int __init gpumem_start(void)
 	if (ret)
 		return ret;
 	gpumem_user_init();
+	gpumem_size_init();
 	ret = gpumem_lockdep_prime();
 	if (ret)
 		return ret;
@@ -668,6 +669,8 @@ static int __init gpumem_init(void)
 	if (ret) {
 		gpumem_wait_openers();
 		gpumem_cov_report();
+	} else {
+		gpumem_delay_init();
 	}
 	return ret;
 }
@@ -677,6 +680,7 @@ static void __exit gpumem_exit(void)
 {
 	unsigned int i;
 
+	gpumem_delay_exit();
 	gpumem_cpu_exit();
 	gpumem_netlink_exit();
 	for (i = 0; i < devices; i++) {

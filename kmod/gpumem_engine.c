@@ -402,7 +402,9 @@ int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes)
 
 static int gpumem_step_slice(struct gpumem_stream *stream)
 {
+	gpumem_delay(slice_begin);
 	guard(rwsem_read)(&stream->vm->lock);
+	gpumem_delay(slice_locked);
 	return gpumem_step_memory(stream, GPUMEM_SLICE);
 }
 

@@ -153,6 +153,7 @@ int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 		return -ENOMEM;
 	kref_init(&point->ref);
 	spin_lock_init(&point->lock);
+	gpumem_lockdep_class(&point->lock, GPUMEM_LOCK_POINT);
 	event = gpumem_event_alloc(ucmd->client, point);
 	if (!event) {
 		kfree(point);

@@ -309,9 +309,11 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 		ret = PTR_ERR(token);
 		goto out_bo;
 	}
+	gpumem_delay(token_create);
 	ret = gpumem_token_publish(token);
 	if (ret)
 		goto out_token;
+	gpumem_delay(token_created);
 	ret = gpumem_object_reserve(ucmd, &token->obj);
 	if (ret) {
 		gpumem_token_handle_gone(&token->obj);
@@ -411,15 +413,19 @@ int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 	token = gpumem_token_lookup(cmd->token);
 	if (!token)
 		return -ENOENT;
+	gpumem_delay(token_open_view);
 	view = gpumem_token_view(ucmd, token);
 	if (IS_ERR(view)) {
 		ret = PTR_ERR(view);
 		goto out_token;
 	}
 	/* From here on an owner who revokes the token counts the view. */
+	gpumem_delay(token_open_check);
 	ret = -ENOENT;
-	if (gpumem_token_lives(token))
+	if (gpumem_token_lives(token)) {
+		gpumem_delay(token_open_done);
 		ret = gpumem_object_reserve(ucmd, &view->obj);
+	}
 	if (ret) {
 		gpumem_object_put(&view->obj);
 		goto out_token;

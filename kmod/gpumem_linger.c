@@ -448,6 +448,7 @@ int gpumem_linger_mount(struct gpumem_mem *mem)
 	if (!mem->linger_shrinker)
 		return -ENOMEM;
 	spin_lock_init(&mem->linger_lock);
+	gpumem_lockdep_class(&mem->linger_lock, GPUMEM_LOCK_LINGER);
 	init_waitqueue_head(&mem->linger_wait);
 	INIT_LIST_HEAD(&mem->linger);
 	INIT_DELAYED_WORK(&mem->linger_retry, gpumem_linger_retry);
@@ -477,6 +478,7 @@ void __init gpumem_linger_init(void)
 	struct gpumem_drain *drain;
 	int cpu;
 
+	gpumem_lockdep_class(&gpumem_drain_lock, GPUMEM_LOCK_DRAIN);
 	for_each_possible_cpu(cpu) {
 		drain = &per_cpu(gpumem_drains, cpu);
 		drain->cpu = cpu;

@@ -691,6 +691,7 @@ void gpumem_refused(struct gpumem_client *client,
  */
 int __init gpumem_netlink_init(void)
 {
+	gpumem_lockdep_class(&gpumem_nl_lock, GPUMEM_LOCK_NETLINK);
 	return genl_register_family(&gpumem_nl_family);
 }
 

@@ -2,41 +2,43 @@
 /*
  * Types and functions shared by the files of gpumem.ko.
  *
- * Lock order, outer to inner:
+ * Lock order, outer to inner.  A line is a lock of ours, or one of the kernel's
+ * in square brackets; Documentation/locking.rst has the same lines and says more:
  *
- *	mmap_lock			.mmap only: a lookup and nothing more
+ *	runner->grow			mutex: the creation of workers
+ *	gpumem_size_lock		mutex: sizes of memories
+ *	[mmap_lock]			.mmap only: a lookup and nothing more
  *	client->lock			mutex: attached devices
- *	runner->grow			mutex: threads; cgroup locks inside
+ *	gpumem_users_lock		mutex: users' budgets; none inside
  *	vm->change			mutex: who changes an address space
  *	client->pin_lock		mutex: registered ranges
  *	token_set->lock			mutex: tokens of a root
  *	pool->name_lock			mutex: token of a pool
- *	  bo->lock			mutex: windows of a root
- *	    dma_resv -> dmabuf->lock	mutex: attachments
- *	      fs_reclaim -> i_mmap -> mmu_notifier -> dma_fence wait
- *	      vm->lock			rwsem: the mappings of an address space
- *	      folio lock
- *		client->stream_lock	spin: lists of streams
- *		client->gone_lock	spin: objects without an id
- *		mem->linger_lock	spin: lingering files; nothing inside
- *		gpumem_cache_lru	spin: chunks for the shrinker
- *		pool->lock		spin: figures of a pool
- *		  cache->lock		spin: words of a client's chunks
- *		lane->lock		spin, irqsafe: what a client has published
- *		timeline->lock		spin, irqsafe: value, error, waiters
- *		  runner->lock		spin, irqsafe: streams that are ready
+ *	bo->lock			mutex: windows of a root
+ *	[dma_resv]			of a root's DMA-bufs
+ *	dmabuf->lock			mutex: attachments that are mapped
+ *	gpumem_drain_lock		mutex: who drains all CPUs; by trylock
+ *	[fs_reclaim]			then i_mmap, mmu_notifier
+ *	[dma_fence]			waiting for one, or signalling it
+ *	vm->lock			rwsem: the mappings of an address space
+ *	[folio lock]
+ *	client->stream_lock		spin: lists of streams
+ *	client->gone_lock		spin: objects that outlive their ids
+ *	mem->linger_lock		spin: files that linger
+ *	pool->lock			spin: figures of a pool
+ *	cache->lock			spin: words of a client's chunks
+ *	device->budget_lock		spin: who holds a device's memory
+ *	point->lock			spin: what an event stands for
+ *	gpumem_nl_lock			spin: rate of reports
+ *	lane->lock			spin, irqsafe: what a client has published
+ *	timeline->lock			spin, irqsafe: value, error, waiters
+ *	runner->lock			spin, irqsafe: streams that are ready
+ *	fence->lock			spin, irqsafe: the dma_fence core's
  *
- * The order of fs_reclaim and what follows it on its line is the kernel's own.
- * Work that others wait for takes vm->lock, so nobody allocates under it.
- *
- * No lock of ours is taken inside gpumem_users_lock (mutex: budgets; allocates
- * memory), gpumem_size_lock (mutex: sizes of memories; tmpfs's locks inside;
- * taken with none held), dev->budget_lock (spin: who holds a device's memory;
- * taken inside mutexes), point->lock (spin: what an event stands for) and
- * gpumem_nl_lock (spin: reports); the last two are taken with none held.  The
- * tables of tokens have the locks of their buckets inside.
- * User copies are done with no lock held.  gpumem_lockdep.c teaches lockdep
- * the order of those locks that have an enum gpumem_lock_kind.
+ * Work that others wait for takes vm->lock, so nothing is allocated under it.
+ * User copies are done with no lock held.  enum gpumem_lock_kind has the same
+ * order, and gpumem_lockdep.c teaches it to lockdep.  The tables of tokens and
+ * the list of cached chunks (list_lru) have locks of the kernel's inside.
  */
 #ifndef GPUMEM_PRIVATE_H
 #define GPUMEM_PRIVATE_H
@@ -100,36 +102,58 @@ struct gpumem_user;
 struct vhost_task;
 
 /**
- * enum gpumem_lock_kind - kinds of locks, one lockdep class each
+ * enum gpumem_lock_kind - kinds of locks, one lockdep class each, outer to inner
+ * @GPUMEM_LOCK_RUNNER_GROW: runner->grow
+ * @GPUMEM_LOCK_SIZE: gpumem_size_lock
  * @GPUMEM_LOCK_CLIENT: client->lock
+ * @GPUMEM_LOCK_USERS: gpumem_users_lock
  * @GPUMEM_LOCK_VM_CHANGE: vm->change
- * @GPUMEM_LOCK_VM: vm->lock
+ * @GPUMEM_LOCK_PIN: client->pin_lock
  * @GPUMEM_LOCK_TOKEN: token_set->lock
  * @GPUMEM_LOCK_POOL_NAME: pool->name_lock
  * @GPUMEM_LOCK_BO: bo->lock
  * @GPUMEM_LOCK_DMABUF: dmabuf->lock
+ * @GPUMEM_LOCK_DRAIN: gpumem_drain_lock
+ * @GPUMEM_LOCK_VM: vm->lock
  * @GPUMEM_LOCK_STREAM: client->stream_lock
+ * @GPUMEM_LOCK_GONE: client->gone_lock
+ * @GPUMEM_LOCK_LINGER: mem->linger_lock
  * @GPUMEM_LOCK_POOL: pool->lock
  * @GPUMEM_LOCK_CACHE: cache->lock
+ * @GPUMEM_LOCK_BUDGET: device->budget_lock
+ * @GPUMEM_LOCK_POINT: point->lock
+ * @GPUMEM_LOCK_NETLINK: gpumem_nl_lock
  * @GPUMEM_LOCK_LANE: lane->lock
  * @GPUMEM_LOCK_TIMELINE: timeline->lock
  * @GPUMEM_LOCK_RUNNER: runner->lock
+ * @GPUMEM_LOCK_FENCE: fence->lock
  * @GPUMEM_LOCKS: number of kinds
  */
 enum gpumem_lock_kind {
+	GPUMEM_LOCK_RUNNER_GROW,
+	GPUMEM_LOCK_SIZE,
 	GPUMEM_LOCK_CLIENT,
+	GPUMEM_LOCK_USERS,
 	GPUMEM_LOCK_VM_CHANGE,
-	GPUMEM_LOCK_VM,
+	GPUMEM_LOCK_PIN,
 	GPUMEM_LOCK_TOKEN,
 	GPUMEM_LOCK_POOL_NAME,
 	GPUMEM_LOCK_BO,
 	GPUMEM_LOCK_DMABUF,
+	GPUMEM_LOCK_DRAIN,
+	GPUMEM_LOCK_VM,
 	GPUMEM_LOCK_STREAM,
+	GPUMEM_LOCK_GONE,
+	GPUMEM_LOCK_LINGER,
 	GPUMEM_LOCK_POOL,
 	GPUMEM_LOCK_CACHE,
+	GPUMEM_LOCK_BUDGET,
+	GPUMEM_LOCK_POINT,
+	GPUMEM_LOCK_NETLINK,
 	GPUMEM_LOCK_LANE,
 	GPUMEM_LOCK_TIMELINE,
 	GPUMEM_LOCK_RUNNER,
+	GPUMEM_LOCK_FENCE,
 	GPUMEM_LOCKS,
 };
 
@@ -556,7 +580,11 @@ struct gpumem_client {
 	struct gpumem_rate refusals;
 	/** @refusals_missed: not reported; in gpumem_netlink.c */
 	u32 refusals_missed;
-	/** @cache: its cache page, or NULL; written once */
+	/** @cache_page: in gpumem_cache.c; constant */
+	struct page *cache_page;
+	/** @cache_mapped: it mapped @cache_page; only ever set */
+	bool cache_mapped;
+	/** @cache: the words in @cache_page, or NULL; written once */
 	struct gpumem_cache *cache;
 	/** @channel: that it holds, or -1; written once */
 	int channel;
@@ -869,6 +897,7 @@ void gpumem_hotplug_exit(void);
 
 /* gpumem_size.c */
 extern struct device_attribute dev_attr_size;
+void gpumem_size_init(void);
 u64 gpumem_size(struct gpumem_mem *mem);
 int gpumem_size_enforce(struct gpumem_mem *mem);
 
@@ -992,6 +1021,7 @@ static inline struct gpumem_vm *gpumem_vm_get(struct gpumem_client *client,
 	return obj ? container_of(obj, struct gpumem_vm, obj) : NULL;
 }
 
+#include "gpumem_delay.h"
 #include "gpumem_stream.h"
 
 #endif /* GPUMEM_PRIVATE_H */

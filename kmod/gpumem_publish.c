@@ -204,6 +204,7 @@ void gpumem_publish_begin(struct gpumem_share *share)
 	share->began = ktime_get_ns();
 	share->seen = share->began;
 	share->seen_own = 0;
+	gpumem_delay(share_work);
 	/* Whoever sees the state sees the rest. */
 	smp_store_release(&share->state, GPUMEM_SHARE_PUBLISHED);
 	queue_delayed_work(stream->dev->engine->wq, &share->late,

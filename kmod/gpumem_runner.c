@@ -70,6 +70,7 @@ void gpumem_runner_exit(void)
 void gpumem_runner_init(struct gpumem_runner *runner)
 {
 	mutex_init(&runner->grow);
+	gpumem_lockdep_class(&runner->grow, GPUMEM_LOCK_RUNNER_GROW);
 	spin_lock_init(&runner->lock);
 	gpumem_lockdep_class(&runner->lock, GPUMEM_LOCK_RUNNER);
 	INIT_LIST_HEAD(&runner->ready[0]);

@@ -122,6 +122,7 @@ static struct dma_fence *gpumem_fence_create(struct gpumem_share *share)
 		return NULL;
 	__module_get(THIS_MODULE);
 	spin_lock_init(&fence->lock);
+	gpumem_lockdep_class(&fence->lock, GPUMEM_LOCK_FENCE);
 	dma_fence_init(&fence->base, &gpumem_fence_ops, &fence->lock,
 		       share->context, ++share->seqno);
 	return &fence->base;
@@ -651,6 +652,7 @@ static int gpumem_share_ready(struct gpumem_stream *stream)
 			return -EINPROGRESS;
 		if (share->looked)
 			ret = gpumem_share_begin_access(share);
+		gpumem_delay(share_publish);
 		if (!ret)
 			ret = gpumem_share_publish(share);
 		if (ret != -EAGAIN)

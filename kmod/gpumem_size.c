@@ -88,6 +88,14 @@ static int gpumem_size_settle_locked(struct gpumem_mem *mem)
 }
 
 /**
+ * gpumem_size_init - prepare the lock of the sizes
+ */
+void __init gpumem_size_init(void)
+{
+	gpumem_lockdep_class(&gpumem_size_lock, GPUMEM_LOCK_SIZE);
+}
+
+/**
  * gpumem_size_enforce - have a mount enforce its size before an allocation
  * @mem: memory
  *

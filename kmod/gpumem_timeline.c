@@ -348,12 +348,15 @@ bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 	unsigned long flags;
 	bool wait;
 
+	gpumem_delay(waiter_add);
 	spin_lock_irqsave(&timeline->lock, flags);
 	wait = !timeline->lost && waiter->value > timeline->value;
 	if (wait)
 		rb_add_cached(&waiter->node, &timeline->waiters,
 			      gpumem_waiter_before);
 	spin_unlock_irqrestore(&timeline->lock, flags);
+	if (wait)
+		gpumem_delay(waiter_added);
 	return wait;
 }
 

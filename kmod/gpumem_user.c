@@ -133,6 +133,7 @@ MODULE_PARM_DESC(memlock,
  */
 void gpumem_user_init(void)
 {
+	gpumem_lockdep_class(&gpumem_users_lock, GPUMEM_LOCK_USERS);
 	u64 total = gpumem_pin_total;
 
 	if (total == GPUMEM_USER_DEFAULT) {

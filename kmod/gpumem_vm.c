@@ -224,6 +224,7 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	m->readers = cmd->readers;
 	m->writers = cmd->writers;
 	atomic64_add(cmd->length, &ucmd->client->count.vm_bytes);
+	gpumem_delay(vm_map);
 	ret = gpumem_vm_insert(vm, m);
 	if (!ret) {
 		/* The mapping keeps the reference on bo. */
@@ -323,6 +324,7 @@ int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 			ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 		if (ret)
 			break;
+		gpumem_delay(vm_unmap);
 		scoped_guard(mutex, &vm->change)
 			ret = gpumem_vm_detach_locked(vm, cmd->addr, last,
 						      cmd->unmapped, &list);

@@ -349,10 +349,14 @@ def kselftest():
 
 
 def module_note(kernel):
-    """What .built-for beside a module for @kernel says, and whether the module tells KCOV."""
+    """What .built-for beside a module for @kernel says, and the variables for make that the module
+    is built with: it tells KCOV where the kernel has that, and it has delay points where the kernel
+    is a debug build, which is one with CONFIG_PROVE_LOCKING."""
     with open(os.path.join(kernel.kdir, "include/config/auto.conf"), encoding="ascii") as f:
-        kcov = "CONFIG_KCOV=y\n" in f
-    return "%s%s\n" % (os.path.realpath(kernel.kdir), " with KCOV" if kcov else ""), kcov
+        config = set(f)
+    variables = [v for option, v in (("KCOV", "GPUMEM_KCOV=1"), ("PROVE_LOCKING", "GPUMEM_DELAY=1"))
+                 if "CONFIG_%s=y\n" % option in config]
+    return " ".join([os.path.realpath(kernel.kdir)] + variables) + "\n", variables
 
 
 def get(name):

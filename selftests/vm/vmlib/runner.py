@@ -125,7 +125,7 @@ def module_for(kernel):
     # A kernel of the same version may have another configuration.
     found = None
     made_for = os.path.join(os.path.dirname(ko), ".built-for")
-    wanted, kcov = kernels.module_note(kernel)
+    wanted, variables = kernels.module_note(kernel)
     with contextlib.suppress(OSError), open(made_for, encoding="utf-8") as f:
         found = f.read()
     newest = max((os.stat(s).st_mtime for s in sources() if os.path.exists(s)), default=0)
@@ -133,8 +133,7 @@ def module_for(kernel):
             and os.stat(built).st_mtime >= newest):
         say("building gpumem.ko for %s" % kernel.version)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-        if kcov:
-            env["GPUMEM_KCOV"] = "1"
+        env.update(v.split("=") for v in variables)
         r = subprocess.run(["make", "-s", "-C", CHECKOUT, "modules", "KDIR=" + kernel.kdir,
                             "O=" + out],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, check=False)
