@@ -684,6 +684,79 @@ TEST_F_TIMEOUT(ipc, race, 60)
 	close(r.fd);
 }
 
+/* --- an open under way when the owner revokes and counts */
+
+struct against {
+	int other;
+	__u8 name[GPUMEM_TOKEN_SIZE];
+	struct gpumem_token_open open;
+	int ret;
+	atomic_uint asked, answered;	/* rounds */
+	atomic_bool stop;
+};
+
+static void *against_main(void *arg)
+{
+	struct against *a = arg;
+	unsigned int round = 0;
+
+	while (!atomic_load(&a->stop)) {
+		if (atomic_load(&a->asked) == round) {
+			sched_yield();
+			continue;
+		}
+		a->ret = gp_token_open(a->other, a->name, &a->open);
+		atomic_store(&a->answered, ++round);
+	}
+	return NULL;
+}
+
+/*
+ * The owner revokes a little later when the last open failed, and a little earlier when it
+ * succeeded: so most rounds are near the moment where both are possible.
+ */
+TEST_F_TIMEOUT(ipc, open_against_retire, 60)
+{
+	struct against a = { .other = gp_open(0) };
+	unsigned int wait = 0, opened = 0, failed = 0, wrong = 0;
+	__u64 end = mono_ns() + 4 * NSEC;
+	pthread_t thread;
+
+	ASSERT_LE(0, a.other);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, against_main, &a));
+	for (unsigned int round = 1; mono_ns() < end && !wrong; round++) {
+		__u32 token, n = ~0U;
+
+		ASSERT_EQ(0, gp_token_create(self->fd, self->bo, 0, BYTES, 0, &token, a.name));
+		atomic_store(&a.asked, round);
+		for (volatile unsigned int i = 0; i < wait; i++)
+			;
+		ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, 0, BYTES, 0, &n));
+		while (atomic_load(&a.answered) != round)
+			sched_yield();
+		if (a.ret) {
+			ASSERT_EQ(-ENOENT, a.ret);
+			failed++;
+			wait += 1 + wait / 16;
+		} else {
+			/* An open that succeeds was counted. */
+			wrong += !n;
+			opened++;
+			wait -= (wait + 15) / 16;
+			ASSERT_EQ(0, gp_destroy(a.other, a.open.id));
+		}
+		ASSERT_EQ(0, gp_destroy(self->fd, token));
+	}
+	atomic_store(&a.stop, true);
+	pthread_join(thread, NULL);
+	printf("# %u opened, %u did not\n", opened, failed);
+	fflush(stdout);
+	EXPECT_EQ(0, wrong);
+	EXPECT_LT(0, opened);
+	EXPECT_LT(0, failed);
+	close(a.other);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "--open"))

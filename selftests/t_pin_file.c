@@ -6,6 +6,8 @@
  * system would not hear of what a device writes there.  For reading it is allowed, and the pinned
  * pages are the file's.  Pages of a private mapping become the process's own when they are pinned.
  *
+ * What the engine wrote into pages of a file is the file's once the registration has ended.
+ *
  * The file is on an ext4 of its own, in an image behind a loop device, mounted where only the test
  * sees it: it goes when the test's process ends.
  */
@@ -13,6 +15,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "kselftest_harness.h"
@@ -234,6 +237,102 @@ TEST_F(ext4, private_for_reading)
 	unpin(_metadata, self, p, id);
 	EXPECT_EQ(0, munmap(p, BYTES));
 	free(mine);
+}
+
+/*
+ * A shared mapping of tmpfs may be pinned for writing.  A page of a hole that was only read is
+ * clean, although its page table entry lets the process write.  If the engine writes such a page
+ * and the registration ends without marking it dirty, the kernel may drop it and give zeros later.
+ */
+FIXTURE(tmpfs)
+{
+	int fd, file;
+	__u32 vm;
+	struct stream stream;
+};
+
+FIXTURE_SETUP(tmpfs)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	self->file = memfd_create("t_pin_file", MFD_CLOEXEC);
+	ASSERT_LE(0, self->file);
+	ASSERT_EQ(0, ftruncate(self->file, BYTES));
+	self->fd = gp_open(0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
+	ASSERT_EQ(0, stream_open(&self->stream, self->fd, self->vm, 0, 16));
+}
+
+FIXTURE_TEARDOWN(tmpfs)
+{
+	stream_close(&self->stream);
+	unmap_all();
+	close(self->fd);
+	close(self->file);
+	EXPECT_TRUE(dev_quiet(10));
+	EXPECT_EQ(0, vm_pin());
+}
+
+/* Bytes of the file that are in memory. */
+static long long resident(int file)
+{
+	struct stat st;
+
+	return fstat(file, &st) ? -1 : 512LL * st.st_blocks;
+}
+
+static bool drop_caches(void)
+{
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, "1", 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* All pages are looked at, so that they are there. */
+static unsigned char *look_at(int file)
+{
+	unsigned char *p = mmap(NULL, BYTES, RW, MAP_SHARED, file, 0);
+
+	for (__u64 i = 0; p != MAP_FAILED && i < BYTES; i += page_size)
+		if (*(volatile unsigned char *)(p + i))
+			return MAP_FAILED;
+	return p;
+}
+
+TEST_F(tmpfs, written_pages_stay)
+{
+	struct gpumem_sqe fill = sqe_fill((uintptr_t)0, 1, 0x5a, BYTES);
+	unsigned char *p = look_at(self->file), *have = malloc(BYTES);
+	__u32 id;
+
+	ASSERT_NE(NULL, have);
+	ASSERT_NE(MAP_FAILED, p);
+	/* Clean pages go: else this case would see nothing. */
+	EXPECT_EQ((long long)BYTES, resident(self->file));
+	ASSERT_EQ(0, munmap(p, BYTES));
+	ASSERT_TRUE(drop_caches());
+	EXPECT_EQ(0, resident(self->file));
+
+	p = look_at(self->file);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, bo_pin(self->fd, p, BYTES, 0, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, (uintptr_t)p, BYTES, 1, 1));
+	fill.dst = (uintptr_t)p;
+	ASSERT_EQ(0, stream_push(&self->stream, &fill));
+	ASSERT_EQ(0, stream_sync(&self->stream));
+	ASSERT_EQ(0, munmap(p, BYTES));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, fill.dst, BYTES, NULL));
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, vm_pin());
+	ASSERT_TRUE(drop_caches());
+	EXPECT_EQ((long long)BYTES, resident(self->file));
+	ASSERT_EQ((ssize_t)BYTES, pread(self->file, have, BYTES, 0));
+	EXPECT_EQ(0x5a, have[0]);
+	EXPECT_EQ(0, memcmp(have, have + 1, BYTES - 1));
+	free(have);
 }
 
 TEST_HARNESS_MAIN
