@@ -350,7 +350,9 @@ enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
 	mutex_unlock(&bo->lock);
 	if (!closed)
 		return GPUMEM_DISCARD_REACHED;
-	gpumem_delay(bo_discard);
+	/* In reclaim the caller may hold anything. */
+	if (!try)
+		gpumem_delay(bo_discard);
 	if (!gpumem_shmem_discard(bo->file, charge)) {
 		/* Windows are made under the lock; who meets the mark is refused. */
 		WRITE_ONCE(bo->discarded, false);

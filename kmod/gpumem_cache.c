@@ -565,5 +565,14 @@ void gpumem_cache_exit(void)
 	shrinker_free(gpumem_cache_shrinker);
 	destroy_workqueue(gpumem_cache_wq);
 	list_lru_destroy(&gpumem_cache_lru);
+}
+
+/**
+ * gpumem_cache_exit_items - the last chunk is freed
+ *
+ * Streams and what they shared are gone, and with them the last references.
+ */
+void gpumem_cache_exit_items(void)
+{
 	kmem_cache_destroy(gpumem_cache_items);
 }

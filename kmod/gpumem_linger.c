@@ -83,6 +83,8 @@ static DEFINE_PER_CPU(struct gpumem_drain, gpumem_drains);
 static struct cpumask gpumem_drain_queued;
 /* CPUs that the caller of gpumem_drain_all() waits for; gpumem_drain_lock. */
 static struct cpumask gpumem_drain_awaited;
+/* CPUs that did not answer the last round; gpumem_drain_lock. */
+static struct cpumask gpumem_drain_mute;
 static DECLARE_WAIT_QUEUE_HEAD(gpumem_drain_wait);
 /* One round at a time; taken by trylock only. */
 static DEFINE_MUTEX(gpumem_drain_lock);
@@ -118,14 +120,15 @@ static void gpumem_drain_work(struct work_struct *work)
  */
 void gpumem_drain_cpu(int cpu)
 {
-	if (!cpumask_test_and_set_cpu(cpu, &gpumem_drain_queued))
-		schedule_work_on(cpu, &per_cpu(gpumem_drains, cpu).work);
+	/* Work that runs may be past the batches: it is queued once more. */
+	cpumask_set_cpu(cpu, &gpumem_drain_queued);
+	schedule_work_on(cpu, &per_cpu(gpumem_drains, cpu).work);
 }
 
 /* Return false if there was no round, or only one that did not finish. */
 static bool gpumem_drain_all(void)
 {
-	bool done;
+	bool done, all = true;
 	int cpu;
 
 	if (!mutex_trylock(&gpumem_drain_lock))
@@ -137,9 +140,12 @@ static bool gpumem_drain_all(void)
 	}
 	cpumask_clear(&gpumem_drain_awaited);
 	for_each_online_cpu(cpu) {
-		/* One that is queued from before may belong to an occupied CPU. */
-		if (cpumask_test_cpu(cpu, &gpumem_drain_queued))
+		/* A CPU that did not answer the last round is occupied. */
+		if (cpumask_test_cpu(cpu, &gpumem_drain_queued) &&
+		    cpumask_test_cpu(cpu, &gpumem_drain_mute)) {
+			all = false;
 			continue;
+		}
 		gpumem_drain_cpu(cpu);
 		cpumask_set_cpu(cpu, &gpumem_drain_awaited);
 	}
@@ -147,9 +153,10 @@ static bool gpumem_drain_all(void)
 				  !cpumask_intersects(&gpumem_drain_awaited,
 						      &gpumem_drain_queued),
 				  GPUMEM_DRAIN_WAIT);
+	cpumask_and(&gpumem_drain_mute, cpu_online_mask, &gpumem_drain_queued);
 	gpumem_drain_last = jiffies ?: 1;
 	mutex_unlock(&gpumem_drain_lock);
-	return done;
+	return done && all;
 }
 
 /* May the references of @folio beyond those known be those of LRU batches? */

@@ -75,6 +75,7 @@ struct gpumem_cache_filter {
 /* gpumem_cache.c */
 int gpumem_cache_init(void);
 void gpumem_cache_exit(void);
+void gpumem_cache_exit_items(void);
 int gpumem_cache_open(struct gpumem_client *client);
 int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma);
 void gpumem_cache_free(struct gpumem_client *client);

@@ -253,9 +253,15 @@ u64 gpumem_shmem_used(struct gpumem_mem *mem)
 {
 	struct path path = { .mnt = mem->mnt, .dentry = mem->mnt->mnt_root };
 	struct kstatfs st;
+	u64 size;
 
-	if (vfs_statfs(&path, &st))
-		return 0;
+	/* tmpfs reads its size twice, and the administrator may change it. */
+	do {
+		size = READ_ONCE(mem->mount_size);
+		if (vfs_statfs(&path, &st))
+			return 0;
+	} while (st.f_bfree > st.f_blocks ||
+		 size != READ_ONCE(mem->mount_size));
 	return (st.f_blocks - st.f_bfree) * st.f_bsize;
 }
 
@@ -366,8 +372,11 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 	}
 	/* From here on a reference that is not known is somebody's. */
 	gpumem_drain_here();
-	if (ret)
+	if (ret) {
 		gpumem_shmem_unhold(mapping, index);
+		/* The file goes when the task returns, too late for a retry. */
+		shmem_truncate_range(mapping->host, 0, -1);
+	}
 	return ret;
 }
 
@@ -437,6 +446,7 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 	if (file == ERR_PTR(-ENOSPC)) {
 		/* Workers and exiting tasks leave the last fput for later. */
 		flush_delayed_fput();
+		gpumem_client_flush();
 		gpumem_linger_make_room(mem);
 		file = gpumem_shmem_try_create(mem, name, length, huge);
 	} else if (file == ERR_PTR(-ENOMEM) && gpumem_linger_make_room(mem)) {

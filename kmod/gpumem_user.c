@@ -133,9 +133,9 @@ MODULE_PARM_DESC(memlock,
  */
 void gpumem_user_init(void)
 {
-	gpumem_lockdep_class(&gpumem_users_lock, GPUMEM_LOCK_USERS);
 	u64 total = gpumem_pin_total;
 
+	gpumem_lockdep_class(&gpumem_users_lock, GPUMEM_LOCK_USERS);
 	if (total == GPUMEM_USER_DEFAULT) {
 		total = totalram_pages() / 100 * 24;
 		if (gpumem_pin_limit != GPUMEM_USER_DEFAULT)
@@ -178,7 +178,8 @@ u64 gpumem_pin_used(void)
 
 /* The user @uid below @parent; consumes the reference on @parent, unless NULL. */
 static struct gpumem_user *
-gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid)
+gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid,
+			 struct gpumem_user **spare)
 {
 	struct gpumem_user *user;
 
@@ -192,14 +193,21 @@ gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid)
 			return user;
 		}
 	}
-	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-	if (user) {
-		kref_init(&user->ref);
-		user->uid = uid;
-		user->parent = parent;
-		hash_add(gpumem_users, &user->node, __kuid_val(uid));
-	}
+	user = *spare;
+	*spare = NULL;
+	kref_init(&user->ref);
+	user->uid = uid;
+	user->parent = parent;
+	hash_add(gpumem_users, &user->node, __kuid_val(uid));
 	return user;
+}
+
+static void gpumem_user_free_spare(struct gpumem_user **spare)
+{
+	unsigned int i;
+
+	for (i = 0; i < GPUMEM_USER_LEVELS; i++)
+		kfree(spare[i]);
 }
 
 static void gpumem_user_free(struct kref *ref)
@@ -221,9 +229,10 @@ static void gpumem_user_free(struct kref *ref)
 struct gpumem_user *gpumem_user_get(const struct cred *cred)
 {
 	const struct user_namespace *ns;
-	struct gpumem_user *user = NULL, *below;
+	struct gpumem_user *spare[GPUMEM_USER_LEVELS] = {};
+	struct gpumem_user *user = NULL;
 	kuid_t uids[GPUMEM_USER_LEVELS];
-	unsigned int n = 0;
+	unsigned int n = 0, i;
 
 	uids[n++] = cred->uid;
 	for (ns = cred->user_ns; ns != &init_user_ns; ns = ns->parent) {
@@ -231,20 +240,23 @@ struct gpumem_user *gpumem_user_get(const struct cred *cred)
 			return ERR_PTR(-EUSERS);
 		uids[n++] = ns->owner;
 	}
+	/* Reclaim for a full cgroup must not make other users wait. */
+	for (i = 0; i < n; i++) {
+		spare[i] = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		if (!spare[i]) {
+			gpumem_user_free_spare(spare);
+			return ERR_PTR(-ENOMEM);
+		}
+	}
 	mutex_lock(&gpumem_users_lock);
 	while (n--) {
 		/* The owner of a namespace in it. */
 		if (user && uid_eq(user->uid, uids[n]))
 			continue;
-		below = gpumem_user_below_locked(user, uids[n]);
-		if (!below) {
-			mutex_unlock(&gpumem_users_lock);
-			gpumem_user_put(user);
-			return ERR_PTR(-ENOMEM);
-		}
-		user = below;
+		user = gpumem_user_below_locked(user, uids[n], &spare[n]);
 	}
 	mutex_unlock(&gpumem_users_lock);
+	gpumem_user_free_spare(spare);
 	return user;
 }
 
@@ -423,6 +435,7 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 		if (refusal.limit == GPUMEM_LIMIT_PINNED_ALL &&
 		    refusal.asked <= refusal.max)
 			f.client = NULL;
+		gpumem_client_flush();
 		gpumem_linger_make_room(&gpumem_host_mem);
 		gpumem_cache_take(&f, pages << PAGE_SHIFT);
 		ret = gpumem_charge_try(charge, client, pages, &refusal);
