@@ -21,8 +21,8 @@
  *
  * The last close does this work itself.  The MMU notifier's .release does not:
  * the kernel calls it under an SRCU that all MMU notifiers share, so that what
- * it does delays the end of every other process and virtual machine, and it may
- * run below any lock that mmput() runs below.  It marks the client dead and
+ * it does delays the end of every other process and virtual machine, and callers
+ * of mmput() may hold any lock.  It marks the client dead and
  * queues the work.  The work is delayed, so that a process that exits finds it
  * not begun when it closes its descriptors, and pays for it.
  *

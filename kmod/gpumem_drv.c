@@ -566,6 +566,11 @@ static int __init gpumem_start(void)
 	int ret;
 
 	BUILD_BUG_ON(!IS_ENABLED(CONFIG_64BIT));
+	/* Pieces of published work take spinlocks with preemption disabled. */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		pr_err("kernels with CONFIG_PREEMPT_RT are not supported\n");
+		return -EOPNOTSUPP;
+	}
 	ret = gpumem_params(&size);
 	if (ret)
 		return ret;
@@ -641,6 +646,7 @@ err_class:
 	class_unregister(&gpumem_class);
 err_cache:
 	gpumem_cache_exit();
+	gpumem_cache_exit_items();
 err_channel:
 	gpumem_channel_exit();
 err_pool:
@@ -702,6 +708,7 @@ static void __exit gpumem_exit(void)
 	gpumem_event_exit();
 	gpumem_ipc_exit();
 	gpumem_share_stop();
+	gpumem_cache_exit_items();
 	gpumem_shmem_exit();
 	gpumem_cov_report();
 }

@@ -18,9 +18,6 @@
 
 #include "gpumem_private.h"
 
-/* What a row costs at least, in bytes of a slice. */
-#define GPUMEM_ROW_WEIGHT	256
-
 /**
  * gpumem_engine_create - start the engine of a device
  * @dev: device with its name set
@@ -385,18 +382,20 @@ static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
  * gpumem_engine_piece - execute a piece of the entry under way, without sleeping
  * @stream: stream whose entry is a copy, a fill or a timestamp
  * @bytes: how much
+ * @locked: the caller has the address space's lock for reading
  *
  * Context: who runs the stream; preemption may be disabled.
  * Return: as gpumem_engine_step(), or -EBUSY if the address space is locked.
  */
-int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes)
+int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 {
 	int ret;
 
-	if (!down_read_trylock(&stream->vm->lock))
+	if (!locked && !down_read_trylock(&stream->vm->lock))
 		return -EBUSY;
 	ret = gpumem_step_memory(stream, bytes);
-	up_read(&stream->vm->lock);
+	if (!locked)
+		up_read(&stream->vm->lock);
 	return ret;
 }
 

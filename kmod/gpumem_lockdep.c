@@ -66,7 +66,7 @@ static struct lockdep_map gpumem_release_map =
  * gpumem_lockdep_release_begin - .release of the MMU notifier begins
  *
  * The kernel complains about whatever sleeps until the end, and lockdep about
- * each sleeping lock of the table below that is taken.
+ * each sleeping lock of the table above that is taken.
  */
 void gpumem_lockdep_release_begin(void)
 {

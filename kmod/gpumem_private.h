@@ -86,6 +86,8 @@
 
 /* Bytes an engine moves before it looks up, yields and checks for death again. */
 #define GPUMEM_SLICE		SZ_1M
+/* What a row of an entry costs at least, in bytes of a slice. */
+#define GPUMEM_ROW_WEIGHT	256ULL
 
 struct dma_buf;
 struct gpumem_cache;

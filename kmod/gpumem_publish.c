@@ -9,33 +9,35 @@
  * Portions: one fence stands for at most GPUMEM_PORTION bytes, or the rows that
  * weigh as much.  An entry that is larger gets one fence after the other.
  *
- * Lanes: each client has a *lane*.  The portions of a client that are published
- * at one time have GPUMEM_PORTION bytes together, or there is one portion; what
- * does not fit waits in lane->waiting.  So with N clients that publish, a fence
- * has at most N times that many bytes before it.
+ * Lanes: each client has a *lane*.  A client's published portions have at most
+ * GPUMEM_PORTION bytes together; portions that do not fit wait in lane->waiting.
+ * So with N clients that publish, a fence has at most N times that many bytes
+ * before it.
  *
  * Who executes: the client's worker first, so that the scheduler charges the
  * process as for any other entry.  The worker executes *pieces* of
  * GPUMEM_PIECE bytes with preemption disabled and owns the entry
  * (GPUMEM_SHARE_OWNED) during a piece only: a worker that loses the CPU, is
- * throttled, stopped or killed never holds up the fence.  If the portion is not
- * done after GPUMEM_PUBLISH_GRACE, a kernel worker with a rescuer (share->late)
- * executes the rest.  One such work item per client is queued at a time
- * (lane->turn), and it goes behind those of other clients after each burst.
- * Neither allocates, sleeps in a piece, or waits for vm->lock.
+ * throttled, stopped or killed never holds up the fence.  If the worker does not
+ * get a third of a CPU within GPUMEM_PUBLISH_GRACE, a kernel worker with a rescuer
+ * executes the rest.  Each portion has its own late work (share->late); one per
+ * client executes at a time (lane->turn), for a burst, and then goes behind the
+ * other clients' work.
+ * Neither allocates or sleeps in a piece.  The worker tries vm->lock; the kernel
+ * worker waits for it, as long as a change of the address space holds it.
  *
  * Payment: the time that a kernel worker spends is a debt of the client.  When
- * the client's worker has the stream back, it knows which part of the elapsed
- * time the process got, and no portion of the client is published until so much
- * time has passed that the debt fits that part.  The client waits; nothing
- * spins.
+ * the client's worker has the stream back, it knows which part of a CPU the
+ * process got.  The client publishes nothing until that part of the time that
+ * has passed equals the debt.  The client waits; nothing spins.  A debt ends with
+ * its client.
  *
  * Time-out: a portion that has not ended fence_timeout_ms after its
  * dependencies were met ends with -ETIMEDOUT.  It is ended by an owner, so
  * nothing can write any more.  The device gets a device coredump.
  *
- * Locks: lane->lock (spin, irqsafe) protects the lane.  It is taken inside
- * nothing but a fence's lock; runner->lock and workqueue locks nest inside.
+ * Locks: lane->lock (spin, irqsafe) protects the lane; runner->lock and the locks
+ * of workqueues nest inside.
  */
 #include <linux/devcoredump.h>
 #include <linux/dma-fence.h>
@@ -50,7 +52,8 @@
 #define GPUMEM_PIECE		SZ_128K
 /* Bytes behind one fence, and behind all fences of a client. */
 #define GPUMEM_PORTION		SZ_32M
-#define GPUMEM_PORTION_PIECES	(GPUMEM_PORTION / GPUMEM_PIECE)
+/* Dependencies that are looked at with preemption disabled. */
+#define GPUMEM_PUBLISH_DEPS	64
 /* Pieces that a kernel worker executes before other clients' turn. */
 #define GPUMEM_PUBLISH_BURST	16
 /* Time that the client's worker has for a portion. */
@@ -94,17 +97,22 @@ static struct gpumem_lane *gpumem_publish_lane(struct gpumem_share *share)
 	return &gpumem_publish_stream(share)->obj.client->lane;
 }
 
-/* Bytes of a lane that the next portion of an entry takes. */
+/*
+ * Bytes of a lane that the next portion of an entry takes, in whole pieces; of a
+ * later portion as many as of the first.
+ */
 static u64 gpumem_publish_weight(const struct gpumem_sqe *sqe)
 {
 	u64 row = sqe->op == GPUMEM_OP_FILL ? sqe->width * sqe->elem :
 					      sqe->width;
 	u64 rows = max(sqe->height, 1);
 
-	/* Neither product overflows: one of the two is small. */
+	row = max(row, GPUMEM_ROW_WEIGHT);
+
+	/* Below that the product is less than 2^50. */
 	if (row >= GPUMEM_PORTION || rows >= GPUMEM_PORTION)
 		return GPUMEM_PORTION;
-	return clamp(row * rows, 1, GPUMEM_PORTION);
+	return min_t(u64, round_up(row * rows, GPUMEM_PIECE), GPUMEM_PORTION);
 }
 
 static bool gpumem_lane_fits_locked(struct gpumem_lane *lane, u64 weight)
@@ -229,8 +237,12 @@ void gpumem_publish_wake(struct gpumem_share *share)
 	gpumem_runner_kick(stream);
 }
 
-/* Execute a piece of an entry that the caller owns.  As gpumem_engine_step(). */
-static int gpumem_publish_step(struct gpumem_share *share, bool late)
+/*
+ * Execute a piece of an entry that the caller owns.  @locked: the caller has
+ * vm->lock.  As gpumem_engine_step().
+ */
+static int gpumem_publish_step(struct gpumem_share *share, bool late,
+			       bool locked)
 {
 	struct gpumem_stream *stream = gpumem_publish_stream(share);
 	u64 begin = ktime_get_ns();
@@ -245,140 +257,103 @@ static int gpumem_publish_step(struct gpumem_share *share, bool late)
 		share->report = true;
 		return -ETIMEDOUT;
 	}
-	ret = gpumem_engine_piece(stream, GPUMEM_PIECE);
-	/* Preemption is disabled: what passes is CPU time. */
+	/* So the time that passes is CPU time. */
+	preempt_disable();
+	begin = ktime_get_ns();
+	ret = gpumem_engine_piece(stream, GPUMEM_PIECE, locked);
 	begin = ktime_get_ns() - begin;
+	preempt_enable();
 	if (late)
 		share->debt += begin;
 	else
 		share->own += begin;
-	if (ret == -EAGAIN && ++share->pieces == GPUMEM_PORTION_PIECES)
+	/* What the lane has admitted, and no more. */
+	if (ret == -EAGAIN && ++share->pieces >= share->weight / GPUMEM_PIECE)
 		return -EINPROGRESS;
 	return ret;
 }
 
-/* Own the entry, execute a piece of it, and signal the fence at the end. */
+/*
+ * As gpumem_publish_step(), but waits for vm->lock: a client that takes it again
+ * and again must not hold up its fence.
+ */
+static int gpumem_publish_step_locked(struct gpumem_share *share)
+{
+	struct gpumem_vm *vm = gpumem_publish_stream(share)->vm;
+
+	guard(rwsem_read)(&vm->lock);
+	return gpumem_publish_step(share, true, true);
+}
+
+/* The portion of an entry that the caller owns has ended; signal its fence. */
+static void gpumem_publish_signal(struct gpumem_share *share, int result)
+{
+	struct dma_fence *fence = share->fence;
+
+	share->result = result;
+	share->fence = NULL;
+	if (result && result != -EINPROGRESS)
+		dma_fence_set_error(fence, result);
+	dma_fence_signal(fence);
+	dma_fence_put(fence);
+}
+
+/* Is a portion of the entry published, and not over? */
+static bool gpumem_publish_is_on(struct gpumem_share *share)
+{
+	/* Pairs with gpumem_publish_begin(). */
+	return smp_load_acquire(&share->state) == GPUMEM_SHARE_PUBLISHED;
+}
+
+/*
+ * Execute a piece of an entry that the caller owns, and signal the fence at the
+ * end.  Nothing of the stream goes away before that.
+ */
+static enum gpumem_piece_end gpumem_publish_own(struct gpumem_share *share,
+						bool late)
+{
+	int ret;
+
+	/* An owner alone ends a portion. */
+	if (!gpumem_publish_is_on(share) || !share->fence)
+		return GPUMEM_PIECE_WAIT;
+	ret = gpumem_share_met(share, GPUMEM_PUBLISH_DEPS);
+	if (ret <= 0)
+		return ret ? GPUMEM_PIECE_MORE : GPUMEM_PIECE_WAIT;
+	ret = gpumem_publish_step(share, late, false);
+	if (ret == -EBUSY && late)
+		ret = gpumem_publish_step_locked(share);
+	if (ret == -EAGAIN)
+		return GPUMEM_PIECE_MORE;
+	if (ret == -EBUSY)
+		return GPUMEM_PIECE_LOCKED;
+	gpumem_publish_signal(share, ret);
+	return GPUMEM_PIECE_DONE;
+}
+
+/*
+ * Own the entry and execute a piece of it.  A client's worker must not lose the
+ * CPU while it owns the entry.
+ */
 static enum gpumem_piece_end gpumem_publish_piece(struct gpumem_share *share,
 						  bool late)
 {
-	enum gpumem_piece_end end = GPUMEM_PIECE_WAIT;
-	struct dma_fence *fence = NULL;
-	bool cookie;
-	int ret;
+	enum gpumem_piece_end end = GPUMEM_PIECE_OWNED;
 
-	preempt_disable();
-	if (test_and_set_bit_lock(GPUMEM_SHARE_OWNED, &share->flags)) {
+	if (!late)
+		preempt_disable();
+	if (!test_and_set_bit_lock(GPUMEM_SHARE_OWNED, &share->flags)) {
+		end = gpumem_publish_own(share, late);
+		if (end == GPUMEM_PIECE_DONE) {
+			gpumem_publish_leave(share);
+			/* Pairs with gpumem_share_turn(). */
+			smp_store_release(&share->state, GPUMEM_SHARE_DONE);
+		}
+		clear_bit_unlock(GPUMEM_SHARE_OWNED, &share->flags);
+	}
+	if (!late)
 		preempt_enable();
-		return GPUMEM_PIECE_OWNED;
-	}
-	cookie = dma_fence_begin_signalling();
-	if (share->fence && gpumem_share_met(share)) {
-		ret = gpumem_publish_step(share, late);
-		switch (ret) {
-		case -EAGAIN:
-			end = GPUMEM_PIECE_MORE;
-			break;
-		case -EBUSY:
-			end = GPUMEM_PIECE_LOCKED;
-			break;
-		default:
-			end = GPUMEM_PIECE_DONE;
-			share->result = ret;
-			fence = share->fence;
-			share->fence = NULL;
-			if (ret && ret != -EINPROGRESS)
-				dma_fence_set_error(fence, ret);
-			dma_fence_signal(fence);
-		}
-	}
-	dma_fence_end_signalling(cookie);
-	clear_bit_unlock(GPUMEM_SHARE_OWNED, &share->flags);
-	if (end == GPUMEM_PIECE_DONE) {
-		dma_fence_put(fence);
-		gpumem_publish_leave(share);
-		/* Pairs with gpumem_share_turn(). */
-		smp_store_release(&share->state, GPUMEM_SHARE_DONE);
-	}
-	preempt_enable();
 	return end;
-}
-
-/**
- * gpumem_publish_run - have the client's worker execute a published entry
- * @share: of the stream
- *
- * Context: the worker that runs the stream; may sleep.
- * Return: what is to become of the stream.
- */
-enum gpumem_share_turn gpumem_publish_run(struct gpumem_share *share)
-{
-	struct gpumem_stream *stream = gpumem_publish_stream(share);
-	unsigned int i;
-
-	for (i = 0; i < GPUMEM_PUBLISH_BURST; i++) {
-		switch (gpumem_publish_piece(share, false)) {
-		case GPUMEM_PIECE_WAIT:
-		case GPUMEM_PIECE_OWNED:
-			return GPUMEM_TURN_WAIT;
-		case GPUMEM_PIECE_LOCKED:
-			/* The kernel worker looks again soon. */
-			mod_delayed_work(stream->dev->engine->wq, &share->late,
-					 1);
-			return GPUMEM_TURN_WAIT;
-		case GPUMEM_PIECE_DONE:
-			cancel_delayed_work(&share->late);
-			return GPUMEM_TURN_DONE;
-		case GPUMEM_PIECE_MORE:
-			break;
-		}
-		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-			return GPUMEM_TURN_WAIT;
-		if (gpumem_runner_must_leave())
-			break;
-		cond_resched();
-	}
-	return GPUMEM_TURN_MORE;
-}
-
-/*
- * Does the client's worker get a third of the CPU, or more, for the portion?  Then
- * it ends soon enough without help.
- */
-static bool gpumem_publish_in_time(struct gpumem_share *share)
-{
-	u64 now = ktime_get_ns(), own = READ_ONCE(share->own);
-	bool in_time = (own - share->seen_own) * 3 >= now - share->seen;
-
-	share->seen = now;
-	share->seen_own = own;
-	return in_time;
-}
-
-/*
- * Is it the turn of @share among those of its client?  If not, a published one is
- * queued.
- */
-static bool gpumem_lane_enter(struct gpumem_share *share)
-{
-	struct gpumem_stream *stream = gpumem_publish_stream(share);
-	struct gpumem_lane *lane = gpumem_publish_lane(share);
-	bool published, mine;
-
-	/* Pairs with gpumem_publish_begin(). */
-	published = smp_load_acquire(&share->state) == GPUMEM_SHARE_PUBLISHED;
-	spin_lock_irq(&lane->lock);
-	mine = lane->turn == share;
-	if (!mine && published && gpumem_publish_in_time(share)) {
-		queue_delayed_work(stream->dev->engine->wq, &share->late,
-				   GPUMEM_PUBLISH_GRACE);
-	} else if (!mine && published && !lane->turn) {
-		lane->turn = share;
-		mine = true;
-	} else if (!mine && published && list_empty(&share->line)) {
-		list_add_tail(&share->line, &lane->late);
-	}
-	spin_unlock_irq(&lane->lock);
-	return mine;
 }
 
 /* Give the turn to the next of the client's. */
@@ -397,6 +372,127 @@ static void gpumem_lane_next_locked(struct gpumem_lane *lane,
 	lane->turn = next;
 }
 
+/* The worker ended a portion that may have the turn, or wait for it. */
+static void gpumem_lane_finish(struct gpumem_share *share)
+{
+	struct gpumem_lane *lane = gpumem_publish_lane(share);
+
+	spin_lock_irq(&lane->lock);
+	list_del_init(&share->line);
+	/* If the work runs, it passes the turn on itself. */
+	if (cancel_delayed_work(&share->late) && lane->turn == share)
+		gpumem_lane_next_locked(lane, 0);
+	spin_unlock_irq(&lane->lock);
+}
+
+/* As gpumem_publish_run(). */
+static enum gpumem_share_turn gpumem_publish_some(struct gpumem_share *share)
+{
+	struct gpumem_stream *stream = gpumem_publish_stream(share);
+	unsigned int i;
+
+	for (i = 0; i < GPUMEM_PUBLISH_BURST; i++) {
+		switch (gpumem_publish_piece(share, false)) {
+		case GPUMEM_PIECE_WAIT:
+		case GPUMEM_PIECE_OWNED:
+			return GPUMEM_TURN_WAIT;
+		case GPUMEM_PIECE_LOCKED:
+			/* The kernel worker looks again soon. */
+			mod_delayed_work(stream->dev->engine->wq, &share->late,
+					 1);
+			return GPUMEM_TURN_WAIT;
+		case GPUMEM_PIECE_DONE:
+			gpumem_lane_finish(share);
+			return GPUMEM_TURN_DONE;
+		case GPUMEM_PIECE_MORE:
+			break;
+		}
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+			return GPUMEM_TURN_WAIT;
+		if (gpumem_runner_must_leave())
+			break;
+		cond_resched();
+	}
+	return GPUMEM_TURN_MORE;
+}
+
+/**
+ * gpumem_publish_run - have the client's worker execute a published entry
+ * @share: of the stream
+ *
+ * Context: the worker that runs the stream; may sleep.
+ * Return: what is to become of the stream.
+ */
+enum gpumem_share_turn gpumem_publish_run(struct gpumem_share *share)
+{
+	/* Others wait for it; pieces are atomic, where lockdep looks away. */
+	bool cookie = dma_fence_begin_signalling();
+	enum gpumem_share_turn turn = gpumem_publish_some(share);
+
+	dma_fence_end_signalling(cookie);
+	return turn;
+}
+
+/*
+ * Does the client's worker get a third of the CPU, or more, for the portion?  Then
+ * it ends soon enough without help.
+ */
+static bool gpumem_publish_in_time(struct gpumem_share *share)
+{
+	u64 now = ktime_get_ns(), own = READ_ONCE(share->own);
+	/* Until the last dependency was met there was nothing to do. */
+	u64 since = max(share->seen, READ_ONCE(share->began));
+	bool in_time = (own - share->seen_own) * 3 >= now - since;
+
+	share->seen = now;
+	share->seen_own = own;
+	return in_time;
+}
+
+/*
+ * Is it the turn of @share among those of its client?  If not, a published portion
+ * is looked at again later, or waits in lane->late.
+ */
+static bool gpumem_lane_enter(struct gpumem_share *share)
+{
+	struct gpumem_stream *stream = gpumem_publish_stream(share);
+	struct gpumem_lane *lane = gpumem_publish_lane(share);
+	bool published, mine;
+
+	published = gpumem_publish_is_on(share);
+	spin_lock_irq(&lane->lock);
+	mine = lane->turn == share;
+	if (!mine && published && gpumem_publish_in_time(share)) {
+		queue_delayed_work(stream->dev->engine->wq, &share->late,
+				   GPUMEM_PUBLISH_GRACE);
+		/* It may have left because the address space was locked. */
+		gpumem_runner_kick(stream);
+	} else if (!mine && published && !lane->turn) {
+		lane->turn = share;
+		mine = true;
+	} else if (!mine && published && list_empty(&share->line)) {
+		list_add_tail(&share->line, &lane->late);
+	}
+	spin_unlock_irq(&lane->lock);
+	return mine;
+}
+
+/*
+ * The stream is cancelled: signal its fence at once.  Streams of the same client
+ * that are cancelled before it may wait for the fence.  The rest is cancel's.
+ */
+static void gpumem_publish_abandon(struct gpumem_share *share)
+{
+	preempt_disable();
+	/* Another owner is a worker, which keeps it for one piece. */
+	while (test_and_set_bit_lock(GPUMEM_SHARE_OWNED, &share->flags))
+		cpu_relax();
+	if (gpumem_publish_is_on(share) && share->fence)
+		gpumem_publish_signal(share, -ECANCELED);
+	clear_bit_unlock(GPUMEM_SHARE_OWNED, &share->flags);
+	preempt_enable();
+}
+
 static void gpumem_publish_late(struct work_struct *work)
 {
 	struct gpumem_share *share = container_of(to_delayed_work(work),
@@ -404,29 +500,38 @@ static void gpumem_publish_late(struct work_struct *work)
 	struct gpumem_stream *stream = gpumem_publish_stream(share);
 	struct gpumem_lane *lane = gpumem_publish_lane(share);
 	enum gpumem_piece_end end = GPUMEM_PIECE_WAIT;
+	bool again, cookie;
 	unsigned int i;
-	bool again;
 
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+		gpumem_publish_abandon(share);
 	if (!gpumem_lane_enter(share))
 		return;
+	cookie = dma_fence_begin_signalling();
 	for (i = 0; i < GPUMEM_PUBLISH_BURST; i++) {
 		/* It may have ended since it was queued for its turn. */
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
-		    smp_load_acquire(&share->state) != GPUMEM_SHARE_PUBLISHED)
+		    !gpumem_publish_is_on(share))
 			break;
 		end = gpumem_publish_piece(share, true);
 		if (end != GPUMEM_PIECE_MORE)
 			break;
 		cond_resched();
 	}
-	again = end == GPUMEM_PIECE_LOCKED || end == GPUMEM_PIECE_OWNED;
+	dma_fence_end_signalling(cookie);
+	again = end == GPUMEM_PIECE_OWNED;
 	spin_lock_irq(&lane->lock);
 	/* The client's others first, then what is left of this one. */
 	if ((again || end == GPUMEM_PIECE_MORE) && list_empty(&share->line))
 		list_add_tail(&share->line, &lane->late);
-	gpumem_lane_next_locked(lane, again);
+	/* The worker may have passed it on. */
+	if (lane->turn == share)
+		gpumem_lane_next_locked(lane, again);
 	spin_unlock_irq(&lane->lock);
-	/* Behind this the stream may be gone, but for the wait in cancel. */
+	/*
+	 * The worker may complete the entry and free the stream now; cancel waits
+	 * for this function, so the structure stays until it returns.
+	 */
 	if (end == GPUMEM_PIECE_DONE)
 		gpumem_runner_kick(stream);
 }
@@ -464,6 +569,7 @@ static void gpumem_publish_settle(struct gpumem_share *share)
 
 	if (!share->debt)
 		goto out;
+	spin_lock_irq(&lane->lock);
 	wall = max_t(u64, now - READ_ONCE(share->began), 1);
 	/* What the process got of the time in which it had something to do. */
 	lane->own = lane->own / 2 + share->own;
@@ -476,12 +582,10 @@ static void gpumem_publish_settle(struct gpumem_share *share)
 		wait = min(wall, share->debt * GPUMEM_PUBLISH_LEAST);
 	}
 	/*
-	 * A portion begins somewhere in a period of a CPU limit, so the process
-	 * waited for less than whole periods: half as much again makes up for
-	 * that.
+	 * A portion starts in the middle of a CPU limit's period, so the measured
+	 * wait misses part of a period: half as much again makes up for that.
 	 */
 	wait += wait / 2;
-	spin_lock_irq(&lane->lock);
 	lane->paid_at = max(lane->paid_at, now) + wait;
 	lane->unsettled--;
 	gpumem_lane_admit_locked(lane);
@@ -523,6 +627,8 @@ void gpumem_publish_cancel(struct gpumem_share *share)
 		gpumem_lane_next_locked(lane, 0);
 	spin_unlock_irq(&lane->lock);
 	gpumem_publish_leave(share);
+	/* Other streams of the client publish nothing either: no debt matters. */
+	share->debt = 0;
 }
 
 /**

@@ -21,15 +21,15 @@
  *
  *  - runner->ending is set (the client ended), or the process is killed, dumps
  *    core or calls execve().  The kernel then calls gpumem_runner_killed().
- *  - The worker takes itself out of runner->idle, so that nothing wakes a task
- *    that may be gone, and queues worker->end.
+ *  - The worker takes itself out of runner->idle, after which nothing calls
+ *    wake_up_process() for it, and queues worker->end.
  *  - worker->end waits in vhost_task_stop() until the thread has left this
  *    module's code, and frees the worker.  Nothing else waits for a worker: its
  *    process may be stopped or frozen without end.
  *
  * A worker holds a reference on its client and one on the module.
  *
- * Work that others wait for by a dma_fence is not done here (gpumem_share.c).
+ * Work that others wait for by a dma_fence may be taken over (gpumem_publish.c).
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -219,8 +219,13 @@ static bool gpumem_runner_work(void *data)
 		__set_current_state(TASK_RUNNING);
 		return true;
 	}
-	/* A wake-up after this point is not lost. */
-	set_current_state(TASK_INTERRUPTIBLE);
+	/*
+	 * A wake-up after this point is not lost.  Once worker->end is queued, the
+	 * one that matters may have come: the caller set the state before it
+	 * looked for it.
+	 */
+	if (!worker->ending)
+		set_current_state(TASK_INTERRUPTIBLE);
 	if (runner->ending)
 		gpumem_runner_end_locked(worker);
 	else
@@ -344,7 +349,7 @@ static int gpumem_runner_add(struct gpumem_client *client)
 	worker->client = client;
 	INIT_LIST_HEAD(&worker->idle);
 	INIT_WORK(&worker->end, gpumem_runner_end);
-	snprintf(name, sizeof(name), "gpumem/%d", pid_nr(client->pid));
+	snprintf(name, sizeof(name), "gpumem/%d", task_tgid_vnr(current));
 	worker->vhost = vhost_task_create(gpumem_runner_work,
 					  gpumem_runner_killed, worker, name);
 	if (IS_ERR_OR_NULL(worker->vhost)) {
@@ -386,7 +391,6 @@ int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 	if (task_tgid(current) != client->pid)
 		return -EPERM;
 	workers = min3(streams, (u64)workers, (u64)GPUMEM_MAX_WORKERS);
-	/* Falls only when the process ends. */
 	if (READ_ONCE(runner->nworkers) >= workers)
 		return 0;
 	guard(mutex)(&runner->grow);

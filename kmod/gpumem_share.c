@@ -413,7 +413,7 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
  * gpumem_share_begin - does an entry touch buffers that others use?
  * @stream: stream whose entry is about to start
  *
- * Return: true if others execute it; the stream is kicked when it is done.
+ * Return: true if it needs a fence; the stream is kicked when it is published.
  */
 bool gpumem_share_begin(struct gpumem_stream *stream)
 {
@@ -423,7 +423,8 @@ bool gpumem_share_begin(struct gpumem_stream *stream)
 	/* The client pays for looking; prepare collects again if this fails. */
 	if (gpumem_share_collect(stream))
 		gpumem_share_clear(&stream->share);
-	WRITE_ONCE(stream->share.state, GPUMEM_SHARE_ASKED);
+	/* Pairs with gpumem_share_prepare(), which may be queued already. */
+	smp_store_release(&stream->share.state, GPUMEM_SHARE_ASKED);
 	queue_delayed_work(gpumem_share_wq, &stream->share.prepare, 0);
 	return true;
 }
@@ -600,16 +601,20 @@ void gpumem_share_prepare_later(struct gpumem_share *share)
 /**
  * gpumem_share_met - is all that an entry waits for done?
  * @share: of the stream
+ * @most: dependencies and roots to look at
  *
  * Context: who has the entry; may be atomic.
- * Return: false if gpumem_share_wake() will be called.
+ * Return: 1, or 0 if gpumem_share_wake() will be called, or -EAGAIN if there are
+ * more than @most to look at.
  */
-bool gpumem_share_met(struct gpumem_share *share)
+int gpumem_share_met(struct gpumem_share *share, unsigned int most)
 {
 	while (share->root < share->nroots) {
 		struct gpumem_shared_root *r = &share->roots[share->root];
 		struct dma_fence *dep;
 
+		if (!most--)
+			return -EAGAIN;
 		if (share->dep == r->ndeps) {
 			share->root++;
 			share->dep = 0;
@@ -618,7 +623,7 @@ bool gpumem_share_met(struct gpumem_share *share)
 		dep = r->deps[share->dep];
 		if (share->waiting) {
 			if (!dma_fence_is_signaled(dep))
-				return false;
+				return 0;
 			/* It was called, or is not any more. */
 			dma_fence_remove_callback(dep, &share->cb);
 			share->waiting = false;
@@ -626,12 +631,12 @@ bool gpumem_share_met(struct gpumem_share *share)
 			share->waiting = true;
 			if (!dma_fence_add_callback(dep, &share->cb,
 						    gpumem_share_wake))
-				return false;
+				return 0;
 			share->waiting = false;
 		}
 		share->dep++;
 	}
-	return true;
+	return 1;
 }
 
 /*
@@ -648,7 +653,7 @@ static int gpumem_share_ready(struct gpumem_stream *stream)
 		ret = gpumem_share_collect(stream);
 	while (!ret) {
 		/* Before it is published, of foreign buffers alone. */
-		if (!gpumem_share_met(share))
+		if (!gpumem_share_met(share, UINT_MAX))
 			return -EINPROGRESS;
 		if (share->looked)
 			ret = gpumem_share_begin_access(share);
@@ -678,8 +683,10 @@ static void gpumem_share_prepare(struct work_struct *work)
 	unsigned long delay;
 	int ret;
 
-	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
-	    READ_ONCE(share->state) != GPUMEM_SHARE_ASKED)
+	if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
+		return;
+	/* Pairs with gpumem_share_begin(). */
+	if (smp_load_acquire(&share->state) != GPUMEM_SHARE_ASKED)
 		return;
 	if (!gpumem_publish_admit(share, &delay)) {
 		if (delay)

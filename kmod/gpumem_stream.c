@@ -19,8 +19,8 @@
  *		NEED_WAKEUP is clear: whoever kicks it makes it look at the tail.
  *		A poll leaves a timer instead, and streams of the same client
  *		that have written kick it too.
- *   shared	the entry touches buffers that other drivers use: it is executed
- *		elsewhere (gpumem_share.c), which kicks the stream afterwards.
+ *   shared	the entry touches buffers that other drivers use: it needs a fence
+ *		(gpumem_share.c), or has one (gpumem_publish.c).
  *
  * A tail outside the ring ends the stream: it is *broken*, its timeline lost
  * with EPROTO.  An entry that fails sets the timeline's error; later entries are
@@ -372,8 +372,9 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 	bool closing;
 
 	/*
-	 * A thread that runs it may still leave a waiter, one that is called may
-	 * still kick it; after the first cancel neither starts anew.
+	 * The worker that runs the stream may still add a waiter, and a waiter
+	 * that is called may still kick the stream.  Neither happens after the
+	 * first cancel, but a kick may have come before it: hence the second.
 	 */
 	gpumem_runner_cancel(stream);
 	gpumem_share_cancel(&stream->share);
@@ -426,8 +427,12 @@ void gpumem_stream_cancel_all(struct gpumem_client *client)
 
 	spin_lock(&client->stream_lock);
 	client->no_streams = true;
-	list_for_each_entry(stream, &client->streams, link)
+	list_for_each_entry(stream, &client->streams, link) {
 		set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
+		/* Others wait for its fence, streams of this client included. */
+		mod_delayed_work(stream->dev->engine->wq, &stream->share.late,
+				 0);
+	}
 	list_splice_init(&client->streams, &running);
 	spin_unlock(&client->stream_lock);
 	while ((stream = gpumem_stream_take(client, &running))) {

@@ -365,7 +365,7 @@ void gpumem_share_free_resv(struct gpumem_bo *root);
 void gpumem_share_count(struct gpumem_bo *root, int by);
 bool gpumem_share_begin(struct gpumem_stream *stream);
 enum gpumem_share_turn gpumem_share_turn(struct gpumem_stream *stream);
-bool gpumem_share_met(struct gpumem_share *share);
+int gpumem_share_met(struct gpumem_share *share, unsigned int most);
 void gpumem_share_prepare_later(struct gpumem_share *share);
 void gpumem_share_init(struct gpumem_share *share);
 void gpumem_share_cancel(struct gpumem_share *share);
@@ -387,7 +387,8 @@ void gpumem_engine_flush(struct gpumem_engine *engine);
 void gpumem_engine_destroy(struct gpumem_engine *engine);
 int gpumem_sqe_check(const struct gpumem_sqe *sqe);
 int gpumem_engine_step(struct gpumem_stream *stream);
-int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes);
+int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes,
+			bool locked);
 
 /* gpumem_engine_cpu.c */
 extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
