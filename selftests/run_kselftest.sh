@@ -107,14 +107,19 @@ mark() {	# TITLE: a line in the kernel's log that is like no other
 	[ ! -c /dev/kmsg ] || echo "$mark" 2>/dev/null >/dev/kmsg
 }
 
-# The log without the traces of new threads' stacks for which a fault was injected: see splat.py.
+# The log without the traces of what a test refused on purpose, a new thread's stack and the cache of
+# the module's items: see splat.py.
 without_injected() {
 	awk '
-	!n && /t_cuda_fail_nth: vmalloc error: size [0-9]+, / { n = 1; thread = traces = 0; text = "" }
+	!n && /t_(cuda_)?fail_nth: vmalloc error: size [0-9]+, |kmem_cache_create.*\(gpumem_cache_item\) failed with error -(12|22)$/ {
+		n = 1
+		thread = traces = 0
+		text = ""
+	}
 	!n { print; next }
 	{
 		text = text $0 "\n"
-		thread += /copy_process\+/
+		thread += /copy_process\+|gpumem_cache_init\+/
 		traces += /Call Trace:|BUG: |WARNING: |KASAN: |UBSAN: /
 		over = /<\/TASK>/
 		if (over && thread && traces == 1) {

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -34,6 +35,8 @@ FIXTURE_SETUP(limits)
 	ASSERT_TRUE(dev_quiet(10));
 	ASSERT_TRUE(pinned_becomes(0));
 	leak_begin(&self->leak);
+	/* Other users open it. */
+	ASSERT_EQ(0, chmod("/dev/gpumem0", 0666));
 	self->pin_limit = get_param("pin_limit");
 	self->pin_total = get_param("pin_total");
 	self->map_limit = get_param("map_limit");
@@ -47,6 +50,7 @@ FIXTURE_SETUP(limits)
 FIXTURE_TEARDOWN(limits)
 {
 	unmap_all();
+	EXPECT_EQ(0, chmod("/dev/gpumem0", 0660));
 	EXPECT_EQ(0, set_param("pin_limit", self->pin_limit));
 	EXPECT_EQ(0, set_param("pin_total", self->pin_total));
 	EXPECT_EQ(0, set_param("map_limit", self->map_limit));

@@ -5,9 +5,10 @@ A complaint ("splat") is a block of lines: it opens at a line that SPLAT matches
 the banner above it, and ends at its end marker or where the next complaint opens.  A block is
 forgiven as a whole when one of the caller's expressions matches any of its lines.
 
-One kind is no complaint: the kernel says, with a stack trace, that there was no memory for the stack
-of a new thread.  A fault injected by t_cuda_fail_nth brings that about when the kernel has no old
-stack at hand.
+Two kinds are no complaints.  The kernel says, with a stack trace, that there was no memory for the
+stack of a new thread: a fault injected by t_fail_nth or t_cuda_fail_nth brings that about when the
+kernel has no old stack at hand.  It says the same of the cache that the module makes when it is
+loaded, which t_insmod refuses.
 """
 import re
 
@@ -39,8 +40,9 @@ MORE = re.compile(r"Call Trace:|Oops: |Oops - |invalid opcode:|Kernel panic - no
 TRACE_END = re.compile(r"</TASK>|</IRQ>")
 LONGEST = 120
 # run_kselftest.sh has the same.
-INJECTED = re.compile(r"t_cuda_fail_nth: vmalloc error: size \d+, ")
-NEW_THREAD = re.compile(r"copy_process\+")
+INJECTED = re.compile(r"t_(cuda_)?fail_nth: vmalloc error: size \d+, "
+                      r"|kmem_cache_create.*\(gpumem_cache_item\) failed with error -(12|22)$")
+NEW_THREAD = re.compile(r"copy_process\+|gpumem_cache_init\+")
 
 
 def text_lines(log):
@@ -50,7 +52,7 @@ def text_lines(log):
 
 
 def injected(lines, i):
-    """Index behind the trace of a new thread's stack that was refused on purpose; 0: @i is no such."""
+    """Index behind the trace of what a test refused on purpose; 0: @i is no such."""
     if INJECTED.search(lines[i]):
         for j in range(i + 1, min(i + LONGEST, len(lines))):
             if TRACE_END.search(lines[j]):
