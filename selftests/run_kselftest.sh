@@ -196,7 +196,8 @@ complaint() {
 	read_log
 	[ ${#log[@]} != 0 ] || return 1
 	printf '%s\n' "${log[@]}" >"$work/log"
-	if [[ ${log[*]} == *'t_cuda_fail_nth: vmalloc error'* ]]; then
+	if [[ ${log[*]} == *'fail_nth: vmalloc error'* ||
+	      ${log[*]} == *'(gpumem_cache_item) failed'* ]]; then
 		without_injected <"$work/log" >"$work/less"
 		mv "$work/less" "$work/log"
 	fi
