@@ -252,6 +252,7 @@ void gpumem_shmem_unmount(struct gpumem_mem *mem)
 u64 gpumem_shmem_used(struct gpumem_mem *mem)
 {
 	struct path path = { .mnt = mem->mnt, .dentry = mem->mnt->mnt_root };
+	unsigned int tries = 3;
 	struct kstatfs st;
 	u64 size;
 
@@ -260,8 +261,10 @@ u64 gpumem_shmem_used(struct gpumem_mem *mem)
 		size = READ_ONCE(mem->mount_size);
 		if (vfs_statfs(&path, &st))
 			return 0;
-	} while (st.f_bfree > st.f_blocks ||
-		 size != READ_ONCE(mem->mount_size));
+	} while ((st.f_bfree > st.f_blocks ||
+		  size != READ_ONCE(mem->mount_size)) && --tries);
+	if (st.f_bfree > st.f_blocks)
+		return 0;
 	return (st.f_blocks - st.f_bfree) * st.f_bsize;
 }
 

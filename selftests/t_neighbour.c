@@ -138,7 +138,7 @@ static double close_vm(void *kvm)
 /* Calls @close while a client with many mappings ends, and while a loop runs. */
 static void beside_an_end(struct __test_metadata *_metadata, double (*close_one)(void *), void *arg)
 {
-	struct dying d = { .maps = env_number("GPUMEM_QUICK", 0) ? 60000 : 300000 };
+	struct dying d = { .maps = env_number("GPUMEM_QUICK", 0) ? 15000 : 300000 };
 	struct worst_mean quiet = {}, dies = {};
 	double took;
 	__u64 begin;
