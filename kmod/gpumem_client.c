@@ -638,7 +638,7 @@ int gpumem_client_init(void)
 /**
  * gpumem_client_exit - undo gpumem_client_init()
  *
- * There are no clients.
+ * All clients are closed, so nothing is queued.
  */
 void gpumem_client_exit(void)
 {

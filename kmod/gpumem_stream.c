@@ -67,7 +67,7 @@ int gpumem_stream_init(void)
 /**
  * gpumem_stream_exit - wait until all streams are freed
  *
- * All clients are gone; the engines are still there.
+ * All clients are closed; the engines are still there.
  */
 void gpumem_stream_exit(void)
 {

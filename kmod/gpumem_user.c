@@ -9,14 +9,13 @@
  * charge goes to a user and to all users above it, and the limit holds for each
  * of them.  A namespace owner who is the user itself is charged once.
  *
- * Three things are counted for each user:
+ * Two things are counted for each user:
  *
  *  - Pinned pages: registrations and pinned host memory.  The parameter
  *    pin_limit bounds what one user has, pin_total what all users have
  *    together.
  *  - Mappings in address spaces.  The parameter map_limit bounds them, because
  *    each costs kernel memory and no object.
- *  - Threads of clients' runners.
  *
  * The administrator may change the parameters at any time.  A limit below what
  * is in use takes nothing away; it refuses what is new.
