@@ -27,6 +27,18 @@ static inline int write_file(const char *path, const char *text)
 	return ret;
 }
 
+/* Read the beginning of a text file; false if it cannot be read. */
+static inline bool read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+	return n >= 0;
+}
+
 static inline int write_param(const char *name, const char *value)
 {
 	char path[128];

@@ -6,11 +6,13 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/sync_file.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
+#include "limits_util.h"
 #include "stream_fixture.h"
 #include "share_util.h"
 #include "vgem.h"
@@ -269,6 +271,108 @@ TEST_F(share, killed_meanwhile)
 	EXPECT_EQ(10, self->p[0][0]);
 	close(pipes[0]);
 	close(pipes[1]);
+}
+
+/* --- a portion that is overdue */
+
+/* The device coredumps of our devices: the last one is in @text; removes them; returns how many. */
+static int take_coredumps(char *text, size_t size)
+{
+	char dump[1024];
+	int n = 0;
+	glob_t g;
+
+	if (glob("/sys/class/devcoredump/*/data", 0, NULL, &g))
+		return 0;
+	for (size_t i = 0; i < g.gl_pathc; i++) {
+		if (!read_text(g.gl_pathv[i], dump, sizeof(dump)) || strncmp(dump, "gpumem:", 7))
+			continue;
+		snprintf(text, size, "%s", dump);
+		write_file(g.gl_pathv[i], "0");
+		n++;
+	}
+	globfree(&g);
+	return n;
+}
+
+/* Is there a line with these words in the kernel's log, from where @fd is? */
+static bool log_has(int fd, const char *words)
+{
+	char record[1024];
+	bool found = false;
+	ssize_t n;
+
+	/* EPIPE: records were overwritten before they were read. */
+	while ((n = read(fd, record, sizeof(record) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
+		record[n > 0 ? n : 0] = 0;
+		found |= !!strstr(record, words);
+	}
+	return found;
+}
+
+/* With fence_timeout_ms=0 a portion is overdue after its first piece, of 128 KiB. */
+TEST_F(share, overdue)
+{
+	struct dma_buf_export_sync_file sync = { .flags = DMA_BUF_SYNC_WRITE };
+	struct sync_file_info info = { .num_fences = 0 };
+	long long was = get_param("fence_timeout_ms");
+	struct pollfd p = { .events = POLLIN };
+	int log, dumps = 0, status, ret;
+	char text[1024] = "", who[32];
+	bool logged = false, left;
+
+	if (geteuid())
+		SKIP(return, "needs root");
+	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	ASSERT_LE(0, log);
+	lseek(log, 0, SEEK_END);
+	take_coredumps(text, sizeof(text));
+	/* Our fence waits for vgem's, so that there is time to take it. */
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_fill(A, 1, 77, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, ioctl(self->a_fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync));
+	ASSERT_EQ(0, set_param("fence_timeout_ms", 0));
+	status = vgem_signal(self->card, self->fence);
+	p.fd = sync.fd;
+	ret = poll(&p, 1, 20000);
+	EXPECT_EQ(0, set_param("fence_timeout_ms", was));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(1, ret);
+	/* Whoever waited may use the memory: nothing is written any more. */
+	left = self->p[0][BYTES - 1] == 10;
+	memset(self->p[0], 99, BYTES);
+	EXPECT_EQ(0, ioctl(sync.fd, SYNC_IOC_FILE_INFO, &info));
+	EXPECT_EQ(-ETIMEDOUT, info.status);
+	EXPECT_TRUE(left);
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	nap_ms(50);
+	for (unsigned int i = 0; i < BYTES && ret; i++)
+		ret = self->p[0][i] == 99;
+	EXPECT_EQ(1, ret);
+	close(sync.fd);
+
+	snprintf(who, sizeof(who), "process: %d\n", getpid());
+	for (int i = 0; i < 200 && (!logged || !dumps); i++) {
+		nap_ms(20);
+		dumps += take_coredumps(text, sizeof(text));
+		logged |= log_has(log, "did not end within fence_timeout_ms=");
+		if (access("/sys/class/devcoredump", F_OK))
+			dumps = 1;
+	}
+	close(log);
+	EXPECT_TRUE(logged);
+	EXPECT_EQ(1, dumps);
+	if (text[0]) {
+		EXPECT_NE(NULL, strstr(text, "gpumem: fence timed out\n"));
+		EXPECT_NE(NULL, strstr(text, who));
+	} else {
+		TH_LOG("this kernel has no device coredumps");
+	}
+	/* Other streams go on. */
+	PUSH(&self->other, sqe_fill(A, 1, 55, BYTES));
+	EXPECT_EQ(0, stream_sync(&self->other));
+	EXPECT_EQ(55, self->p[0][BYTES - 1]);
 }
 
 enum { READERS = 12 };
