@@ -154,6 +154,13 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 #endif
 }
 
+/* 6.17 gave the workqueue whose workers run on any CPU another name. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
+#define gpumem_compat_unbound_wq	system_dfl_wq
+#else
+#define gpumem_compat_unbound_wq	system_unbound_wq
+#endif
+
 /* 6.13 took the lock from what looks at an item of a list_lru. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 #define GPUMEM_COMPAT_LRU_WALK_PARAMS	struct list_head *item, \

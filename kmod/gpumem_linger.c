@@ -12,7 +12,8 @@
  *
  *  - A file's pages leave the populating CPU's batch before the file is shown
  *    to anybody, so a drain is hardly ever needed later.
- *  - A look that meets a folio that may be in a batch drains its own CPU.
+ *  - Whoever looks for references and finds a folio that may be in a batch drains
+ *    the CPU it runs on, and looks once more.
  *  - An allocation that finds no room drains all CPUs, once, if files that
  *    linger have folios that may be in a batch, and at most once in
  *    GPUMEM_DRAIN_PAUSE.  It waits GPUMEM_DRAIN_WAIT at most: the worker of a CPU
@@ -34,8 +35,9 @@
  *    times with growing delay after a file began to linger, then no more;
  *  - the same work item when the system is short of memory (a shrinker).
  *
- * A look begins at the page that was held the last time, so it costs a file that
- * is still held one lookup.  Each file in the list has a reference on the module.
+ * backing->held is the page that was held when the file was looked at last.  The
+ * next look begins there, so it costs one lookup if that page is still held.
+ * Each file in the list has a reference on the module.
  *
  * mem->linger_lock protects a list.  A look takes the file off the list and holds
  * no lock.  An allocation that found no room waits for the looks of others,
@@ -297,10 +299,12 @@ static enum gpumem_held gpumem_linger_look_at(struct gpumem_backing *backing)
 	if (!held)
 		gpumem_linger_free(backing);
 	spin_lock(&mem->linger_lock);
-	if (held)
+	if (held) {
 		list_add_tail(&backing->link, &mem->linger);
-	else
+	} else {
 		mem->nlinger--;
+		mem->nunheld++;
+	}
 	if (!--mem->nlooks)
 		wake_up(&mem->linger_wait);
 	spin_unlock(&mem->linger_lock);
@@ -337,13 +341,17 @@ static void gpumem_linger_retry(struct work_struct *work)
 {
 	struct gpumem_mem *mem = container_of(to_delayed_work(work),
 					      struct gpumem_mem, linger_retry);
+	unsigned int pressed = xchg(&mem->linger_pressed, 0);
 	bool batched;
 
 	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, &batched);
 	spin_lock(&mem->linger_lock);
-	if (mem->nlinger && mem->linger_retries < GPUMEM_LINGER_RETRIES)
-		queue_delayed_work(system_unbound_wq, &mem->linger_retry,
-				   GPUMEM_LINGER_DELAY << mem->linger_retries++);
+	if (mem->nlinger && mem->linger_retries < GPUMEM_LINGER_RETRIES) {
+		queue_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry,
+				   GPUMEM_LINGER_DELAY << mem->linger_retries);
+		/* The shrinker's looks are no retries. */
+		mem->linger_retries += !pressed;
+	}
 	spin_unlock(&mem->linger_lock);
 }
 
@@ -366,9 +374,14 @@ void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
 	spin_lock(&mem->linger_lock);
 	list_add_tail(&backing->link, &mem->linger);
 	mem->nlinger++;
+	/* A retry may be pending for later, on behalf of an older file. */
+	if (mem->linger_retries > 1)
+		mod_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry,
+				 GPUMEM_LINGER_DELAY);
+	else
+		queue_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry,
+				   GPUMEM_LINGER_DELAY);
 	mem->linger_retries = 1;
-	queue_delayed_work(system_unbound_wq, &mem->linger_retry,
-			   GPUMEM_LINGER_DELAY);
 	spin_unlock(&mem->linger_lock);
 }
 
@@ -411,10 +424,10 @@ u64 gpumem_linger_used(struct gpumem_mem *mem)
  */
 bool gpumem_linger_make_room(struct gpumem_mem *mem)
 {
-	unsigned long before = READ_ONCE(mem->nlinger);
+	unsigned long before = READ_ONCE(mem->nunheld);
 	bool batched = false;
 
-	if (!before)
+	if (!READ_ONCE(mem->nlinger))
 		return false;
 	if (!gpumem_linger_look(mem, ULONG_MAX, &batched) && batched &&
 	    gpumem_drain_all())
@@ -422,7 +435,7 @@ bool gpumem_linger_make_room(struct gpumem_mem *mem)
 	/* Others may be freeing what is wanted. */
 	wait_event_killable_timeout(mem->linger_wait, !READ_ONCE(mem->nlooks),
 				    GPUMEM_LOOK_WAIT);
-	return READ_ONCE(mem->nlinger) < before;
+	return READ_ONCE(mem->nunheld) != before;
 }
 
 static unsigned long gpumem_linger_count(struct shrinker *shrinker,
@@ -439,7 +452,8 @@ static unsigned long gpumem_linger_scan(struct shrinker *shrinker,
 {
 	struct gpumem_mem *mem = shrinker->private_data;
 
-	mod_delayed_work(system_unbound_wq, &mem->linger_retry, 0);
+	WRITE_ONCE(mem->linger_pressed, 1);
+	mod_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry, 0);
 	return SHRINK_STOP;
 }
 

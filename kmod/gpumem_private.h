@@ -327,8 +327,12 @@ struct gpumem_mem {
 	unsigned long nlinger;
 	/** @nlooks: of these, those looked at now; as @nlinger */
 	unsigned int nlooks;
+	/** @nunheld: files that lingered and were freed since; as @nlinger */
+	unsigned long nunheld;
 	/** @linger_retries: how often @linger_retry was queued */
 	unsigned int linger_retries;
+	/** @linger_pressed: 1 if the shrinker queued @linger_retry; by xchg() */
+	unsigned int linger_pressed;
 	/** @linger_retry: looks at some of @linger */
 	struct delayed_work linger_retry;
 	/** @linger_wait: those who wait for the looks of others */
@@ -901,6 +905,7 @@ void gpumem_hotplug_exit(void);
 extern struct device_attribute dev_attr_size;
 void gpumem_size_init(void);
 u64 gpumem_size(struct gpumem_mem *mem);
+int gpumem_size_parse(const char *text, u64 *bytes);
 int gpumem_size_enforce(struct gpumem_mem *mem);
 
 /* gpumem_linger.c */
