@@ -349,13 +349,9 @@ static ssize_t budget_store(struct device *dev, struct device_attribute *attr,
 {
 	struct gpumem_device *gdev = container_of(dev, struct gpumem_device,
 						  dev);
-	char *end;
 	u64 bytes;
 
-	if (*buf < '0' || *buf > '9')
-		return -EINVAL;
-	bytes = memparse(buf, &end);
-	if (*skip_spaces(end) || bytes > LLONG_MAX)
+	if (gpumem_size_parse(buf, &bytes) || bytes > LLONG_MAX)
 		return -EINVAL;
 	spin_lock(&gdev->budget_lock);
 	WRITE_ONCE(gdev->budget, bytes);

@@ -507,9 +507,11 @@ static void gpumem_devices_announce(void)
 }
 
 /*
- * A task that found a node before it went was refused, but may still execute the
- * module's code.  All nodes are gone, so no task follows, and the one reference
- * left is the init's.  What holds the module for longer, a tracer, is no opener.
+ * A task that found a node before init removed it was refused, but may still
+ * execute the module's code; it has a reference on the module.  No further task
+ * follows, because all nodes are gone.  So wait until init's own reference is the
+ * only one.  A tracer, too, may have a reference, and keeps it: do not wait for
+ * ever.
  */
 static void gpumem_wait_openers(void)
 {
@@ -529,7 +531,6 @@ static void gpumem_wait_openers(void)
 static int gpumem_params(u64 *size)
 {
 	unsigned int i;
-	char *end;
 
 	if (!devices || devices > GPUMEM_MAX_DEVICES) {
 		pr_err("devices=%u: must be 1 to %u\n", devices,
@@ -547,8 +548,7 @@ static int gpumem_params(u64 *size)
 	}
 	*size = ((u64)totalram_pages() << PAGE_SHIFT) / 2 / devices;
 	if (vram) {
-		*size = memparse(vram, &end);
-		if (end == vram || *end || *size < SZ_2M ||
+		if (gpumem_size_parse(vram, size) || *size < SZ_2M ||
 		    *size > GPUMEM_SIZE_MAX) {
 			pr_err("vram=%s: must be a number of at least 2M, with K, M or G\n",
 			       vram);

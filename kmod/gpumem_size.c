@@ -5,25 +5,65 @@
  * A device begins with the memory that the module's parameter vram says.  The
  * administrator changes it at any time by the device's attribute "size".
  *
- * What enforces the size is the device's tmpfs mount.  tmpfs can be told a new
- * size, but none below what it has in use.  So a device has two sizes: the one
- * that the administrator wants, and the mount's, which is never smaller.  While
- * the mount's is larger, allocations are refused; each first tries whether the
- * mount can be told the wanted size by now.  Nothing is taken from a client.
- * Allocations that were under way when the size fell are finished.
+ * The device's tmpfs mount enforces the size.  tmpfs accepts a new size, but none
+ * below what it has in use.  So a device has two sizes: mem->size, which the
+ * administrator wants, and mem->mount_size, which tmpfs enforces and which is never
+ * smaller.  While they differ, each allocation first tries to give tmpfs the wanted
+ * size, and fails if tmpfs has too much in use for it.  Nothing is taken from a
+ * client.  Allocations that were under way when the size fell are finished.
  *
  * Locks: gpumem_size_lock protects both sizes.  They are read without it.
  */
+#include <linux/ctype.h>
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
+#include <linux/kstrtox.h>
 #include <linux/mount.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "gpumem_private.h"
 
+/* What a number of bytes may have from the administrator, in the order of its weight. */
+static const char gpumem_size_suffixes[] = "KMGTPE";
+
 static DEFINE_MUTEX(gpumem_size_lock);
+
+/**
+ * gpumem_size_parse - read a number of bytes that the administrator wrote
+ * @text: decimal digits, then one of K, M, G, T, P and E in either case or nothing,
+ *	then white space or nothing
+ * @bytes: the number, out
+ *
+ * memparse() takes a number of 2^64 and more modulo 2^64.
+ *
+ * Return: 0, or -EINVAL if it is something else or needs more than 64 bits.
+ */
+int gpumem_size_parse(const char *text, u64 *bytes)
+{
+	size_t digits = strspn(text, "0123456789");
+	const char *suffix = text + digits, *found;
+	unsigned int shift = 0;
+	char number[24];
+	u64 n;
+
+	if (digits >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, text, digits);
+	number[digits] = '\0';
+	if (kstrtou64(number, 10, &n))
+		return -EINVAL;
+	found = *suffix ? strchr(gpumem_size_suffixes, toupper(*suffix)) : NULL;
+	if (found) {
+		shift = 10 * (found - gpumem_size_suffixes + 1);
+		suffix++;
+	}
+	if (*skip_spaces(suffix) || n > U64_MAX >> shift)
+		return -EINVAL;
+	*bytes = n << shift;
+	return 0;
+}
 
 /**
  * gpumem_size - how much memory there is to allocate from
@@ -128,13 +168,10 @@ static ssize_t size_store(struct device *dev, struct device_attribute *attr,
 	struct gpumem_device *gdev = gpumem_size_device(dev);
 	struct gpumem_mem *mem = &gdev->mem;
 	u64 bytes, old;
-	char *end;
 	int ret;
 
-	if (*buf < '0' || *buf > '9')
-		return -EINVAL;
-	bytes = memparse(buf, &end);
-	if (*skip_spaces(end) || bytes < SZ_2M || bytes > GPUMEM_SIZE_MAX)
+	if (gpumem_size_parse(buf, &bytes) || bytes < SZ_2M ||
+	    bytes > GPUMEM_SIZE_MAX)
 		return -EINVAL;
 	bytes = round_down(bytes, SZ_2M);
 	scoped_guard(mutex, &gpumem_size_lock) {

@@ -7,7 +7,8 @@
  * namespace between that user and the initial one, as ucounts do.  So users
  * form a tree: a user is a uid and the user that it is subordinate to.  A
  * charge goes to a user and to all users above it, and the limit holds for each
- * of them.  A namespace owner who is the user itself is charged once.
+ * of them.  If the owner of a namespace is the user who is charged already, that
+ * user is charged once.
  *
  * Two things are counted for each user:
  *
@@ -81,19 +82,14 @@ static u64 gpumem_pin_total = GPUMEM_USER_DEFAULT;
 static int gpumem_limit_set(const char *val, const struct kernel_param *kp)
 {
 	u64 bytes;
-	char *end;
 
-	if (!val || *val < '0' || *val > '9')
-		goto bad;
-	bytes = memparse(val, &end);
-	if (bytes > LLONG_MAX || *skip_spaces(end))
-		goto bad;
+	if (!val || gpumem_size_parse(val, &bytes) || bytes > LLONG_MAX) {
+		pr_err("%s=%s: must be a number below 8E, with K, M or G\n",
+		       kp->name, val ?: "");
+		return -EINVAL;
+	}
 	WRITE_ONCE(*(u64 *)kp->arg, bytes >> PAGE_SHIFT);
 	return 0;
-
-bad:
-	pr_err("%s=%s: must be a number, with K, M or G\n", kp->name, val ?: "");
-	return -EINVAL;
 }
 
 static int gpumem_limit_get(char *buf, const struct kernel_param *kp)

@@ -198,7 +198,7 @@ TEST_F(limits, all_users)
 
 TEST_F(limits, pin_limit_changes)
 {
-	static const char * const bad[] = { "", "x", "-1", "4X", "1M1", "9E", "\n" };
+	static const char * const bad[] = { "", "x", "-1", "4X", "1M1", "9E", "\n", "17592186044418M" };
 	int fd = gp_open(0);
 	__u32 id[3], more;
 	char *p;
@@ -231,7 +231,9 @@ TEST_F(limits, pin_limit_changes)
 
 TEST_F(limits, device_size_changes)
 {
-	static const char * const bad[] = { "x", "-1", "0", "1M", "4X", "16E" };
+	static const char * const bad[] = {
+		"x", "-1", "0", "1M", "4X", "16E", "4M4", "17592186044418M", "18446744073713745920",
+	};
 	int fd = gp_open(0);
 	struct gpumem_info info;
 	__u32 id, small;
