@@ -9,7 +9,8 @@
  * is not reserved in its pool any more and counts as cached.  The client takes
  * it back by changing KEPT to USED in one atomic operation; the kernel takes it
  * by changing KEPT to TAKEN in the same way, and whoever comes second sees that.
- * So neither asks the other, and what is reserved is what the kernel cannot take.
+ * So neither has to ask the other.  What counts as reserved is always what the
+ * kernel cannot take.
  *
  * The kernel takes cached chunks where it would refuse memory otherwise: those of
  * all clients on a device that is full or when the system has no memory, those
@@ -32,9 +33,10 @@
  * to a worker what takes more: the chunk's charge and reference, and a chunk whose
  * lock was held.
  *
- * The page is hostile.  A client that says KEPT of a chunk in use may lose what is
- * in it.  A chunk that others reach, by a window or a pin, is not discarded: it
- * is as it was, reserved, though its word says TAKEN.
+ * The client can write anything into the page.  If it writes KEPT for a chunk
+ * that it still uses, it may lose what is in the chunk.  A chunk that others
+ * reach, by a window or a pin, is not discarded: it is as it was, reserved, though
+ * its word says TAKEN.
  */
 #include <linux/list_lru.h>
 #include <linux/llist.h>
@@ -79,7 +81,11 @@ struct gpumem_cache_item {
 	struct gpumem_charge *charge;
 };
 
-/* What a chunk weighs: a scan of all weighs half, so half of them are looked at. */
+/*
+ * Objects that the shrinker reports for a chunk.  Reclaim asks a shrinker with
+ * seeks of 0 to scan half of what it reported, that is at least one chunk where
+ * there is one.
+ */
 #define GPUMEM_CACHE_WEIGHT	2
 
 static struct workqueue_struct *gpumem_cache_wq;
@@ -210,11 +216,13 @@ void gpumem_cache_forget(struct gpumem_bo *bo)
  */
 void gpumem_cache_add(struct gpumem_bo *bo)
 {
-	struct gpumem_cache *cache = gpumem_cache_get(bo->obj.client);
+	struct gpumem_cache *cache;
 	unsigned int i;
 
-	if (!cache || !bo->item)
+	if (!bo->item)
 		return;
+	/* gpumem_cache_prepare() found it. */
+	cache = gpumem_cache_of(bo->obj.client);
 	spin_lock(&cache->lock);
 	/* 0 stands for none. */
 	for (i = 1; i < GPUMEM_CACHE_WORDS && cache->chunk[i]; i++)

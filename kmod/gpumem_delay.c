@@ -80,6 +80,7 @@ static struct dentry *gpumem_delay_dir;
 void gpumem_delay_at(enum gpumem_delay_kind kind)
 {
 	struct gpumem_delay_point *point = &gpumem_delay_points[kind];
+	int stop;
 
 	might_sleep();
 	if (likely(atomic_read(&point->state) != GPUMEM_DELAY_ARMED))
@@ -87,14 +88,19 @@ void gpumem_delay_at(enum gpumem_delay_kind kind)
 	if (atomic_cmpxchg(&point->state, GPUMEM_DELAY_ARMED,
 			   GPUMEM_DELAY_STOPPED) != GPUMEM_DELAY_ARMED)
 		return;
-	atomic_inc(&point->stops);
+	stop = atomic_inc_return(&point->stops);
+	/* One that was told to go on may not have looked since. */
+	wake_up_all(&gpumem_delay_queue);
 	/* Not less than the time: a jiffy is under way already. */
 	wait_event_killable_timeout(gpumem_delay_queue,
 				    atomic_read(&point->state) !=
-				    GPUMEM_DELAY_STOPPED,
+				    GPUMEM_DELAY_STOPPED ||
+				    atomic_read(&point->stops) != stop,
 				    msecs_to_jiffies(point->ms) + 1);
-	/* Unless it was told to go on. */
-	atomic_cmpxchg(&point->state, GPUMEM_DELAY_STOPPED, GPUMEM_DELAY_IDLE);
+	/* Unless it was told to go on: the state may be the next one's by now. */
+	if (atomic_read(&point->stops) == stop)
+		atomic_cmpxchg(&point->state, GPUMEM_DELAY_STOPPED,
+			       GPUMEM_DELAY_IDLE);
 }
 
 static int gpumem_delay_arm(struct gpumem_delay_point *point, unsigned int ms)

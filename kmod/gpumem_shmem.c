@@ -16,8 +16,8 @@
  *    has nothing to migrate.
  *  - The inode is immutable: nobody can punch holes, truncate or write it.
  *
- * A file ends to be one when its buffer object is a chunk that is discarded
- * (gpumem_cache.c): then it is empty.
+ * A file is populated until its buffer object is gone, or is a chunk that is
+ * discarded (gpumem_cache.c): a discarded file is empty.
  *
  * Processes map the file itself: mmap() of a device node hands the VMA to it.
  * From then on the VMA is an ordinary shared tmpfs mapping that
@@ -82,36 +82,18 @@ void gpumem_backing_free(struct gpumem_backing *backing)
 	kfree(backing);
 }
 
-/* The memory that an inode is in. */
-static struct gpumem_mem *gpumem_shmem_mem(struct inode *inode)
-{
-	struct gpumem_device *dev;
-	unsigned int i;
-
-	for (i = 0; (dev = gpumem_device_nth(i)); i++)
-		if (dev->mem.mnt->mnt_sb == inode->i_sb)
-			return &dev->mem;
-	return &gpumem_host_mem;
-}
-
 static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_backing *backing = file->private_data;
-	struct gpumem_mem *mem = gpumem_shmem_mem(inode);
+	struct gpumem_mem *mem = backing->mem;
 	pgoff_t held = 0;
 
-	if (backing && backing->orphaned)
+	if (backing->orphaned)
 		atomic64_sub(backing->length, &mem->orphaned);
-	if (!gpumem_linger_held(inode, &held)) {
-		gpumem_backing_free(backing);
-	} else {
-		if (!backing) {
-			backing = kzalloc(sizeof(*backing),
-					  GFP_KERNEL | __GFP_NOFAIL);
-			backing->mem = mem;
-		}
+	if (gpumem_linger_held(inode, &held))
 		gpumem_linger_add(backing, &file->f_path, held);
-	}
+	else
+		gpumem_backing_free(backing);
 	gpumem_linger_glance(mem);
 	return 0;
 }
@@ -494,10 +476,12 @@ struct file *gpumem_shmem_window(struct file *file,
  * @file: its file, of a buffer object that has no windows and gets none
  * @charge: of the memory, for the caller to free, or NULL, out
  *
- * Mappings stay and answer SIGBUS.  Faults look at the size, so nobody gets a
- * page once it is 0, and who holds one from before is seen.  Not seen is a fault
- * that looked before and maps its page after: who pins that by its mapping keeps
- * a page that no budget counts, and that is zeroed before anybody else has it.
+ * Mappings stay and answer SIGBUS.  A fault looks at the file's size first, so
+ * nobody gets a page once the size is 0.  A page that somebody held before is
+ * found by its reference.  One case is not found: a fault that looked at the size
+ * before it was 0, and that maps its page only after the look at the references.
+ * Whoever pins such a page through the mapping keeps it though no budget counts
+ * it.  The kernel zeroes the page before it gives it to anybody else.
  *
  * Context: may sleep.
  * Return: false if somebody else holds the pages: everything is as it was.

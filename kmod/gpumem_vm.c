@@ -120,7 +120,7 @@ int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 	gpumem_lockdep_class(&vm->change, GPUMEM_LOCK_VM_CHANGE);
 	init_rwsem(&vm->lock);
 	gpumem_lockdep_class(&vm->lock, GPUMEM_LOCK_VM);
-	/* Two locks protect it, each against some; it cannot be told of both. */
+	/* Readers have vm->lock or vm->change.  A tree can be told of one lock only. */
 	mt_init_flags(&vm->mappings, MT_FLAGS_LOCK_EXTERN);
 	ret = gpumem_object_reserve(ucmd, &vm->obj);
 	if (ret) {
