@@ -97,11 +97,16 @@ static struct gpumem_lane *gpumem_publish_lane(struct gpumem_share *share)
 	return &gpumem_publish_stream(share)->obj.client->lane;
 }
 
-/*
- * Bytes of a lane that the next portion of an entry takes, in whole pieces; of a
- * later portion as many as of the first.
+/**
+ * gpumem_publish_weight - bytes of a lane that a portion of an entry takes
+ * @sqe: entry that touches memory
+ *
+ * A portion executes as many bytes at most, where a row counts GPUMEM_ROW_WEIGHT
+ * at least.
+ *
+ * Return: whole pieces; the same for each portion of the entry.
  */
-static u64 gpumem_publish_weight(const struct gpumem_sqe *sqe)
+u64 gpumem_publish_weight(const struct gpumem_sqe *sqe)
 {
 	u64 row = sqe->op == GPUMEM_OP_FILL ? sqe->width * sqe->elem :
 					      sqe->width;

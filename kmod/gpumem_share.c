@@ -32,9 +32,11 @@
  *
  * A client that dies signals its fences with ECANCELED.  A fence pins the module.
  *
- * What is mapped behind the entry's addresses is looked up once, when it is
- * asked; a client that maps something else there meanwhile loses the order, and
- * nothing else.
+ * A portion's fence is shown in the roots that the portion touches.  What is mapped
+ * behind the portion's addresses is looked up once, when the portion is asked; a
+ * client that maps something else there meanwhile loses the order, and nothing
+ * else.  A portion that touches no root with DMA-bufs, of an entry that touches one
+ * later, has a fence that nobody sees.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-resv.h>
@@ -244,38 +246,72 @@ static unsigned int gpumem_share_find(struct gpumem_stream *stream, u64 addr,
 	return n;
 }
 
-static u64 gpumem_share_last(u64 addr, u64 bytes, u64 height, u64 pitch)
+/* Bytes of a row of an entry; 0 if it touches no memory. */
+static u64 gpumem_share_row(const struct gpumem_sqe *sqe)
 {
-	/* The entry passed gpumem_sqe_check(): nothing overflows. */
-	return addr + (height > 1 ? (height - 1) * pitch : 0) + bytes - 1;
+	switch (sqe->op) {
+	case GPUMEM_OP_COPY:
+		return sqe->width;
+	case GPUMEM_OP_FILL:
+		return sqe->width * sqe->elem;
+	case GPUMEM_OP_TIMESTAMP:
+		return sizeof(u64);
+	default:
+		return 0;
+	}
 }
 
-/* As gpumem_share_find(), for an entry. */
-static unsigned int gpumem_share_look(struct gpumem_stream *stream,
+/* Rows that a portion may execute behind the one that it begins in. */
+static u64 gpumem_share_rows(const struct gpumem_sqe *sqe)
+{
+	u64 row = max(gpumem_share_row(sqe), GPUMEM_ROW_WEIGHT);
+
+	return gpumem_publish_weight(sqe) / row + 1;
+}
+
+/*
+ * As gpumem_share_find(), for what is left of an entry's rows at @addr.  @most:
+ * look at no more bytes of a row than that, and at no more rows than a portion has.
+ */
+static unsigned int gpumem_share_side(struct gpumem_stream *stream, u64 addr,
+				      u64 pitch, u64 most, bool write,
 				      struct gpumem_shared_root *list,
 				      unsigned int max)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
-	u64 bytes = sizeof(u64);
+	u64 bytes = gpumem_share_row(sqe), row = stream->row;
+	u64 end = max(sqe->height, 1), first, last;
+
+	/* The entry passed gpumem_sqe_check(): nothing overflows. */
+	first = addr + row * pitch + stream->col;
+	if (bytes - stream->col >= most) {
+		last = first + most - 1;
+	} else {
+		if (most != U64_MAX)
+			end = min(end, row + 1 + gpumem_share_rows(sqe));
+		last = addr + (end - 1) * pitch + bytes - 1;
+		if (end > row + 1)
+			first -= stream->col;
+	}
+	return gpumem_share_find(stream, first, last, write, list, max);
+}
+
+/* As gpumem_share_find(), for what is left of an entry, or for a portion of it. */
+static unsigned int gpumem_share_look(struct gpumem_stream *stream,
+				      bool portion,
+				      struct gpumem_shared_root *list,
+				      unsigned int max)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	u64 most = portion ? gpumem_publish_weight(sqe) : U64_MAX;
 	unsigned int n;
 
-	if (sqe->op == GPUMEM_OP_COPY)
-		bytes = sqe->width;
-	else if (sqe->op == GPUMEM_OP_FILL)
-		bytes = sqe->width * sqe->elem;
-	else if (sqe->op != GPUMEM_OP_TIMESTAMP)
+	if (!gpumem_share_row(sqe))
 		return 0;
-	if (!bytes)
-		return 0;
-	n = gpumem_share_find(stream, sqe->dst,
-			      gpumem_share_last(sqe->dst, bytes, sqe->height,
-						sqe->dst_pitch),
-			      true, list, max);
+	n = gpumem_share_side(stream, sqe->dst, sqe->dst_pitch, most, true,
+			      list, max);
 	if (sqe->op == GPUMEM_OP_COPY)
-		n += gpumem_share_find(stream, sqe->src,
-				       gpumem_share_last(sqe->src, bytes,
-							 sqe->height,
-							 sqe->src_pitch),
+		n += gpumem_share_side(stream, sqe->src, sqe->src_pitch, most,
 				       false, list ? list + n : NULL, max - n);
 	return n;
 }
@@ -370,23 +406,30 @@ gpumem_share_alloc(struct gpumem_client *client, unsigned int n)
 }
 
 /*
- * Fill in what the entry touches, each root once.  Return 0, -ENOMEM, or -E2BIG
- * for too many.
+ * Fill in what the next portion of the entry touches, each root once.  Return 0,
+ * -ENOMEM, or -E2BIG if the entry as a whole touches too many.
  */
 static int gpumem_share_collect(struct gpumem_stream *stream)
 {
 	struct gpumem_share *share = &stream->share;
+	bool first = !stream->row && !stream->col;
 	unsigned int i, n, kept = 0;
 
-	n = gpumem_share_look(stream, NULL, GPUMEM_SHARED_MOST + 1);
+	/* An entry that fails for that has touched none of them. */
+	if (first && gpumem_share_look(stream, false, NULL,
+				       GPUMEM_SHARED_MOST + 1) >
+		     GPUMEM_SHARED_MOST)
+		return -E2BIG;
+	n = gpumem_share_look(stream, true, NULL, GPUMEM_SHARED_MOST + 1);
 	if (!n)
 		return 0;
+	/* The client has mapped more since. */
 	if (n > GPUMEM_SHARED_MOST)
 		return -E2BIG;
 	share->roots = gpumem_share_alloc(stream->obj.client, n);
 	if (!share->roots)
 		return -ENOMEM;
-	n = gpumem_share_look(stream, share->roots, n);
+	n = gpumem_share_look(stream, true, share->roots, n);
 	sort(share->roots, n, sizeof(*share->roots), gpumem_share_compare,
 	     NULL);
 	for (i = 0; i < n; i++) {
@@ -418,7 +461,7 @@ static int gpumem_share_collect(struct gpumem_stream *stream)
 bool gpumem_share_begin(struct gpumem_stream *stream)
 {
 	if (!atomic_read(&gpumem_share_dmabufs) ||
-	    !gpumem_share_look(stream, NULL, 1))
+	    !gpumem_share_look(stream, false, NULL, 1))
 		return false;
 	/* The client pays for looking; prepare collects again if this fails. */
 	if (gpumem_share_collect(stream))

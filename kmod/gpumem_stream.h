@@ -372,6 +372,7 @@ void gpumem_share_cancel(struct gpumem_share *share);
 
 /* gpumem_publish.c */
 void gpumem_lane_init(struct gpumem_lane *lane);
+u64 gpumem_publish_weight(const struct gpumem_sqe *sqe);
 bool gpumem_publish_admit(struct gpumem_share *share, unsigned long *delay);
 void gpumem_publish_begin(struct gpumem_share *share);
 void gpumem_publish_wake(struct gpumem_share *share);

@@ -19,6 +19,14 @@ static inline int ready(int dmabuf)
 	return poll(&p, 1, 0) < 0 ? -errno : p.revents;
 }
 
+/* Waits until a writer's fence is there. */
+static inline bool becomes_busy(int dmabuf)
+{
+	for (int i = 0; i < 1000 && ready(dmabuf); i++)
+		nap_ms(10);
+	return !ready(dmabuf);
+}
+
 /* Has the stream done nothing, though it was given time?  @other shows that time went by. */
 static inline bool stands_still(struct stream *s, struct stream *other, __u64 at)
 {

@@ -3,8 +3,6 @@
  * Work on shared buffers has fences that others wait for: they are bounded, clients share the engine
  * fairly, and a CPU limit holds for it, too.  All bounds are ratios of what one run measures.
  */
-#include <dirent.h>
-#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +12,6 @@
 #include <linux/dma-buf.h>
 
 #include "kselftest_harness.h"
-#include "limits_util.h"
 #include "stream_fixture.h"
 
 #define MAPS	2000		/* mappings of one buffer: so much more than it holds to fill */
@@ -302,100 +299,6 @@ TEST_F_TIMEOUT(publish, no_way_around_a_cpu_limit, 300)
 	}
 	EXPECT_LT(0, plain);
 	EXPECT_LE(exported * 10, plain * 13);
-	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
-	EXPECT_EQ(0, cgroup_remove(&cg));
-}
-
-/* --- CPU time per byte */
-
-/* Nanoseconds of CPU time that a task has had; 0 if it is gone. */
-static __u64 task_ns(const char *path)
-{
-	long long ns = number_of(path, "");
-
-	return ns > 0 ? ns : 0;
-}
-
-/* Of all threads of a process, and of all kernel workers. */
-static __u64 process_and_workers_ns(pid_t pid)
-{
-	char path[300], comm[32];
-	struct dirent *e;
-	__u64 ns = 0;
-	glob_t g;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/*/schedstat", pid);
-	if (!glob(path, 0, NULL, &g)) {
-		for (size_t i = 0; i < g.gl_pathc; i++)
-			ns += task_ns(g.gl_pathv[i]);
-		globfree(&g);
-	}
-	d = opendir("/proc");
-	while (d && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
-		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
-		    !read_text(path, comm, sizeof(comm)) || strncmp(comm, "kworker/", 8))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/schedstat", e->d_name);
-		ns += task_ns(path);
-	}
-	if (d)
-		closedir(d);
-	return ns;
-}
-
-/* Nanoseconds of CPU time, the client's and the kernel workers', for a MiB that the client moves. */
-static double ns_per_mib(const struct cgroup *cg, bool export, unsigned int ms)
-{
-	volatile __u64 *moved = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct attacker a = { .cg = cg, .streams = 1, .export = export, .sock = -1, .moved = moved };
-	pid_t pid = start_attack(&a);
-	__u64 bytes = 0, ns = 0;
-
-	if (pid > 0) {
-		nap_ms(100);
-		bytes = *moved;
-		ns = process_and_workers_ns(pid);
-		nap_ms(ms);
-		bytes = *moved - bytes;
-		ns = process_and_workers_ns(pid) - ns;
-		kill_child(pid);
-	}
-	munmap((void *)moved, page_size);
-	return bytes ? ns / (bytes / (double)MIB) : -1;
-}
-
-/*
- * Work on an exported buffer costs no more CPU time than other work, worker and kernel worker
- * together, whoever of them does it.
- */
-TEST_F_TIMEOUT(publish, cpu_time_per_byte, 300)
-{
-	static const char * const limits[] = { "max 100000", "20000 100000" };
-	double plain, exported, ns;
-	struct cgroup cg;
-
-	if (number_of("/proc/self/schedstat", "") <= 0)
-		SKIP(return, "this kernel has no schedstat");
-	if (cgroup_make(&cg, "limit"))
-		SKIP(return, "no cgroups");
-	for (unsigned int i = 0; i < ARRAY_SIZE(limits); i++) {
-		if (cgroup_write(&cg, "cpu.max", limits[i]))
-			break;
-		plain = exported = 0;
-		/* The least of several: the machine may have other things to do. */
-		for (unsigned int n = 0; n < 4; n++) {
-			ns = ns_per_mib(&cg, false, 1500);
-			ASSERT_LT(0, ns);
-			plain = n && plain < ns ? plain : ns;
-			ns = ns_per_mib(&cg, true, 1500);
-			ASSERT_LT(0, ns);
-			exported = n && exported < ns ? exported : ns;
-		}
-		TH_LOG("cpu.max %s: %.0f ns for a MiB, %.0f exported", limits[i], plain, exported);
-		EXPECT_LE(exported, 1.1 * plain);
-	}
 	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
 	EXPECT_EQ(0, cgroup_remove(&cg));
 }

@@ -136,7 +136,7 @@ TEST_F(share, others_see_ours)
 	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
 	PUSH(&self->s, sqe_copy(B, A, BYTES));
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
-	EXPECT_EQ(0, ready(self->b_fd));
+	EXPECT_TRUE(becomes_busy(self->b_fd));
 	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
 	EXPECT_EQ(0, stream_sync(&self->s));
 	EXPECT_EQ(POLLIN | POLLOUT, ready(self->b_fd));
@@ -213,7 +213,7 @@ TEST_F(share, destroyed_meanwhile)
 	PUSH(&self->s, sqe_copy(B, A, BYTES));
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
 	ASSERT_EQ(0, gp_destroy(self->fd, self->s.id));
-	EXPECT_EQ(0, ready(self->b_fd));
+	EXPECT_TRUE(becomes_busy(self->b_fd));
 	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
 	EXPECT_TRUE(settles(self->b_fd));
 	EXPECT_EQ(10, self->p[1][BYTES - 1]);
@@ -256,7 +256,7 @@ TEST_F(share, killed_meanwhile)
 	ASSERT_TRUE(hear(pipes[0]));
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
 	/* Its fence waits for vgem's; a writer's, so that reading has to wait, too. */
-	EXPECT_EQ(0, ready(self->a_fd));
+	EXPECT_TRUE(becomes_busy(self->a_fd));
 	ASSERT_EQ(0, ioctl(self->a_fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync));
 	EXPECT_EQ(-SIGKILL, kill_child(pid));
 	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
@@ -271,6 +271,37 @@ TEST_F(share, killed_meanwhile)
 	EXPECT_EQ(10, self->p[0][0]);
 	close(pipes[0]);
 	close(pipes[1]);
+}
+
+/* An entry's first portion touches what nobody shares, its second what vgem has. */
+TEST_F(share, later_portion)
+{
+	enum { FIRST = 16 };
+	__u64 at = ADDR + 128 * MIB;
+
+	for (unsigned int i = 0; i < FIRST; i++)
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[2], 0, at + i * BYTES, BYTES, 1, 1));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[0], 0, at + FIRST * BYTES, BYTES, 1, 1));
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_fill(at, 1, 77, (FIRST + 1) * BYTES));
+	EXPECT_TRUE(becomes_busy(self->a_fd));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	EXPECT_EQ(77, self->p[2][BYTES - 1]);
+	EXPECT_EQ(10, self->p[0][0]);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(77, self->p[0][BYTES - 1]);
+
+	/* The same by rows: vgem's memory is the last one. */
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
+	PUSH(&self->s, sqe_fill2d(at, BYTES, 1, 66, BYTES, FIRST + 1));
+	EXPECT_TRUE(becomes_busy(self->a_fd));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 1));
+	EXPECT_EQ(77, self->p[0][0]);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(66, self->p[0][BYTES - 1]);
+	EXPECT_EQ(66, self->p[2][0]);
 }
 
 /* --- a portion that is overdue */
@@ -330,6 +361,7 @@ TEST_F(share, overdue)
 	/* Our fence waits for vgem's, so that there is time to take it. */
 	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
 	PUSH(&self->s, sqe_fill(A, 1, 77, BYTES));
+	ASSERT_TRUE(becomes_busy(self->a_fd));
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
 	ASSERT_EQ(0, ioctl(self->a_fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync));
 	ASSERT_EQ(0, set_param("fence_timeout_ms", 0));
@@ -416,8 +448,8 @@ TEST_F(share, closed_while_fences_are_signalled)
 			ASSERT_EQ(0, vgem_attach(self->card, self->handle, false,
 						 &signaller.fence[i]));
 		PUSH(&s, sqe_fill(ADDR, 1, 12, BYTES));
+		ASSERT_TRUE(becomes_busy(self->a_fd));
 		ASSERT_TRUE(stands_still(&s, &self->other, 0));
-		EXPECT_EQ(0, ready(self->a_fd));
 		ASSERT_EQ(0, munmap(s.ring, s.ring_size));
 		ASSERT_EQ(0, munmap((void *)s.page, page_size));
 		ASSERT_EQ(0, pthread_barrier_init(&signaller.start, NULL, 2));

@@ -120,6 +120,7 @@ void bench_mem(void);
 void bench_pin(void);
 void bench_pool(void);
 void bench_pool_threads(void);
+void bench_publish(void);
 void bench_queue(void);
 void bench_ring(void);
 void bench_share(void);

@@ -49,6 +49,7 @@ static const struct bench {
 	{ "bo", bench_bo, false },
 	{ "share", bench_share, false },
 	{ "mem", bench_mem, false },
+	{ "publish", bench_publish, false },
 	{ "stream", bench_stream, false },
 	{ "queue", bench_queue, false },
 	{ "lookup", bench_lookup, false },
