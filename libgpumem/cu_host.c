@@ -10,6 +10,7 @@
  *
  * The functions without _v2 are the first API's, with addresses and sizes of 32 bits.
  */
+#include "entry.h"
 #include "internal.h"
 
 /**
@@ -22,22 +23,25 @@
  *
  * Return: OUT_OF_MEMORY, INVALID_VALUE for NULL @ptr and unknown flags, INVALID_CONTEXT.
  */
-CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+BODY CUresult mem_host_alloc_body(void **ptr, size_t bytes, unsigned int flags)
 {
-	CALL(host_alloc(ptr, bytes, flags));
+	CALL_AS("cuMemHostAlloc", host_alloc(ptr, bytes, flags));
 }
+ENTRY(cuMemHostAlloc, mem_host_alloc_body);
 
 /** cuMemAllocHost_v2 - the same without flags */
-CUresult cuMemAllocHost_v2(void **ptr, size_t bytes)
+BODY CUresult mem_alloc_host_body(void **ptr, size_t bytes)
 {
-	CALL(host_alloc(ptr, bytes, 0));
+	CALL_AS("cuMemAllocHost_v2", host_alloc(ptr, bytes, 0));
 }
+ENTRY(cuMemAllocHost_v2, mem_alloc_host_body);
 
 /** cuMemAllocHost - the same with a size of 32 bits */
-CUresult cuMemAllocHost(void **ptr, unsigned int bytes)
+BODY CUresult mem_alloc_host_32_body(void **ptr, unsigned int bytes)
 {
-	CALL(host_alloc(ptr, bytes, 0));
+	CALL_AS("cuMemAllocHost", host_alloc(ptr, bytes, 0));
 }
+ENTRY(cuMemAllocHost, mem_alloc_host_32_body);
 
 /**
  * cuMemFreeHost - give pinned host memory back
@@ -48,10 +52,11 @@ CUresult cuMemAllocHost(void **ptr, unsigned int bytes)
  *
  * Return: INVALID_VALUE for any other address.
  */
-CUresult cuMemFreeHost(void *ptr)
+BODY CUresult mem_free_host_body(void *ptr)
 {
-	CALL(mem_free_host((uintptr_t)ptr));
+	CALL_AS("cuMemFreeHost", mem_free_host((uintptr_t)ptr));
 }
+ENTRY(cuMemFreeHost, mem_free_host_body);
 
 /**
  * cuMemHostGetDevicePointer_v2 - the device's address of host memory
@@ -112,16 +117,18 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *ptr)
  * Return: HOST_MEMORY_ALREADY_REGISTERED if any byte is; INVALID_VALUE if any byte is not memory of
  * the program that can be pinned, or is not writable; OUT_OF_MEMORY, INVALID_CONTEXT.
  */
-CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+BODY CUresult mem_host_register_body(void *ptr, size_t bytes, unsigned int flags)
 {
-	CALL(host_register(ptr, bytes, flags));
+	CALL_AS("cuMemHostRegister_v2", host_register(ptr, bytes, flags));
 }
+ENTRY(cuMemHostRegister_v2, mem_host_register_body);
 
 /** cuMemHostRegister - the same */
-CUresult cuMemHostRegister(void *ptr, size_t bytes, unsigned int flags)
+BODY CUresult mem_host_register_old_body(void *ptr, size_t bytes, unsigned int flags)
 {
-	CALL(host_register(ptr, bytes, flags));
+	CALL_AS("cuMemHostRegister", host_register(ptr, bytes, flags));
 }
+ENTRY(cuMemHostRegister, mem_host_register_old_body);
 
 /**
  * cuMemHostUnregister - take a registration back
@@ -132,7 +139,8 @@ CUresult cuMemHostRegister(void *ptr, size_t bytes, unsigned int flags)
  * Return: HOST_MEMORY_NOT_REGISTERED; INVALID_VALUE for NULL, an address inside a registration, and
  * memory of the library.
  */
-CUresult cuMemHostUnregister(void *ptr)
+BODY CUresult mem_host_unregister_body(void *ptr)
 {
-	CALL(host_unregister(ptr));
+	CALL_AS("cuMemHostUnregister", host_unregister(ptr));
 }
+ENTRY(cuMemHostUnregister, mem_host_unregister_body);

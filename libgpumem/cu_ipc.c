@@ -4,6 +4,7 @@
  *
  * Thin: what is behind it is in ipc.c. All functions need a context.
  */
+#include "entry.h"
 #include "internal.h"
 
 /**
@@ -33,16 +34,18 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
  * whose memory is freed; MAP_FAILED if this user may not open it or its device is not visible;
  * OUT_OF_MEMORY.
  */
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+BODY CUresult ipc_open_mem_body(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CALL(ipc_open((uint64_t *)ptr, &handle, flags));
+	CALL_AS("cuIpcOpenMemHandle_v2", ipc_open((uint64_t *)ptr, &handle, flags));
 }
+ENTRY(cuIpcOpenMemHandle_v2, ipc_open_mem_body);
 
 /** cuIpcOpenMemHandle - the same */
-CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
+BODY CUresult ipc_open_mem_old_body(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CALL(ipc_open((uint64_t *)ptr, &handle, flags));
+	CALL_AS("cuIpcOpenMemHandle", ipc_open((uint64_t *)ptr, &handle, flags));
 }
+ENTRY(cuIpcOpenMemHandle, ipc_open_mem_old_body);
 
 /**
  * cuIpcCloseMemHandle - reach it no more
@@ -50,10 +53,11 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned in
  *
  * Waits for all work of the process. Return: INVALID_CONTEXT, INVALID_VALUE.
  */
-CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
+BODY CUresult ipc_close_mem_body(CUdeviceptr ptr)
 {
-	CALL(ipc_close(ptr));
+	CALL_AS("cuIpcCloseMemHandle", ipc_close(ptr));
 }
+ENTRY(cuIpcCloseMemHandle, ipc_close_mem_body);
 
 /**
  * cuIpcGetEventHandle - name an event for other processes

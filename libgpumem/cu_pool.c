@@ -256,8 +256,9 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *share_data, CUdeviceptr 
  *
  * Return: INVALID_VALUE, also for memory that the pool does not have any more.
  */
-CUresult cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool,
-				CUmemPoolPtrExportData *share_data)
+BODY CUresult pool_import_pointer_body(CUdeviceptr *ptr, CUmemoryPool pool,
+				       CUmemPoolPtrExportData *share_data)
 {
-	CALL(pool_import_pointer((uint64_t *)ptr, pool, share_data));
+	CALL_AS("cuMemPoolImportPointer", pool_import_pointer((uint64_t *)ptr, pool, share_data));
 }
+ENTRY(cuMemPoolImportPointer, pool_import_pointer_body);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What CUDA 13 means by the names that meant something else in CUDA 12: in libgpumem and in
+ * What CUDA 13 means by the names that meant something else in CUDA 12, and the names that CUDA 12
+ * has not, which need functions that a driver of CUDA 12 has not: in libgpumem and in
  * libcudart.so.13. cuda_rt_gen12.c takes this file's place in libcudart.so.12.
  */
 #include "cuda_rt.h"
@@ -94,3 +95,53 @@ RT_PTSZ(cudaStreamUpdateCaptureDependencies,
 	rt_code(SZ(cuStreamUpdateCaptureDependencies_v2)(stream, dependencies,
 							 (const CUgraphEdgeData *)dependency_data,
 							 dependency_count, flags)))
+
+/* ---- names that are new in CUDA 13 */
+
+/** cudaMemPrefetchBatchAsync - as cuMemPrefetchBatchAsync() */
+RT_PTSZ(cudaMemPrefetchBatchAsync,
+	(void **ptrs, size_t *sizes, size_t count, struct cudaMemLocation *locations,
+	 size_t *location_indices, size_t location_count, unsigned long long flags,
+	 cudaStream_t stream),
+	rt_code(SZ(cuMemPrefetchBatchAsync)((CUdeviceptr *)ptrs, sizes, count,
+					    (CUmemLocation *)locations, location_indices,
+					    location_count, flags, stream)))
+
+/** cudaMemDiscardBatchAsync - as cuMemDiscardBatchAsync() */
+RT_PTSZ(cudaMemDiscardBatchAsync,
+	(void **ptrs, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t stream),
+	rt_code(SZ(cuMemDiscardBatchAsync)((CUdeviceptr *)ptrs, sizes, count, flags, stream)))
+
+/** cudaMemDiscardAndPrefetchBatchAsync - as cuMemDiscardAndPrefetchBatchAsync() */
+RT_PTSZ(cudaMemDiscardAndPrefetchBatchAsync,
+	(void **ptrs, size_t *sizes, size_t count, struct cudaMemLocation *locations,
+	 size_t *location_indices, size_t location_count, unsigned long long flags,
+	 cudaStream_t stream),
+	rt_code(SZ(cuMemDiscardAndPrefetchBatchAsync)((CUdeviceptr *)ptrs, sizes, count,
+						      (CUmemLocation *)locations,
+						      location_indices, location_count, flags,
+						      stream)))
+
+/** cudaMemGetDefaultMemPool - the pool that a place has from the start, for a kind of memory */
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+				     enum cudaMemAllocationType type)
+{
+	RT_DRIVER(rt_code(cuMemGetDefaultMemPool(pool, (CUmemLocation *)location,
+						 (CUmemAllocationType)type)));
+}
+
+/** cudaMemGetMemPool - the pool that a place uses */
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
+			      enum cudaMemAllocationType type)
+{
+	RT_DRIVER(rt_code(cuMemGetMemPool(pool, (CUmemLocation *)location,
+					  (CUmemAllocationType)type)));
+}
+
+/** cudaMemSetMemPool - have it use another */
+cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type,
+			      cudaMemPool_t pool)
+{
+	RT_DRIVER(rt_code(cuMemSetMemPool((CUmemLocation *)location, (CUmemAllocationType)type,
+					  pool)));
+}

@@ -5,6 +5,7 @@
  * Owns nothing. Handles are the driver's, byte for byte: what one API exports the other opens.
  */
 #include "cuda_rt.h"
+#include "entry.h"
 
 /** cudaIpcGetMemHandle - a handle of device memory; cudaErrorInvalidValue for other memory */
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *ptr)
@@ -34,16 +35,18 @@ static cudaError_t open_memory(void **ptr, const cudaIpcMemHandle_t *handle, uns
  * Return: cudaErrorDeviceUninitialized for memory of this process, cudaErrorMapBufferObjectFailed,
  * cudaErrorInvalidValue.
  */
-cudaError_t cudaIpcOpenMemHandle(void **ptr, cudaIpcMemHandle_t handle, unsigned int flags)
+BODY cudaError_t rt_ipc_open_body(void **ptr, cudaIpcMemHandle_t handle, unsigned int flags)
 {
 	RT_CONTEXT(open_memory(ptr, &handle, flags));
 }
+ENTRY(cudaIpcOpenMemHandle, rt_ipc_open_body);
 
 /** cudaIpcCloseMemHandle - undo one cudaIpcOpenMemHandle() */
-cudaError_t cudaIpcCloseMemHandle(void *ptr)
+BODY cudaError_t rt_ipc_close_body(void *ptr)
 {
 	RT_CONTEXT(rt_code(cuIpcCloseMemHandle(rt_addr(ptr))));
 }
+ENTRY(cudaIpcCloseMemHandle, rt_ipc_close_body);
 
 /** cudaIpcGetEventHandle - a handle of an event made with cudaEventInterprocess */
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)

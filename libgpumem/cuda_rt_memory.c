@@ -80,10 +80,11 @@ static cudaError_t malloc_3d(struct cudaPitchedPtr *out, struct cudaExtent exten
 }
 
 /** cudaMalloc3D - the same for @extent.height rows in each of @extent.depth slices */
-cudaError_t cudaMalloc3D(struct cudaPitchedPtr *ptr, struct cudaExtent extent)
+BODY cudaError_t rt_malloc_3d_body(struct cudaPitchedPtr *ptr, struct cudaExtent extent)
 {
 	RT_CONTEXT(malloc_3d(ptr, extent));
 }
+ENTRY(cudaMalloc3D, rt_malloc_3d_body);
 
 static cudaError_t malloc_managed(void **ptr, size_t size, unsigned int flags)
 {
@@ -166,16 +167,18 @@ ENTRY(cudaFreeHost, rt_free_host_body);
  *
  * Return: cudaErrorHostMemoryAlreadyRegistered, cudaErrorInvalidValue.
  */
-cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
+BODY cudaError_t rt_host_register_body(void *ptr, size_t size, unsigned int flags)
 {
 	RT_CONTEXT(rt_code(cuMemHostRegister_v2(ptr, size, flags)));
 }
+ENTRY(cudaHostRegister, rt_host_register_body);
 
 /** cudaHostUnregister - the opposite; cudaErrorHostMemoryNotRegistered */
-cudaError_t cudaHostUnregister(void *ptr)
+BODY cudaError_t rt_host_unregister_body(void *ptr)
 {
 	RT_CONTEXT(rt_code(cuMemHostUnregister(ptr)));
 }
+ENTRY(cudaHostUnregister, rt_host_unregister_body);
 
 static cudaError_t host_pointer(void **device_ptr, void *ptr, unsigned int flags)
 {
@@ -264,27 +267,3 @@ cudaError_t cudaMemRangeGetAttributes(void **data, size_t *sizes,
 	RT_CONTEXT(rt_code(cuMemRangeGetAttributes(data, sizes, (CUmem_range_attribute *)attributes,
 						   attribute_count, rt_addr(ptr), count)));
 }
-
-/** cudaMemPrefetchBatchAsync - as cuMemPrefetchBatchAsync() */
-RT_PTSZ(cudaMemPrefetchBatchAsync,
-	(void **ptrs, size_t *sizes, size_t count, struct cudaMemLocation *locations,
-	 size_t *location_indices, size_t location_count, unsigned long long flags,
-	 cudaStream_t stream),
-	rt_code(SZ(cuMemPrefetchBatchAsync)((CUdeviceptr *)ptrs, sizes, count,
-					    (CUmemLocation *)locations, location_indices,
-					    location_count, flags, stream)))
-
-/** cudaMemDiscardBatchAsync - as cuMemDiscardBatchAsync() */
-RT_PTSZ(cudaMemDiscardBatchAsync,
-	(void **ptrs, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t stream),
-	rt_code(SZ(cuMemDiscardBatchAsync)((CUdeviceptr *)ptrs, sizes, count, flags, stream)))
-
-/** cudaMemDiscardAndPrefetchBatchAsync - as cuMemDiscardAndPrefetchBatchAsync() */
-RT_PTSZ(cudaMemDiscardAndPrefetchBatchAsync,
-	(void **ptrs, size_t *sizes, size_t count, struct cudaMemLocation *locations,
-	 size_t *location_indices, size_t location_count, unsigned long long flags,
-	 cudaStream_t stream),
-	rt_code(SZ(cuMemDiscardAndPrefetchBatchAsync)((CUdeviceptr *)ptrs, sizes, count,
-						      (CUmemLocation *)locations,
-						      location_indices, location_count, flags,
-						      stream)))

@@ -165,11 +165,12 @@ static cudaError_t import_pointer(void **ptr, cudaMemPool_t pool,
 }
 
 /** cudaMemPoolImportPointer - another process's allocation, from an imported pool */
-cudaError_t cudaMemPoolImportPointer(void **ptr, cudaMemPool_t pool,
-				     struct cudaMemPoolPtrExportData *share_data)
+BODY cudaError_t rt_pool_import_pointer_body(void **ptr, cudaMemPool_t pool,
+					     struct cudaMemPoolPtrExportData *share_data)
 {
 	RT_CONTEXT(import_pointer(ptr, pool, share_data));
 }
+ENTRY(cudaMemPoolImportPointer, rt_pool_import_pointer_body);
 
 /* ---- which pool is used */
 
@@ -189,28 +190,4 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 {
 	RT_DRIVER(rt_code(cuDeviceSetMemPool(device, pool)));
-}
-
-/** cudaMemGetDefaultMemPool - the pool that a place has from the start, for a kind of memory */
-cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
-				     enum cudaMemAllocationType type)
-{
-	RT_DRIVER(rt_code(cuMemGetDefaultMemPool(pool, (CUmemLocation *)location,
-						 (CUmemAllocationType)type)));
-}
-
-/** cudaMemGetMemPool - the pool that a place uses */
-cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
-			      enum cudaMemAllocationType type)
-{
-	RT_DRIVER(rt_code(cuMemGetMemPool(pool, (CUmemLocation *)location,
-					  (CUmemAllocationType)type)));
-}
-
-/** cudaMemSetMemPool - have it use another */
-cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type,
-			      cudaMemPool_t pool)
-{
-	RT_DRIVER(rt_code(cuMemSetMemPool((CUmemLocation *)location, (CUmemAllocationType)type,
-					  pool)));
 }

@@ -13,6 +13,7 @@
  * in any case. Of registered memory, which has the program's other data around it, only pages are
  * exported that are registered as a whole.
  */
+#include "entry.h"
 #include "internal.h"
 
 /* @ptr is in the alloc, @size is not 0, both are page aligned. mem_lock is held. */
@@ -96,12 +97,14 @@ CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsig
 	CALL(host_export(fd, (uintptr_t)ptr, bytes, flags));
 }
 
-CUresult gpumem_import_dmabuf(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags)
+BODY CUresult import_dmabuf_body(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags)
 {
-	CALL(dmabuf_import((uint64_t *)ptr, bytes, fd, flags));
+	CALL_AS("gpumem_import_dmabuf", dmabuf_import((uint64_t *)ptr, bytes, fd, flags));
 }
+ENTRY(gpumem_import_dmabuf, import_dmabuf_body);
 
-CUresult gpumem_release_dmabuf(CUdeviceptr ptr)
+BODY CUresult release_dmabuf_body(CUdeviceptr ptr)
 {
-	CALL(dmabuf_release(ptr));
+	CALL_AS("gpumem_release_dmabuf", dmabuf_release(ptr));
 }
+ENTRY(gpumem_release_dmabuf, release_dmabuf_body);
