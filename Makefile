@@ -94,7 +94,6 @@ cflags = -std=gnu11 $(CFLAGS) $(warn) $(san) -I$(top)/libgpumem/include -I$(top)
 ldflags = $(LDFLAGS) $(san)
 # COV=1 makes the library count its lines.
 lib_cov := $(if $(COV),--coverage -fprofile-update=atomic)
-lib_dump := $(if $(COV),selftests/cover/dump.c)
 
 # Objects depend on this file; it changes when the compiler or its flags do.
 flags := $(out)/obj/flags
@@ -105,50 +104,90 @@ $(flags): FORCE
 	@echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' | cmp -s - $@ || \
 		echo '$(CC) $(cflags) $(ldflags) $(lib_cov)' >$@
 
-# ---- library: the same objects under two names, and the runtime API on top as libcudart
+# ---- library: one driver, its other names, and the runtime API on top
 
-lib_src := $(sort $(wildcard libgpumem/*.c))
+# libgpumem-driver.so.1 holds the driver's state and all of its functions. libgpumem.so.1,
+# libcuda.so.1 and libnvidia-ml.so.1 are filters of it, libgpumem/filter/filter.h: whichever of them
+# a process loads, it has that one driver. compat/cuda12 has the same as a driver of CUDA 12.9.
+lib_src := $(sort $(wildcard libgpumem/*.c libgpumem/nvml/*.c))
 lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
 rt_obj := $(filter %.o,$(foreach o,$(lib_obj),$(if $(filter cuda_rt_%,$(notdir $o)),$o)))
 gen = $(out)/obj/libgpumem/cuda_rt_gen$(1).o
-libs := $(out)/lib/libgpumem.so.1 $(out)/compat/libcuda.so.1
-nvml := $(out)/compat/libnvidia-ml.so.1
+stands_for = $(out)/obj/libgpumem/release$(1).o
+driver_obj := $(filter-out $(rt_obj) $(call stands_for,%),$(lib_obj))
+driver := libgpumem-driver.so.1
+drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
+libs := $(out)/lib/libgpumem.so.1
+filters := $(foreach d,compat compat/cuda12,$(out)/$d/libcuda.so.1 $(out)/$d/libnvidia-ml.so.1)
 cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
+links := $(out)/lib/libgpumem.so $(filters:%.1=%) $(out)/compat/libcudart.so \
+	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so
 
 .PHONY: lib
-lib: $(libs) $(libs:%.1=%) $(cudarts) $(out)/compat/libcudart.so $(nvml) $(out)/gpumem.pc
+lib: $(drivers) $(libs) $(filters) $(cudarts) $(links) $(out)/gpumem.pc
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
 
-# $(call shared,MORE) links the objects among the prerequisites, with the version script there.
+# $(call shared,MAP) links the objects among the prerequisites. A library that was loaded stays:
+# programs keep addresses of its functions, and its state is the process's.
 shared = $(CC) -shared -o $@ $(filter %.o,$^) $(ldflags) $(lib_cov) -Wl,-soname,$(@F) \
-	-Wl,--version-script=$(1) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+	-Wl,--version-script=$(1) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+map = $(filter %.map,$^)
 
-$(out)/lib/libgpumem.so.1: libgpumem/libgpumem.map $(filter-out $(call gen,12),$(lib_obj))
-$(out)/compat/libcuda.so.1: libgpumem/libcuda.map $(filter-out $(rt_obj),$(lib_obj))
-$(libs):
+# With COV=1 each library with code has its line counts written when a program asks.
+counted = sed 's/global:/&$(if $(COV), $(1);)/' $(map) >$@.map
+cov_dump = $(if $(COV),-DGPUMEM_COV_DUMP=$(1) selftests/cover/dump.c)
+
+$(out)/lib/$(driver): libgpumem/libgpumem-driver.map $(call stands_for,13)
+$(out)/compat/cuda12/$(driver): libgpumem/libgpumem-driver12.map $(call stands_for,12)
+$(drivers): $(driver_obj)
+	$(call say,LD,$@)mkdir -p $(@D) && $(call counted,gpumem_cov_dump) && \
+		$(call shared,$@.map $(call cov_dump,gpumem_cov_dump))
+
+# The names of the driver's functions in a version script, as definitions that the loader skips.
+filter_obj = $(out)/obj/libgpumem/filter/$(1).o
+$(call filter_obj,%): libgpumem/%.map libgpumem/filter/filter.h $(flags)
+	$(call say,FILTER,$<)mkdir -p $(@D) && { \
+		sed -n 's/^\t\(\(cu[A-Z]\|gpumem_\|nvml\)[A-Za-z0-9_]*\);$$/FILTERED(\1)/p' $<; \
+		$(if $(COV),echo 'FILTERED(gpumem_cov_dump)';) } | \
+		$(CC) $(cflags) -MF $(@:.o=.d) -MT $@ -fPIC -fvisibility=hidden -x c \
+		-include libgpumem/filter/filter.h -c -o $@ -
+
+# $(call filter_of,PATH): a filter finds the driver library of its own build, whatever LD_LIBRARY_PATH
+# says, unless the process has one.
+filter_of = -Wl,--filter=$(driver) -Wl,--disable-new-dtags -Wl,-rpath,'$(1)'
+
+$(libs): libgpumem/libgpumem.map $(call filter_obj,libgpumem) $(filter-out $(call gen,12),$(rt_obj))
 	$(call say,LD,$@)mkdir -p $(@D) && \
-		sed 's/global:/&$(if $(COV), gpumem_cov_dump;)/' $(filter %.map,$^) >$@.map && \
-		$(call shared,$@.map $(lib_dump))
+		$(call counted,gpumem_cov_dump; gpumem_cov_dump_runtime) && \
+		$(call shared,$@.map $(call cov_dump,gpumem_cov_dump_runtime)) \
+		$(call filter_of,$$ORIGIN)
 
-# Whatever libcuda.so.1 the process has serves them; else they find ours beside them.
-$(out)/compat/libcudart.so.12: libgpumem/libcudart12.map $(filter-out $(call gen,13),$(rt_obj))
-$(out)/compat/libcudart.so.13: libgpumem/libcudart13.map $(filter-out $(call gen,12),$(rt_obj))
-$(cudarts): $(out)/compat/libcuda.so.1
-	$(call say,LD,$@)$(call shared,$(filter %.map,$^)) $(out)/compat/libcuda.so.1 -Wl,-rpath,'$$ORIGIN'
+$(out)/compat/libcuda.so.1: libgpumem/libcuda.map $(call filter_obj,libcuda)
+$(out)/compat/cuda12/libcuda.so.1: libgpumem/libcuda12.map $(call filter_obj,libcuda12)
+$(filter %/libnvidia-ml.so.1,$(filters)): libgpumem/libnvidia-ml.map $(call filter_obj,libnvidia-ml)
+$(filters):
+	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map)) \
+		$(call filter_of,$(if $(findstring cuda12,$(@D)),$$ORIGIN,$$ORIGIN/..:$$ORIGIN/../lib))
 
-$(nvml): libgpumem/nvml/nvml.c libgpumem/nvml/nvml.map libgpumem/include/nvml.h $(flags)
-	$(call say,LD,$@)mkdir -p $(@D) && \
-		$(CC) $(cflags) -fPIC -fvisibility=hidden -shared -o $@ $< $(ldflags) \
-		-Wl,-soname,$(@F) -Wl,--version-script=libgpumem/nvml/nvml.map \
-		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -pthread
+# Whatever libcuda.so.1 the process has serves them; else they find ours beside them. They use no
+# function that a driver of their generation lacks.
+$(out)/compat/libcudart.so.12: libgpumem/libcudart12.map $(filter-out $(call gen,13),$(rt_obj)) \
+	$(out)/compat/cuda12/libcuda.so.1
+$(out)/compat/libcudart.so.13: libgpumem/libcudart13.map $(filter-out $(call gen,12),$(rt_obj)) \
+	$(out)/compat/libcuda.so.1
+$(cudarts):
+	$(call say,LD,$@)$(call shared,$(map)) $(filter %/libcuda.so.1,$^) -Wl,-rpath,'$$ORIGIN'
 
-$(libs:%.1=%): %: %.1
+$(out)/lib/libgpumem.so $(filters:%.1=%): %: %.1
 	@ln -sfn $(@F).1 $@
 
 $(out)/compat/libcudart.so: $(cudarts)
 	@ln -sfn libcudart.so.13 $@
+
+$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so: $(out)/compat/libcudart.so.12
+	@mkdir -p $(@D) && ln -sfn ../libcudart.so.12 $@
 
 $(out)/gpumem.pc: Makefile FORCE
 	@mkdir -p $(@D)
@@ -173,7 +212,7 @@ tools: $(progs)
 
 # $(call program,NAME,SOURCES)
 define program
-$(out)/bin/$(1): $(2:%.c=$(out)/obj/%.o) | $(libs) $(libs:%.1=%)
+$(out)/bin/$(1): $(2:%.c=$(out)/obj/%.o) | $(libs) $(libs:%.1=%) $(out)/lib/$(driver)
 	$$(call say,LD,$$@)mkdir -p $$(@D) && $$(CC) -o $$@ $$(filter %.o,$$^) $$(ldflags) \
 		-L$(out)/lib -lgpumem $$(LDLIBS_$(1)) -lm -pthread -Wl,-rpath,'$$$$ORIGIN/../lib'
 $(2:%.c=$(out)/obj/%.o): $(out)/obj/%.o: %.c $(flags)
@@ -281,15 +320,13 @@ checkpatch:
 
 .PHONY: install
 install: lib tools
-	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem $(INCLUDEDIR)/gpumem \
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
-	$(INSTALL) -m 644 $(out)/lib/libgpumem.so.1 $(DESTDIR)$(LIBDIR)
-	ln -sfn libgpumem.so.1 $(DESTDIR)$(LIBDIR)/libgpumem.so
-	$(INSTALL) -m 644 $(out)/compat/libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem
-	ln -sfn libcuda.so.1 $(DESTDIR)$(LIBDIR)/gpumem/libcuda.so
-	$(INSTALL) -m 644 $(nvml) $(DESTDIR)$(LIBDIR)/gpumem
-	$(INSTALL) -m 644 $(cudarts) $(DESTDIR)$(LIBDIR)/gpumem
-	ln -sfn libcudart.so.13 $(DESTDIR)$(LIBDIR)/gpumem/libcudart.so
+	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
+	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(DESTDIR)$(LIBDIR)/gpumem
+	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \
+		$(DESTDIR)$(LIBDIR)/gpumem/cuda12
+	$(foreach l,$(links),cp -d $l $(DESTDIR)$(LIBDIR)/$(patsubst compat/%,gpumem/%,$(patsubst lib/%,%,$(l:$(out)/%=%))) &&) :
 	$(INSTALL) -m 644 $(out)/gpumem.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(INSTALL) -m 644 $(wildcard libgpumem/include/*.h) $(DESTDIR)$(INCLUDEDIR)/gpumem
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
@@ -316,7 +353,7 @@ help:
 	@printf '%s\n' \
 	'make                  module, library and programs, below build/' \
 	'make modules          build/RELEASE/gpumem.ko for the running kernel, else for the test machine' \
-	'make lib              build/lib/libgpumem.so.1; libcuda and libcudart in build/compat/' \
+	'make lib              build/lib/libgpumem.so.1; libcuda, libcudart, libnvidia-ml in build/compat/' \
 	'make tools            build/bin/' \
 	'make selftests        build/selftests/' \
 	'make check            build all; test the host side, then the kernel in a virtual machine' \

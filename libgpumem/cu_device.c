@@ -5,8 +5,7 @@
  * Thin: arguments in, results out. What is behind it is in client.c and device.c.
  */
 #include "internal.h"
-
-#define DRIVER_VERSION	13000
+#include "release.h"
 
 /**
  * cuInit - find the devices and get ready to use them
@@ -41,7 +40,7 @@ CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
 		RETURN(CUDA_ERROR_INVALID_VALUE);
-	*version = DRIVER_VERSION;
+	*version = release_cuda;
 	return CUDA_SUCCESS;
 }
 

@@ -3,9 +3,10 @@
  * What the files of the runtime API (cuda_rt_*.c) share. Nothing here is seen by programs.
  *
  * The runtime API is written on top of the driver API: these files call its public functions and
- * know nothing of the library behind them. So the same objects serve in libgpumem, where both APIs
- * are, and in libcudart, which takes the driver's functions from whatever libcuda the process has
- * loaded: there is one driver state, and handles and addresses mean the same in both APIs.
+ * know nothing of the library behind them. So the same objects serve in libgpumem and in libcudart,
+ * which takes the driver's functions from whatever libcuda the process has loaded: there is one
+ * driver state, and handles and addresses mean the same in both APIs. A memory hook that patches a
+ * function of the driver sees the calls of the runtime, too.
  *
  * The numbers of most enumerations and the layouts of most structures are equal in both APIs and
  * are passed on as they are. cuda_rt_check.h holds the assertions that allow it.

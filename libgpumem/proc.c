@@ -6,7 +6,7 @@
  * next row, a name means a row's symbols. Functions that only fail (cu_absent.c) are found like
  * all others. Rows of functions that are not exported have no symbols: asking for them is asking
  * for an unknown name, also when an older form exists, because the caller would call it with the
- * newer form's arguments.
+ * newer form's arguments. Rows with a version above the release's (release.h) do not exist.
  *
  * Works before cuInit(), takes no lock.
  */
@@ -15,8 +15,12 @@
 #include "internal.h"
 #include "cudaGL.h"
 #include "cudaProfiler.h"
+#include "release.h"
 
-#define DRIVER_VERSION	13000
+/* No header declares all functions that only fail. Their addresses are all that is needed. */
+#define CU_ABSENT(number, name)	extern const char absent_ ## name[] __asm__(#name);
+#include "cu_absent.h"
+#define absent_0		0
 
 static const struct row {
 	const char *name;
@@ -24,6 +28,8 @@ static const struct row {
 	void *symbol, *own;		/* of the legacy and of the per-thread default stream */
 } rows[] = {
 #define PROC_FIRST(name, version, symbol, thread) { name, version, (void *)symbol, (void *)thread },
+#define PROC_ABSENT(name, version, symbol, thread) \
+	{ name, version, (void *)absent_ ## symbol, (void *)absent_ ## thread },
 #define PROC_LATER(name, version, symbol, thread) { name, version, NULL, NULL },
 #include "proc_table.h"
 };
@@ -56,12 +62,12 @@ static CUresult find_symbol(const char *name, void **function, int version, cuui
 	CUresult result = CUDA_SUCCESS;
 	size_t row;
 
-	if (!name || !function || flags & ~known || version > DRIVER_VERSION) {
+	if (!name || !function || flags & ~known || version > release_cuda) {
 		result = CUDA_ERROR_INVALID_VALUE;
 		goto out;
 	}
 	row = find_name(name);
-	if (row == ROWS)
+	if (row == ROWS || rows[row].version > release_cuda)
 		goto out;
 	if (rows[row].version > version) {
 		if (rows[row].symbol)

@@ -23,7 +23,7 @@ echo "1..$plan"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-cp "$build/bin/gpumem-demo" "$build/lib/libgpumem.so.1" "$work"
+cp "$build/bin/gpumem-demo" "$build/lib/libgpumem.so.1" "$build/lib/libgpumem-driver.so.1" "$work"
 export LD_LIBRARY_PATH="$work"
 demo=$work/gpumem-demo
 unset DEMO_VIDEO

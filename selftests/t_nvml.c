@@ -25,10 +25,39 @@
 	X(nvmlDeviceGetName) X(nvmlDeviceGetUUID)		\
 	X(nvmlDeviceGetPciInfo_v3) X(nvmlDeviceGetMemoryInfo)	\
 	X(nvmlDeviceGetMemoryInfo_v2)				\
-	X(nvmlDeviceGetCudaComputeCapability)
+	X(nvmlDeviceGetCudaComputeCapability)			\
+	X(nvmlDeviceGetBAR1MemoryInfo) X(nvmlDeviceGetPciInfo)	\
+	X(nvmlDeviceGetPciInfoExt) X(nvmlSystemGetProcessName)	\
+	X(nvmlDeviceGetComputeRunningProcesses)			\
+	X(nvmlDeviceGetComputeRunningProcesses_v2)		\
+	X(nvmlDeviceGetComputeRunningProcesses_v3)		\
+	X(nvmlDeviceGetGraphicsRunningProcesses_v3)		\
+	X(nvmlDeviceGetNvLinkState)				\
+	X(nvmlDeviceGetNvLinkCapability)			\
+	X(nvmlDeviceGetNvLinkRemoteDeviceType)			\
+	X(nvmlDeviceGetNvLinkRemotePciInfo)			\
+	X(nvmlDeviceGetNvLinkRemotePciInfo_v2)			\
+	X(nvmlDeviceGetP2PStatus)				\
+	X(nvmlDeviceGetTopologyCommonAncestor)			\
+	X(nvmlDeviceGetTopologyNearestGpus)			\
+	X(nvmlDeviceGetGpuFabricInfo)				\
+	X(nvmlDeviceGetGpuFabricInfoV)				\
+	X(nvmlDeviceGetFieldValues) X(nvmlDeviceGetComputeMode)	\
+	X(nvmlDeviceIsMigDeviceHandle) X(nvmlUnitGetCount)	\
+	X(nvmlSystemGetDriverBranch)
 
 #define POINTER(name) static __typeof__(name) *p_##name;
 NAMES(POINTER)
+
+/* Functions that say that a device has no such part; no header declares them. */
+#define ABSENT(X)						\
+	X(nvmlDeviceGetTemperature) X(nvmlDeviceGetPowerUsage)	\
+	X(nvmlDeviceGetPersistenceMode) X(nvmlDeviceGetMigMode)	\
+	X(nvmlDeviceGetUtilizationRates) X(nvmlVgpuTypeGetName)	\
+	X(nvmlDeviceReadPRMCounters_v1)
+
+#define POINTER_ABSENT(name) static nvmlReturn_t (*p_##name)(void);
+ABSENT(POINTER_ABSENT)
 
 static bool load(void)
 {
@@ -46,10 +75,13 @@ static bool load(void)
 		return false;
 	}
 #define LOOK_UP(name)							\
-	p_##name = (__typeof__(name) *)dlsym(lib, #name);		\
-	if (!p_##name)							\
-		return false;
+	p_##name = (__typeof__(p_##name))dlsym(lib, #name);	\
+	if (!p_##name) {						\
+		fprintf(stderr, "# no %s\n", #name);			\
+		return false;						\
+	}
 	NAMES(LOOK_UP)
+	ABSENT(LOOK_UP)
 	return true;
 }
 
@@ -168,6 +200,156 @@ TEST_F(nvml, memory)
 	two.version = 1;
 	EXPECT_EQ(NVML_ERROR_ARGUMENT_VERSION_MISMATCH, p_nvmlDeviceGetMemoryInfo_v2(device, &two));
 	close(fd);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* Every device has a link to every other one. */
+TEST_F(nvml, connections)
+{
+	nvmlGpuFabricInfo_v3_t fabric = { .version = nvmlGpuFabricInfo_v3 };
+	nvmlFieldValue_t fields[3] = {
+		{ .fieldId = NVML_FI_DEV_NVLINK_LINK_COUNT }, { .fieldId = 1 },
+		{ .fieldId = 100000 },
+	};
+	nvmlDevice_t devices[GPUMEM_MAX_DEVICES], near[GPUMEM_MAX_DEVICES];
+	nvmlIntNvLinkDeviceType_t type;
+	nvmlGpuTopologyLevel_t level;
+	nvmlGpuP2PStatus_t status;
+	nvmlEnableState_t active;
+	nvmlPciInfo_t pci;
+	unsigned int n, count, value;
+
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetCount_v2(&n));
+	for (unsigned int i = 0; i < n; i++)
+		ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(i, &devices[i]));
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int seen = 0;
+
+		EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetFieldValues(devices[i], 3, fields));
+		EXPECT_EQ(NVML_SUCCESS, fields[0].nvmlReturn);
+		EXPECT_EQ(n - 1, fields[0].value.uiVal);
+		EXPECT_EQ(NVML_ERROR_NOT_SUPPORTED, fields[1].nvmlReturn);
+		EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, fields[2].nvmlReturn);
+		for (unsigned int link = 0; link < n - 1; link++) {
+			EXPECT_EQ(NVML_SUCCESS,
+				  p_nvmlDeviceGetNvLinkState(devices[i], link, &active));
+			EXPECT_EQ(NVML_FEATURE_ENABLED, active);
+			EXPECT_EQ(NVML_SUCCESS,
+				  p_nvmlDeviceGetNvLinkCapability(devices[i], link,
+								  NVML_NVLINK_CAP_P2P_SUPPORTED,
+								  &value));
+			EXPECT_EQ(1, value);
+			EXPECT_EQ(NVML_SUCCESS,
+				  p_nvmlDeviceGetNvLinkRemoteDeviceType(devices[i], link, &type));
+			EXPECT_EQ(NVML_NVLINK_DEVICE_TYPE_GPU, type);
+			ASSERT_EQ(NVML_SUCCESS,
+				  p_nvmlDeviceGetNvLinkRemotePciInfo_v2(devices[i], link, &pci));
+			EXPECT_NE(i, pci.bus);
+			EXPECT_EQ(0, seen & 1u << pci.bus);
+			seen |= 1u << pci.bus;
+		}
+		EXPECT_EQ(NVML_ERROR_NOT_SUPPORTED,
+			  p_nvmlDeviceGetNvLinkState(devices[i], n - 1, &active));
+		EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT,
+			  p_nvmlDeviceGetNvLinkState(devices[i], 1000, &active));
+		count = 0;
+		EXPECT_EQ(NVML_SUCCESS,
+			  p_nvmlDeviceGetTopologyNearestGpus(devices[i], NVML_TOPOLOGY_SINGLE,
+							     &count, NULL));
+		EXPECT_EQ(n - 1, count);
+		EXPECT_EQ(NVML_SUCCESS,
+			  p_nvmlDeviceGetTopologyNearestGpus(devices[i], NVML_TOPOLOGY_SINGLE,
+							     &count, near));
+		for (unsigned int other = 0; other < n; other++) {
+			EXPECT_EQ(NVML_SUCCESS,
+				  p_nvmlDeviceGetTopologyCommonAncestor(devices[i], devices[other],
+									&level));
+			EXPECT_EQ(other == i ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_SINGLE, level);
+			EXPECT_EQ(other == i ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS,
+				  p_nvmlDeviceGetP2PStatus(devices[i], devices[other],
+							   NVML_P2P_CAPS_INDEX_READ, &status));
+			EXPECT_EQ(NVML_P2P_STATUS_OK, status);
+		}
+	}
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetGpuFabricInfoV(devices[0], &fabric));
+	EXPECT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, fabric.state);
+	fabric.version = 1;
+	EXPECT_EQ(NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+		  p_nvmlDeviceGetGpuFabricInfoV(devices[0], &fabric));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* Who uses a device: not who asks the management library only. */
+TEST_F(nvml, processes)
+{
+	nvmlProcessInfo_v1_t first;
+	nvmlProcessInfo_t infos[8];
+	nvmlBAR1Memory_t bar1;
+	unsigned int count = 0;
+	nvmlDevice_t device;
+	char name[64];
+	__u32 bo;
+	int fd;
+
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(0, &device));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
+	EXPECT_EQ(0, count);
+	fd = gp_open(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, gp_bo_alloc(fd, 4 * MIB, &bo));
+	EXPECT_EQ(NVML_ERROR_INSUFFICIENT_SIZE,
+		  p_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL));
+	EXPECT_EQ(1, count);
+	count = 8;
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos));
+	ASSERT_EQ(1, count);
+	EXPECT_EQ((unsigned int)getpid(), infos[0].pid);
+	EXPECT_EQ(4 * MIB, infos[0].usedGpuMemory);
+	EXPECT_EQ(~0u, infos[0].gpuInstanceId);
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetComputeRunningProcesses(device, &count, &first));
+	EXPECT_EQ((unsigned int)getpid(), first.pid);
+	EXPECT_EQ(4 * MIB, first.usedGpuMemory);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlSystemGetProcessName(first.pid, name, sizeof(name)));
+	EXPECT_NE(NULL, strstr(name, "t_nvml"));
+	EXPECT_EQ(NVML_ERROR_NOT_FOUND, p_nvmlSystemGetProcessName(1 << 30, name, sizeof(name)));
+	count = 8;
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetGraphicsRunningProcesses_v3(device, &count, infos));
+	EXPECT_EQ(0, count);
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetBAR1MemoryInfo(device, &bar1));
+	EXPECT_EQ((unsigned long long)dev_attr(0, "size"), bar1.bar1Total);
+	EXPECT_LE(4 * MIB, bar1.bar1Used);
+	EXPECT_EQ(bar1.bar1Total, bar1.bar1Used + bar1.bar1Free);
+	close(fd);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* What a software GPU does not have is there, and says so. */
+TEST_F(nvml, absent)
+{
+	nvmlSystemDriverBranchInfo_t branch = { .version = nvmlSystemDriverBranchInfo_v1 };
+	nvmlPciInfoExt_t pci = { .version = nvmlPciInfoExt_v1 };
+	nvmlComputeMode_t mode;
+	nvmlDevice_t device;
+	unsigned int n = 7;
+
+	EXPECT_EQ(NVML_ERROR_UNINITIALIZED, p_nvmlDeviceGetTemperature());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+#define NOT_SUPPORTED(name)	EXPECT_EQ(NVML_ERROR_NOT_SUPPORTED, p_##name());
+	ABSENT(NOT_SUPPORTED)
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(0, &device));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetComputeMode(device, &mode));
+	EXPECT_EQ(NVML_COMPUTEMODE_DEFAULT, mode);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceIsMigDeviceHandle(device, &n));
+	EXPECT_EQ(0, n);
+	n = 7;
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlUnitGetCount(&n));
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlSystemGetDriverBranch(&branch, sizeof(branch.branch)));
+	EXPECT_STREQ("r580_00", branch.branch);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetPciInfoExt(device, &pci));
+	EXPECT_EQ(3, pci.baseClass);
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
 }
 

@@ -64,7 +64,7 @@ result $? "leaks shows what is there"
 
 # The checkout may lie where another user cannot look.
 mkdir "$work/public"
-cp "$tool" "$build/lib/libgpumem.so.1" "$work/public"
+cp "$tool" "$build/lib/libgpumem.so.1" "$build/lib/libgpumem-driver.so.1" "$work/public"
 chmod -R a+rX "$work"
 LD_LIBRARY_PATH=$work/public setpriv --reuid=65534 --regid=65534 --clear-groups \
 	"$work/public/gpumem" stat $$ >"$work/out" 2>&1

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * libnvidia-ml.so.1: what programs ask before they use CUDA.
+ * libnvidia-ml.so.1: initialization, devices, memory.
  *
- * A library of its own, without libgpumem: it opens each device's node when it is initialized, keeps
- * what the kernel says about the device, and asks again for the memory in use. Every function
- * answers UNINITIALIZED outside nvmlInit() and nvmlShutdown(); one that does not exist here is
- * not found, which programs take for a driver without that feature.
+ * Owns the list of devices. nvmlInit() opens each device's node and keeps what the kernel says about
+ * the device; the memory in use is asked for again. These files open nodes of their own and use
+ * nothing of cuInit()'s: a program that asks the management library only is no client of CUDA.
+ *
+ * Every function of these files returns UNINITIALIZED outside nvmlInit() and nvmlShutdown(). The
+ * functions that the library does not have return NOT_SUPPORTED, nvml_absent.c.
+ *
+ * Locks: lock, for initialization and shutdown. The list is constant in between.
  *
  * Vocabulary: index, the place of a device in order of its node's number.
  */
@@ -22,49 +26,39 @@
 
 #include <linux/gpumem.h>
 
-#include "../include/nvml.h"
-
-#define EXPORT		__attribute__((visibility("default")))
-#define PCI_DOMAIN	0x6770		/* as in libgpumem's device.c */
-#define DRIVER_VERSION	"580.0"
-#define NVML_VERSION	"13.580.0"
-#define CUDA_VERSION	13000
-
-struct nvmlDevice_st {
-	int fd;
-	struct gpumem_info info;
-};
+#include "../release.h"
+#include "nvml_private.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nvmlDevice_st devices[GPUMEM_MAX_DEVICES];	/* lock; constant while @uses */
-static unsigned int count;					/* lock; constant while @uses */
+struct nvmlDevice_st nvml_devices[GPUMEM_MAX_DEVICES];	/* lock; constant while @uses */
+unsigned int nvml_count;				/* lock; constant while @uses */
 static unsigned int uses;					/* lock to write; atomic */
 
-static bool initialized(void)
+bool nvml_initialized(void)
 {
 	return __atomic_load_n(&uses, __ATOMIC_ACQUIRE);
 }
 
 static bool device_valid(nvmlDevice_t device)
 {
-	uintptr_t at = (uintptr_t)device - (uintptr_t)devices;
+	uintptr_t at = (uintptr_t)device - (uintptr_t)nvml_devices;
 
-	return at < count * sizeof(*devices) && !(at % sizeof(*devices));
+	return at < nvml_count * sizeof(*nvml_devices) && !(at % sizeof(*nvml_devices));
 }
 
 /* What every function about a device looks at first. */
-static nvmlReturn_t check(nvmlDevice_t device, const void *out)
+nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 {
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	return device_valid(device) && out ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-static nvmlReturn_t give(char *to, unsigned int length, const char *text)
+nvmlReturn_t nvml_give(char *to, unsigned int length, const char *text)
 {
 	size_t size = strlen(text) + 1;
 
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	if (!to || !length)
 		return NVML_ERROR_INVALID_ARGUMENT;
@@ -76,8 +70,8 @@ static nvmlReturn_t give(char *to, unsigned int length, const char *text)
 
 static void close_all(void)
 {
-	while (count)
-		close(devices[--count].fd);
+	while (nvml_count)
+		close(nvml_devices[--nvml_count].fd);
 }
 
 /* 0 or the errno that tells why there is no device at all. */
@@ -87,7 +81,7 @@ static int open_all(void)
 	int error = ENOENT;
 
 	for (ordinal = 0; ordinal < GPUMEM_MAX_DEVICES; ordinal++) {
-		struct nvmlDevice_st *device = &devices[count];
+		struct nvmlDevice_st *device = &nvml_devices[nvml_count];
 		char path[32];
 
 		snprintf(path, sizeof(path), "/dev/gpumem%u", ordinal);
@@ -104,9 +98,9 @@ static int open_all(void)
 			close(device->fd);
 			continue;
 		}
-		count++;
+		nvml_count++;
 	}
-	return count ? 0 : error;
+	return nvml_count ? 0 : error;
 }
 
 /** nvmlInitWithFlags - begin; each success needs one nvmlShutdown() */
@@ -216,13 +210,13 @@ EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 /** nvmlSystemGetDriverVersion - of the driver whose interface this is */
 EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
-	return give(version, length, DRIVER_VERSION);
+	return nvml_give(version, length, release_driver);
 }
 
 /** nvmlSystemGetNVMLVersion - of this interface */
 EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
-	return give(version, length, NVML_VERSION);
+	return nvml_give(version, length, release_nvml);
 }
 
 /** nvmlSystemGetCudaDriverVersion_v2 - 1000 times major, 10 times minor; needs no nvmlInit() */
@@ -230,7 +224,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = CUDA_VERSION;
+	*version = release_cuda;
 	return NVML_SUCCESS;
 }
 
@@ -243,11 +237,11 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 /** nvmlDeviceGetCount_v2 - devices whose nodes this process may open */
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *number)
 {
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	if (!number)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*number = count;
+	*number = nvml_count;
 	return NVML_SUCCESS;
 }
 
@@ -260,11 +254,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *number)
 /** nvmlDeviceGetHandleByIndex_v2 - a device */
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
-	if (!device || index >= count)
+	if (!device || index >= nvml_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*device = &devices[index];
+	*device = &nvml_devices[index];
 	return NVML_SUCCESS;
 }
 
@@ -289,14 +283,14 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *de
 	unsigned int i;
 	char text[64];
 
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	if (!uuid || !device)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	for (i = 0; i < count; i++) {
-		uuid_text(&devices[i], text);
+	for (i = 0; i < nvml_count; i++) {
+		uuid_text(&nvml_devices[i], text);
 		if (!strcasecmp(text, uuid)) {
-			*device = &devices[i];
+			*device = &nvml_devices[i];
 			return NVML_SUCCESS;
 		}
 	}
@@ -309,17 +303,17 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_
 	unsigned int domain, bus, dev, function, i;
 	char end;
 
-	if (!initialized())
+	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	if (!id || !device ||
 	    sscanf(id, "%8x:%2x:%2x.%1x%c", &domain, &bus, &dev, &function, &end) != 4)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	for (i = 0; i < count; i++) {
-		unsigned int ordinal = devices[i].info.ordinal;
+	for (i = 0; i < nvml_count; i++) {
+		unsigned int ordinal = nvml_devices[i].info.ordinal;
 
 		if (domain == PCI_DOMAIN && bus == (ordinal & 0xff) &&
 		    dev == (ordinal >> 8 & 0x1f) && !function) {
-			*device = &devices[i];
+			*device = &nvml_devices[i];
 			return NVML_SUCCESS;
 		}
 	}
@@ -335,17 +329,17 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *
 /** nvmlDeviceGetIndex - for nvmlDeviceGetHandleByIndex() */
 EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
-	nvmlReturn_t result = check(device, index);
+	nvmlReturn_t result = nvml_check(device, index);
 
 	if (!result)
-		*index = device - devices;
+		*index = device - nvml_devices;
 	return result;
 }
 
 /** nvmlDeviceGetMinorNumber - N of /dev/gpumemN */
 EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *number)
 {
-	nvmlReturn_t result = check(device, number);
+	nvmlReturn_t result = nvml_check(device, number);
 
 	if (!result)
 		*number = device->info.ordinal;
@@ -355,32 +349,32 @@ EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *
 /** nvmlDeviceGetName - as cuDeviceGetName() */
 EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
-	nvmlReturn_t result = check(device, name);
+	nvmlReturn_t result = nvml_check(device, name);
 	char text[64];
 
 	if (result)
 		return result;
 	snprintf(text, sizeof(text), "gpumem software GPU (%.15s)",
 		 (const char *)device->info.engine);
-	return give(name, length, text);
+	return nvml_give(name, length, text);
 }
 
 /** nvmlDeviceGetUUID - as cuDeviceGetUuid(), in text */
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
-	nvmlReturn_t result = check(device, uuid);
+	nvmlReturn_t result = nvml_check(device, uuid);
 	char text[64];
 
 	if (result)
 		return result;
 	uuid_text(device, text);
-	return give(uuid, length, text);
+	return nvml_give(uuid, length, text);
 }
 
 /** nvmlDeviceGetPciInfo_v3 - as cuDeviceGetPCIBusId() */
 EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 {
-	nvmlReturn_t result = check(device, pci);
+	nvmlReturn_t result = nvml_check(device, pci);
 
 	if (result)
 		return result;
@@ -401,7 +395,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t *
 	return nvmlDeviceGetPciInfo_v3(device, pci);
 }
 
-static nvmlReturn_t ask(nvmlDevice_t device, struct gpumem_info *info)
+nvmlReturn_t nvml_ask(nvmlDevice_t device, struct gpumem_info *info)
 {
 	memset(info, 0, sizeof(*info));
 	info->size = sizeof(*info);
@@ -414,10 +408,10 @@ static nvmlReturn_t ask(nvmlDevice_t device, struct gpumem_info *info)
 /** nvmlDeviceGetMemoryInfo - bytes of the device's memory, of all processes */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
-	nvmlReturn_t result = check(device, memory);
+	nvmlReturn_t result = nvml_check(device, memory);
 	struct gpumem_info info;
 
-	result = result ? result : ask(device, &info);
+	result = result ? result : nvml_ask(device, &info);
 	if (result)
 		return result;
 	memory->total = info.total;
@@ -429,12 +423,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *m
 /** nvmlDeviceGetMemoryInfo_v2 - the same; nothing is reserved */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
-	nvmlReturn_t result = check(device, memory);
+	nvmlReturn_t result = nvml_check(device, memory);
 	struct gpumem_info info;
 
 	if (!result && memory->version != nvmlMemory_v2)
 		result = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	result = result ? result : ask(device, &info);
+	result = result ? result : nvml_ask(device, &info);
 	if (result)
 		return result;
 	memory->total = info.total;
@@ -447,7 +441,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 /** nvmlDeviceGetCudaComputeCapability - as the attributes of libcuda */
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
-	nvmlReturn_t result = check(device, major);
+	nvmlReturn_t result = nvml_check(device, major);
 
 	if (!result && !minor)
 		result = NVML_ERROR_INVALID_ARGUMENT;

@@ -69,7 +69,11 @@ check "maps and tables match symbols.txt and runtime_symbols.txt" "$work/want" "
 printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n#include <gpumem.h>\n' |
 	${CC:-gcc} -E -P -D__CUDA_API_VERSION_INTERNAL -I"$lib/include" -x c - |
 	tr ';' '\n' | grep -oE '\<(cu[A-Z]|gpumem_)[A-Za-z0-9_]* ?\(' | tr -d '( ' | sort -u >"$work/declared"
-check "symbols.txt lists what the headers declare" "$work/declared" "$work/unique"
+comm -12 "$work/declared" "$work/unique" >"$work/both"
+check "symbols.txt lists what the headers declare" "$work/declared" "$work/both"
+{ listed first; listed later; } | sort >"$work/present"
+comm -12 "$work/declared" "$work/present" >"$work/both"
+check "the headers declare what symbols.txt lists as there" "$work/present" "$work/both"
 
 # The runtime's: what is implemented in generation 13, except what nvcc's code calls and what only
 # programs of generation 12 do.
@@ -88,17 +92,21 @@ for generation in 12 13; do
 done
 echo "in step" >"$work/want"
 
-# cuGetProcAddress as the real driver answers.
-awk -F '[(), ]+' '/^PROC_/ { gsub(/"/, ""); t = $5 == "0" ? "-" : $5; print $2 "\t" $3 "\t" $4 "\t" t }' \
-	"$lib/proc_table.h" | sort >"$work/table"
+# cuGetProcAddress as the real driver answers, for the names that it was asked for.
 grep -v '^#' "$golden/proc_versions.tsv" | sort >"$work/recorded"
+awk -F '[(), ]+' 'NR == FNR { sub(/\t.*/, ""); asked[$0]; next }
+	/^PROC_/ { gsub(/"/, ""); t = $5 == "0" ? "-" : $5
+		if ($2 in asked || $1 != "PROC_ABSENT")
+			print $2 "\t" $3 "\t" $4 "\t" t }' \
+	"$work/recorded" "$lib/proc_table.h" | sort >"$work/table"
 check "proc_table.h gives the recorded symbols" "$work/recorded" "$work/table"
 
-# Every symbol of the table is declared with its own name.
+# Every function that is there is declared with its own name.
 {
 	printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n'
 	printf '#define PROC_FIRST(n, v, s, t) { n, v, (void *)s, (void *)t },\n'
 	printf '#define PROC_LATER(n, v, s, t) PROC_FIRST(n, v, s, t)\n'
+	printf '#define PROC_ABSENT(n, v, s, t) { n, v, 0, 0 },\n'
 	printf 'const struct { const char *n; int v; void *s, *t; } table[] = {\n'
 	printf '#include "proc_table.h"\n};\n'
 } >"$work/table.c"
@@ -114,33 +122,65 @@ exported()
 	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
 }
 
+# The names that a driver of CUDA 12.9 has.
+listed_12()
+{
+	awk -F '\t' '!/^#/ && NF && $2 != "later" && ($3 == "-" || $3 <= 12090) { print $1 }' \
+		"$lib/symbols.txt" | sort
+}
+
+awk '!/^#/ && NF { print $1 }' "$lib/nvml/symbols.txt" | sort >"$work/nvml"
 { listed first; listed absent; } | sort | tee "$work/driver" | grep '^cu' >"$work/public-cuda"
+listed_12 | tee "$work/driver-12" | grep '^cu' >"$work/public-cuda-12"
 runtime 12 >"$work/public-12"
 runtime 13 >"$work/public-13"
 sort "$work/driver" "$work/public-13" >"$work/public"
-for pair in lib/libgpumem.so.1:public compat/libcuda.so.1:public-cuda \
-		compat/libcudart.so.12:public-12 compat/libcudart.so.13:public-13; do
+sort "$work/driver" "$work/nvml" >"$work/state"
+sort "$work/driver-12" "$work/nvml" >"$work/state-12"
+for pair in lib/libgpumem-driver.so.1:state lib/libgpumem.so.1:public compat/libcuda.so.1:public-cuda \
+		compat/libcudart.so.12:public-12 compat/libcudart.so.13:public-13 \
+		compat/libnvidia-ml.so.1:nvml compat/cuda12/libgpumem-driver.so.1:state-12 \
+		compat/cuda12/libcuda.so.1:public-cuda-12 compat/cuda12/libcudart.so.12:public-12 \
+		compat/cuda12/libnvidia-ml.so.1:nvml; do
 	file=$build/${pair%:*}
 	if [ -e "$file" ]; then
 		exported "$file" >"$work/exported"
-		check "$(basename "$file") exports the functions with status first or absent" \
+		check "${pair%:*} exports the functions with status first or absent" \
 			"$work/${pair#*:}" "$work/exported"
 	else
-		skip "exports of $(basename "$file")" "$file is not built"
+		skip "exports of ${pair%:*}" "$file is not built"
+	fi
+done
+
+# What the libraries of NVIDIA export: as recorded, and as they are where they are installed.
+# names WHAT LIST OURS: all of LIST are in OURS.
+names()
+{
+	comm -12 "$2" "$3" >"$work/both"
+	check "$1" "$2" "$work/both"
+}
+
+cuda=${CUDA_HOME:-/usr/local/cuda}
+for pair in libcuda.so.1:public-cuda:lib64/stubs/libcuda.so libcudart.so.13:public-13:lib64/libcudart.so.13 \
+		libnvidia-ml.so.1:nvml:lib64/stubs/libnvidia-ml.so; do
+	name=${pair%%:*} rest=${pair#*:}
+	grep -v '^#' "$golden/exports/$name" | sort >"$work/recorded"
+	names "$name exports the names on record" "$work/recorded" "$work/${rest%:*}"
+	file=$cuda/${rest#*:}
+	if [ -e "$file" ]; then
+		exported "$file" | grep -v -e '^cudbg' -e '^libcudart' -e '^_[a-z]*$' >"$work/theirs"
+		names "$name exports the names of $(basename "$file") in the toolkit" "$work/theirs" \
+			"$work/${rest%:*}"
+	else
+		skip "$name and the toolkit's" "CUDA's toolkit is not installed"
 	fi
 done
 
 # The management library.
-grep -oE '\<nvml[A-Z][A-Za-z0-9_]*\(' "$lib/include/nvml.h" | tr -d '(' | sort -u >"$work/nvml"
-grep -oE '\<nvml[A-Z][A-Za-z0-9_]*' "$lib/nvml/nvml.map" | sort >"$work/nvml-map"
-check "nvml.map lists what nvml.h declares" "$work/nvml" "$work/nvml-map"
-file=$build/compat/libnvidia-ml.so.1
-if [ -e "$file" ]; then
-	exported "$file" >"$work/exported"
-	check "libnvidia-ml.so.1 exports the same" "$work/nvml" "$work/exported"
-else
-	skip "exports of libnvidia-ml.so.1" "$file is not built"
-fi
+awk '!/^#/ && $2 == "first" { print $1 }' "$lib/nvml/symbols.txt" | sort >"$work/nvml-first"
+grep -oE '\<nvml[A-Z][A-Za-z0-9_]*\(' "$lib/include/nvml.h" | tr -d '(' | sort -u >"$work/nvml-declared"
+check "nvml.h declares what nvml/symbols.txt lists as there" "$work/nvml-first" "$work/nvml-declared"
+
 # Programs ask for the runtime's functions in the version that is called like the library.
 for name in libcudart.so.12 libcudart.so.13; do
 	file=$build/compat/$name
@@ -154,13 +194,6 @@ for name in libcudart.so.12 libcudart.so.13; do
 		skip "version of $name" "$file is not built"
 	fi
 done
-
-# "absent" is what cu_absent.c lists, and nothing else.
-listed absent >"$work/absent"
-sed -n '/^#define ABSENT(/,/^$/p' "$lib/cu_absent.c" | grep -oE '\<[PDZ]\([A-Za-z0-9_]+\)' |
-	sed -E 's/^P\((.*)\)/\1/; s/^D\((.*)\)/\1\n\1_ptds/; s/^Z\((.*)\)/\1\n\1_ptsz/' |
-	sort >"$work/weak"
-check "cu_absent.c lists the functions with status absent" "$work/absent" "$work/weak"
 
 echo "1..$number"
 echo "$passed passed, $failed failed, $skipped skipped"

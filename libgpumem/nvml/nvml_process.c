@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The management library: processes.
+ *
+ * A process uses a device if it has the device's node open and an object of it, which cuInit() makes:
+ * its memory is what /proc/PID/fdinfo says of its client. A process that only asks the management
+ * library has no object. Processes whose fdinfo the caller may not read are left out, other than with
+ * NVIDIA's driver; root sees all of its PID namespace. A client that uses several devices has its
+ * memory counted for the first of them.
+ *
+ * Owns nothing. What it costs grows with the number of processes and of their descriptors.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nvml_private.h"
+
+#define CLIENTS		64		/* of one process that are told from each other */
+
+struct usage {
+	unsigned int ordinal, client;
+	unsigned long long objects, bytes;
+};
+
+/* A line of fdinfo, if it is @key's. */
+static bool key_value(const char *line, const char *key, unsigned long long *value)
+{
+	size_t length = strlen(key);
+
+	if (strncmp(line, key, length) || line[length] != ':')
+		return false;
+	*value = strtoull(line + length + 1, NULL, 10);
+	return true;
+}
+
+/* What a descriptor's fdinfo says; false if it is not one of ours. */
+static bool read_fdinfo(int dir, const char *name, struct usage *usage)
+{
+	unsigned long long ordinal = 0, client = 0, device_bytes = 0;
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	bool ours = false;
+	char line[128];
+
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	usage->objects = 0;
+	while (fgets(line, sizeof(line), file)) {
+		if (key_value(line, "gpumem-device", &ordinal))
+			ours = true;
+		key_value(line, "drm-client-id", &client);
+		key_value(line, "drm-total-vram", &device_bytes);
+		key_value(line, "gpumem-objects", &usage->objects);
+	}
+	fclose(file);
+	usage->ordinal = ordinal;
+	usage->client = client;
+	usage->bytes = device_bytes;
+	return ours;
+}
+
+/* Whether a descriptor is of one of our nodes, by its link: reading every fdinfo takes long. */
+static bool is_node(int dir, const char *name)
+{
+	char target[64];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+
+	return n > 11 && !strncmp(target, "/dev/gpumem", 11);
+}
+
+/* Bytes of a device that a process has; false if it does not use the device. */
+static bool process_usage(int proc, const char *pid, unsigned int ordinal,
+			  unsigned long long *bytes)
+{
+	unsigned int seen[CLIENTS], clients = 0, i;
+	struct dirent *entry;
+	struct usage usage;
+	bool uses = false;
+	int fds, infos;
+	char path[32];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%.16s/fdinfo", pid);
+	infos = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%.16s/fd", pid);
+	fds = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fds < 0 || infos < 0 ? NULL : fdopendir(fds);
+	*bytes = 0;
+	while (dir && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]) || !is_node(fds, entry->d_name) ||
+		    !read_fdinfo(infos, entry->d_name, &usage) || usage.ordinal != ordinal ||
+		    !usage.objects)
+			continue;
+		/* Descriptors of one file show one client. */
+		for (i = 0; i < clients && seen[i] != usage.client; i++)
+			;
+		if (i < clients)
+			continue;
+		if (clients < CLIENTS)
+			seen[clients++] = usage.client;
+		*bytes += usage.bytes;
+		uses = true;
+	}
+	if (dir)
+		closedir(dir);
+	else if (fds >= 0)
+		close(fds);
+	if (infos >= 0)
+		close(infos);
+	return uses;
+}
+
+/*
+ * The processes of a device: those that fit into @room entries of @size bytes, and their number. The
+ * first members of all forms of the structure are the same.
+ */
+static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *number, void *infos, size_t size)
+{
+	nvmlReturn_t result = nvml_check(device, number);
+	unsigned int room, found = 0;
+	struct dirent *entry;
+	DIR *dir;
+
+	if (!result && *number && !infos)
+		result = NVML_ERROR_INVALID_ARGUMENT;
+	if (result)
+		return result;
+	dir = opendir("/proc");
+	if (!dir)
+		return NVML_ERROR_UNKNOWN;
+	room = *number;
+	while ((entry = readdir(dir))) {
+		unsigned long long bytes;
+
+		if (!isdigit((unsigned char)entry->d_name[0]) ||
+		    !process_usage(dirfd(dir), entry->d_name, device->info.ordinal, &bytes))
+			continue;
+		if (found < room) {
+			nvmlProcessInfo_v2_t info = {
+				.pid = strtoul(entry->d_name, NULL, 10), .usedGpuMemory = bytes,
+				.gpuInstanceId = ~0u, .computeInstanceId = ~0u,
+			};
+
+			memcpy((char *)infos + found * size, &info, size);
+		}
+		found++;
+	}
+	closedir(dir);
+	*number = found;
+	return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+/* There are none of this kind. */
+static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned int *number)
+{
+	nvmlReturn_t result = nvml_check(device, number);
+
+	if (!result)
+		*number = 0;
+	return result;
+}
+
+#define PROCESSES(kind, version, type, call)						\
+	EXPORT nvmlReturn_t nvmlDeviceGet ## kind ## RunningProcesses ## version(	\
+		nvmlDevice_t device, unsigned int *number, type *infos)			\
+	{										\
+		(void)infos;								\
+		return call;								\
+	}
+
+/**
+ * nvmlDeviceGetComputeRunningProcesses - processes that use a device, and their memory
+ * @number: room in @infos; the number of processes on return
+ *
+ * Return: also INSUFFICIENT_SIZE.
+ */
+PROCESSES(Compute, , nvmlProcessInfo_v1_t, processes(device, number, infos, sizeof(*infos)))
+PROCESSES(Compute, _v2, nvmlProcessInfo_v2_t, processes(device, number, infos, sizeof(*infos)))
+PROCESSES(Compute, _v3, nvmlProcessInfo_t, processes(device, number, infos, sizeof(*infos)))
+
+/** nvmlDeviceGetGraphicsRunningProcesses - none */
+PROCESSES(Graphics, , nvmlProcessInfo_v1_t, no_processes(device, number))
+PROCESSES(Graphics, _v2, nvmlProcessInfo_v2_t, no_processes(device, number))
+PROCESSES(Graphics, _v3, nvmlProcessInfo_t, no_processes(device, number))
+
+/** nvmlDeviceGetMPSComputeRunningProcesses - none: there is no such server */
+PROCESSES(MPSCompute, , nvmlProcessInfo_v1_t, no_processes(device, number))
+PROCESSES(MPSCompute, _v2, nvmlProcessInfo_v2_t, no_processes(device, number))
+PROCESSES(MPSCompute, _v3, nvmlProcessInfo_t, no_processes(device, number))
+
+/**
+ * nvmlSystemGetProcessName - the program of a process
+ * @length: room in @name; a longer name is cut
+ *
+ * Return: NOT_FOUND.
+ */
+EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	if (!nvml_initialized())
+		return NVML_ERROR_UNINITIALIZED;
+	if (!name || !length)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NVML_ERROR_NOT_FOUND;
+	n = read(fd, name, length - 1);
+	close(fd);
+	if (n < 0)
+		return NVML_ERROR_UNKNOWN;
+	name[n] = 0;
+	return NVML_SUCCESS;
+}
