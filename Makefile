@@ -137,7 +137,7 @@ map = $(filter %.map,$^)
 
 # With COV=1 each library with code has its line counts written when a program asks.
 counted = sed 's/global:/&$(if $(COV), $(1);)/' $(map) >$@.map
-cov_dump = $(if $(COV),-DGPUMEM_COV_DUMP=$(1) selftests/cover/dump.c)
+cov_dump = $(if $(COV),-fPIC -DGPUMEM_COV_DUMP=$(1) selftests/cover/dump.c)
 
 $(out)/lib/$(driver): libgpumem/libgpumem-driver.map $(call stands_for,13)
 $(out)/compat/cuda12/$(driver): libgpumem/libgpumem-driver12.map $(call stands_for,12)
