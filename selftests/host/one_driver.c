@@ -121,6 +121,23 @@ static bool same_everywhere(void *const libs[LIBRARIES])
 	return of_table > 50 || fail("the table has %u functions", of_table);
 }
 
+/* A driver of CUDA 12.9 knows of nothing that is newer. */
+static bool old_names(void *const libs[LIBRARIES])
+{
+	int (*proc)(const char *, void **, int, unsigned long long, void *) =
+		(int (*)(const char *, void **, int, unsigned long long, void *))
+		function(libs[CUDA], "cuGetProcAddress_v2");
+	void *found = NULL;
+
+	if (proc("cuCtxSynchronize", &found, 12090, 0, NULL) ||
+	    found != function(libs[CUDA], "cuCtxSynchronize"))
+		return fail("cuGetProcAddress() gives another cuCtxSynchronize()");
+	if (proc("cuMemGetDefaultMemPool", &found, 12090, 0, NULL) || found)
+		return fail("cuGetProcAddress() finds a function of CUDA 13");
+	return proc("cuInit", &found, 13000, 0, NULL) == 1 ||
+	       fail("cuGetProcAddress() takes a version above the driver's");
+}
+
 /* What was done through one library the others know of. */
 static bool one_state(void *const libs[LIBRARIES])
 {
@@ -180,7 +197,8 @@ static bool try_order(const unsigned int *order, unsigned int length, int flags)
 		if (drivers() != 1)
 			return fail("%u drivers after library %u", drivers(), order[i]);
 	}
-	return same_everywhere(libs) && one_state(libs) && closed_and_opened(libs) &&
+	return same_everywhere(libs) && (!twelve || old_names(libs)) && one_state(libs) &&
+	       closed_and_opened(libs) &&
 	       (drivers() == 1 || fail("%u drivers at the end", drivers()));
 }
 

@@ -76,6 +76,16 @@ for name in cuCtxGetDevice_v2 cuCtxSynchronize_v2; do
 	verdict $? "a driver of CUDA 12.9 has no $name"
 done
 
+# GPUMEM_DEBUG names what is absent.
+printf '%s\n' 'int cudaGraphCreate(void); int main(void) { cudaGraphCreate(); return 0; }' >"$work/debug.c"
+for generation in 12 13; do
+	${CC:-gcc} "$work/debug.c" -o "$work/debug" "$build/compat/libcudart.so.$generation" \
+		-Wl,-rpath,"$build/compat" &&
+		GPUMEM_DEBUG=1 "$work/debug" 2>&1 | grep -q '^gpumem: cudaGraphCreate: cudaError' &&
+		[ -z "$(GPUMEM_DEBUG=0 "$work/debug" 2>&1)" ]
+	verdict $? "GPUMEM_DEBUG=1 names an absent function of libcudart.so.$generation"
+done
+
 for file in lib/libgpumem-driver.so.1 compat/cuda12/libgpumem-driver.so.1 compat/libcudart.so.12 \
 		compat/libcudart.so.13; do
 	readelf -d "$build/$file" | grep -q 'FLAGS_1.*NODELETE'
