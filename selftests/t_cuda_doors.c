@@ -296,6 +296,8 @@ TEST_F(hooked, every_route)
 	CAUGHT(cuMemFree_v2, cudaFree(p));
 	CAUGHT(cuMemAllocManaged, cudaMallocManaged(&p, 4096, cudaMemAttachGlobal));
 	CAUGHT(cuMemFree_v2, cudaFree(p));
+	CAUGHT(cuMemHostAlloc, cudaMallocHost(&p, 4096));
+	CAUGHT(cuMemFreeHost, cudaFreeHost(p));
 	CAUGHT(cuMemAllocAsync, cudaMallocAsync(&p, 4096, NULL));
 	CAUGHT(cuMemFreeAsync, cudaFreeAsync(p, NULL));
 

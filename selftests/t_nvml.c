@@ -44,7 +44,8 @@
 	X(nvmlDeviceGetGpuFabricInfoV)				\
 	X(nvmlDeviceGetFieldValues) X(nvmlDeviceGetComputeMode)	\
 	X(nvmlDeviceIsMigDeviceHandle) X(nvmlUnitGetCount)	\
-	X(nvmlSystemGetDriverBranch)
+	X(nvmlSystemGetDriverBranch) X(nvmlDeviceGetNumaNodeId)	\
+	X(nvmlDeviceGetCpuAffinity) X(nvmlDeviceGetMemoryAffinity)
 
 #define POINTER(name) static __typeof__(name) *p_##name;
 NAMES(POINTER)
@@ -322,6 +323,35 @@ TEST_F(nvml, processes)
 	EXPECT_LE(4 * MIB, bar1.bar1Used);
 	EXPECT_EQ(bar1.bar1Total, bar1.bar1Used + bar1.bar1Free);
 	close(fd);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* The device's node, or the whole machine. */
+TEST_F(nvml, affinity)
+{
+	unsigned long cpus[16] = { 0 }, nodes[16] = { 0 };
+	long count = sysconf(_SC_NPROCESSORS_CONF);
+	int node = dev_attr(0, "node"), set = 0;
+	nvmlDevice_t device;
+	unsigned int n = 7;
+
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(0, &device));
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetCpuAffinity(device, 16, cpus));
+	for (unsigned int i = 0; i < 1024; i++)
+		set += cpus[i / 64] >> i % 64 & 1;
+	EXPECT_LT(0, set);
+	EXPECT_LE(set, count);
+	ASSERT_EQ(NVML_SUCCESS,
+		  p_nvmlDeviceGetMemoryAffinity(device, 16, nodes, NVML_AFFINITY_SCOPE_NODE));
+	EXPECT_NE(0, nodes[0]);
+	EXPECT_EQ(node < 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS,
+		  p_nvmlDeviceGetNumaNodeId(device, &n));
+	if (node >= 0) {
+		EXPECT_EQ((unsigned int)node, n);
+		EXPECT_EQ(1ul << node, nodes[0]);
+	}
+	EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, p_nvmlDeviceGetCpuAffinity(device, 0, cpus));
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
 }
 

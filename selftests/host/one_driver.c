@@ -91,7 +91,7 @@ static void *function(void *lib, const char *name)
 	return found;
 }
 
-/* A function that a library of CUDA 13 or its table has. */
+/* Every name has one address, whichever library or the table of cuGetProcAddress() gives it. */
 static bool same_everywhere(void *const libs[LIBRARIES])
 {
 	int (*proc)(const char *, void **, int, unsigned long long, void *) =
