@@ -176,6 +176,12 @@ for pair in libcuda.so.1:public-cuda:lib64/stubs/libcuda.so libcudart.so.13:publ
 	fi
 done
 
+# The libraries of CUDA 12: what the headers of that time declare.
+for pair in libcudart.so.12:public-12 libcuda.so.1-12.6:public-cuda-12; do
+	grep -v '^#' "$golden/exports/${pair%:*}" | sort >"$work/recorded"
+	names "${pair%:*} has the names that CUDA 12.6 declares" "$work/recorded" "$work/${pair#*:}"
+done
+
 # The management library.
 awk '!/^#/ && $2 == "first" { print $1 }' "$lib/nvml/symbols.txt" | sort >"$work/nvml-first"
 grep -oE '\<nvml[A-Z][A-Za-z0-9_]*\(' "$lib/include/nvml.h" | tr -d '(' | sort -u >"$work/nvml-declared"
