@@ -11,6 +11,7 @@
 #include <nvml.h>
 
 #include "kselftest_harness.h"
+#include "limits_util.h"
 #include "util.h"
 
 #define NAMES(X)						\
@@ -200,6 +201,40 @@ TEST_F(nvml, memory)
 	EXPECT_EQ(0, two.reserved);
 	two.version = 1;
 	EXPECT_EQ(NVML_ERROR_ARGUMENT_VERSION_MISMATCH, p_nvmlDeviceGetMemoryInfo_v2(device, &two));
+	close(fd);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* The administrator makes the device smaller than what is in use: nothing is free. */
+TEST_F(nvml, memory_of_a_shrunk_device)
+{
+	nvmlMemory_v2_t two = { .version = nvmlMemory_v2 };
+	nvmlBAR1Memory_t bar1;
+	nvmlDevice_t device;
+	nvmlMemory_t memory;
+	char size[32];
+	__u32 bo;
+	int fd;
+
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(0, &device));
+	ASSERT_EQ(0, dev_attr_text(0, "size", size, sizeof(size)));
+	fd = gp_open(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, gp_bo_alloc(fd, 4 * MIB, &bo));
+	if (write_dev_attr(0, "size", "2M")) {
+		close(fd);
+		SKIP(return, "needs root");
+	}
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetMemoryInfo(device, &memory));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetMemoryInfo_v2(device, &two));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetBAR1MemoryInfo(device, &bar1));
+	EXPECT_EQ(0, write_dev_attr(0, "size", size));
+	EXPECT_EQ(2 * MIB, memory.total);
+	EXPECT_LE(4 * MIB, memory.used);
+	EXPECT_EQ(0, memory.free);
+	EXPECT_EQ(0, two.free);
+	EXPECT_EQ(0, bar1.bar1Free);
 	close(fd);
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
 }

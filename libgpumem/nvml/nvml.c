@@ -416,7 +416,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *m
 		return result;
 	memory->total = info.total;
 	memory->used = info.used;
-	memory->free = info.total - info.used;
+	memory->free = nvml_free_bytes(&info);
 	return NVML_SUCCESS;
 }
 
@@ -434,7 +434,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 	memory->total = info.total;
 	memory->reserved = 0;
 	memory->used = info.used;
-	memory->free = info.total - info.used;
+	memory->free = nvml_free_bytes(&info);
 	return NVML_SUCCESS;
 }
 

@@ -23,7 +23,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Mem
 		return result;
 	memory->bar1Total = info.total;
 	memory->bar1Used = info.used;
-	memory->bar1Free = info.total - info.used;
+	memory->bar1Free = nvml_free_bytes(&info);
 	return NVML_SUCCESS;
 }
 

@@ -32,5 +32,10 @@ nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out);
 nvmlReturn_t nvml_give(char *to, unsigned int length, const char *text);
 /* What the kernel says of a device now. */
 nvmlReturn_t nvml_ask(nvmlDevice_t device, struct gpumem_info *info);
+/* Free bytes: 0 if the administrator made the device smaller than what is in use. */
+static inline unsigned long long nvml_free_bytes(const struct gpumem_info *info)
+{
+	return info->total > info->used ? info->total - info->used : 0;
+}
 
 #endif /* GPUMEM_NVML_PRIVATE_H */
