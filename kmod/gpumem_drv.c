@@ -101,6 +101,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_pool_import pool_import;
 	struct gpumem_pool_chunk_open pool_chunk_open;
 	struct gpumem_channel_attach channel_attach;
+	struct gpumem_refusal_info refusal;
 };
 
 /**
@@ -192,6 +193,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_pool_chunk_open, reserved),
 	GPUMEM_IOCTL(GPUMEM_CHANNEL_ATTACH, gpumem_ioctl_channel_attach,
 		     struct gpumem_channel_attach, channel),
+	GPUMEM_IOCTL(GPUMEM_REFUSAL, gpumem_ioctl_refusal,
+		     struct gpumem_refusal_info, max),
 };
 
 /**

@@ -655,10 +655,54 @@ static int gpumem_nl_put_refusal(struct sk_buff *skb,
 	return 0;
 }
 
+/* Keep @refusal for GPUMEM_REFUSAL. */
+static void gpumem_refusal_keep(struct gpumem_client *client,
+				const struct gpumem_refusal *refusal)
+{
+	struct gpumem_refused *last = &client->refused;
+
+	spin_lock(&gpumem_nl_lock);
+	last->pid = task_pid_nr(current);
+	last->info = (struct gpumem_refusal_info) {
+		.limit = refusal->limit,
+		.device = refusal->dev ? refusal->dev->ordinal : 0,
+		.pool = refusal->pool,
+		.asked = refusal->asked,
+		.used = refusal->used,
+		.max = refusal->max,
+	};
+	spin_unlock(&gpumem_nl_lock);
+}
+
 /**
- * gpumem_refused - tell who listens that a limit refused an allocation
+ * gpumem_ioctl_refusal - GPUMEM_REFUSAL
+ * @ucmd: ioctl under way
+ *
+ * Return: 0 or a negative errno.
+ */
+int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_refusal_info *cmd = ucmd->cmd, found = {};
+	struct gpumem_refused *last = &ucmd->client->refused;
+
+	spin_lock(&gpumem_nl_lock);
+	if (last->pid == task_pid_nr(current)) {
+		found = last->info;
+		*last = (struct gpumem_refused) {};
+	}
+	spin_unlock(&gpumem_nl_lock);
+	found.size = cmd->size;
+	*cmd = found;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+/**
+ * gpumem_refused - report that a limit refused an allocation
  * @client: whose allocation
  * @refusal: what and why
+ *
+ * The thread can ask for the reason with GPUMEM_REFUSAL; listeners of the
+ * netlink family receive it.
  *
  * Context: an ioctl of @client, without spinlocks.
  */
@@ -668,6 +712,7 @@ void gpumem_refused(struct gpumem_client *client,
 	struct sk_buff *skb;
 	u32 missed = 0;
 
+	gpumem_refusal_keep(client, refusal);
 	if (!genl_has_listeners(&gpumem_nl_family, &init_net,
 				GPUMEM_NLGRP_LIMITS))
 		return;

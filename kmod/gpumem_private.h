@@ -457,6 +457,16 @@ struct gpumem_counters {
 };
 
 /**
+ * struct gpumem_refused - a client's last refusal, for the thread that was refused
+ */
+struct gpumem_refused {
+	/** @pid: of the thread, or 0: there is none */
+	pid_t pid;
+	/** @info: what GPUMEM_REFUSAL tells; its size is not used */
+	struct gpumem_refusal_info info;
+};
+
+/**
  * struct gpumem_rate - how many of something there were lately
  */
 struct gpumem_rate {
@@ -586,6 +596,8 @@ struct gpumem_client {
 	struct gpumem_rate refusals;
 	/** @refusals_missed: not reported; in gpumem_netlink.c */
 	u32 refusals_missed;
+	/** @refused: the last refusal, for GPUMEM_REFUSAL; in gpumem_netlink.c */
+	struct gpumem_refused refused;
 	/** @cache_page: in gpumem_cache.c; constant */
 	struct page *cache_page;
 	/** @cache_mapped: it mapped @cache_page; only ever set */
@@ -998,6 +1010,7 @@ __poll_t gpumem_budget_poll(struct file *file, poll_table *wait);
 /* gpumem_netlink.c */
 int gpumem_netlink_init(void);
 void gpumem_netlink_exit(void);
+int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd);
 void gpumem_refused(struct gpumem_client *client,
 		    const struct gpumem_refusal *refusal);
 

@@ -286,7 +286,10 @@ void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (!timeline->error) {
 		WRITE_ONCE(timeline->error, error);
-		WRITE_ONCE(timeline->page->error, error);
+		/* What is done comes before the entry that fails now. */
+		WRITE_ONCE(timeline->page->failed, timeline->value);
+		/* A client that sees the error sees the number of the entry. */
+		smp_store_release(&timeline->page->error, error);
 	}
 	spin_unlock_irqrestore(&timeline->lock, flags);
 }

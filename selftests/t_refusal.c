@@ -3,6 +3,7 @@
  * What others hear and see of a client: reports of refusals that nobody hides, the right reason
  * for a refusal, fdinfo whose cost does not grow, and no way to a window's file but the window.
  */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -281,6 +282,69 @@ TEST_F(refusal, mappings_and_all_users_are_reported)
 	EXPECT_EQ(MIB, host.pinned);
 	gnl_close(&listener);
 	gnl_close(&nl);
+}
+
+/* --- the refused thread asks why */
+
+static int refusal_of(int fd, struct gpumem_refusal_info *r)
+{
+	*r = (struct gpumem_refusal_info) { .size = sizeof(*r) };
+	return gp_ioctl(fd, GPUMEM_REFUSAL, r);
+}
+
+struct asker {
+	int fd, ret;
+	struct gpumem_refusal_info info;
+};
+
+static void *ask_in_thread(void *arg)
+{
+	struct asker *a = arg;
+
+	a->ret = refusal_of(a->fd, &a->info);
+	return NULL;
+}
+
+TEST_F(refusal, thread_asks_why)
+{
+	long long total = dev_attr(0, "size");
+	struct asker other = { .fd = self->fd };
+	struct gpumem_refusal_info r;
+	pthread_t thread;
+	__u32 id, bo, vm;
+	int ret;
+
+	ASSERT_EQ(0, refusal_of(self->fd, &r));
+	EXPECT_EQ(0, r.limit);
+	ASSERT_EQ(-ENOSPC, bo_alloc(self->fd, total + 2 * MIB, 0, "", &id));
+	/* Another thread does not get it, and does not take it away. */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, ask_in_thread, &other));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, other.ret);
+	EXPECT_EQ(0, other.info.limit);
+	ASSERT_EQ(0, refusal_of(self->fd, &r));
+	EXPECT_EQ(GPUMEM_LIMIT_DEVICE, r.limit);
+	EXPECT_EQ(0, r.device);
+	EXPECT_EQ(0, r.pool);
+	EXPECT_EQ((__u64)total + 2 * MIB, r.asked);
+	EXPECT_EQ((__u64)total, r.max);
+	/* It is told once. */
+	ASSERT_EQ(0, refusal_of(self->fd, &r));
+	EXPECT_EQ(0, r.limit);
+	EXPECT_EQ(0, r.asked);
+
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, page_size, &bo));
+	ASSERT_EQ(0, gp_vm_create(self->fd, &vm));
+	ASSERT_EQ(0, gp_vm_map(self->fd, vm, bo, 0, MIB, page_size, 1, 1));
+	ASSERT_EQ(0, write_text("/sys/module/gpumem/parameters/map_limit", "1"));
+	ret = gp_vm_map(self->fd, vm, bo, 0, 2 * MIB, page_size, 1, 1);
+	ASSERT_EQ(0, write_text("/sys/module/gpumem/parameters/map_limit", "4194304"));
+	EXPECT_EQ(-EDQUOT, ret);
+	ASSERT_EQ(0, refusal_of(self->fd, &r));
+	EXPECT_EQ(GPUMEM_LIMIT_MAPPINGS, r.limit);
+	EXPECT_EQ(1, r.asked);
+	EXPECT_EQ(1, r.used);
+	EXPECT_EQ(1, r.max);
 }
 
 /* --- fdinfo */

@@ -279,6 +279,25 @@ TEST_F(stream, timestamps)
 	EXPECT_EQ(0, t[100]);
 }
 
+/* The page names the first entry that failed; later failures do not change the number. */
+TEST_F(stream, first_failure_has_a_number)
+{
+	const struct gpumem_sqe good = sqe_nop(), bad = sqe_fill(ADDR * 8, 1, 1, 1);
+	struct stream s;
+
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 16));
+	for (int i = 0; i < 20; i++) {
+		ASSERT_EQ(0, stream_push(&s, &good));
+	}
+	ASSERT_EQ(0, stream_push(&s, &bad));
+	ASSERT_EQ(0, stream_push(&s, &good));
+	ASSERT_EQ(0, stream_push(&s, &bad));
+	EXPECT_EQ(-EIO, stream_sync(&s));
+	EXPECT_EQ(EFAULT, s.page->error);
+	EXPECT_EQ(20, s.page->failed);
+	EXPECT_EQ(0, stream_close(&s));
+}
+
 /* Each entry reads what the one before wrote. */
 TEST_F_TIMEOUT(stream, order, 120)
 {

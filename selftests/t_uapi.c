@@ -63,6 +63,7 @@ union any {
 	struct gpumem_pool_import pool_import;
 	struct gpumem_pool_chunk_open chunk_open;
 	struct gpumem_channel_attach channel;
+	struct gpumem_refusal_info refusal;
 	unsigned char bytes[512];
 };
 
@@ -263,7 +264,7 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_CHANNEL_ATTACH
+#define CMD_LAST	GPUMEM_CMD_REFUSAL
 
 FIXTURE(uapi)
 {
@@ -382,6 +383,10 @@ V(chunk_open, POOL_CHUNK_OPEN, gpumem_pool_chunk_open, FLAGS(gpumem_pool_chunk_o
 	   SPAN(gpumem_pool_chunk_open, device) });
 V(channel_attach, CHANNEL_ATTACH, gpumem_channel_attach, FLAGS(gpumem_channel_attach, 0),
   NO_RESERVED, .out = { SPAN(gpumem_channel_attach, channel) });
+V(refusal, REFUSAL, gpumem_refusal_info, NO_FLAGS, NO_RESERVED,
+  .out = { SPAN(gpumem_refusal_info, limit), SPAN(gpumem_refusal_info, device),
+	   SPAN(gpumem_refusal_info, pool), SPAN(gpumem_refusal_info, asked),
+	   SPAN(gpumem_refusal_info, used), SPAN(gpumem_refusal_info, max) });
 
 FIXTURE_SETUP(uapi)
 {

@@ -190,6 +190,7 @@ const struct call_spec specs[] = {
 	{ IOCTL("channel_attach", GPUMEM_CHANNEL_ATTACH, gpumem_channel_attach,
 		F(gpumem_channel_attach, fd, "fd", K_CHANNEL, 0),
 		MEMBER_FLAGS(gpumem_channel_attach, 0)) },
+	{ IOCTL("refusal", GPUMEM_REFUSAL, gpumem_refusal_info, { 0 }) },
 	/* Makes and opens the file of a channel. */
 	{ .name = "channel", .what = W_CHANNEL, .args = { N("number", K_SMALL) },
 	  .makes = { R_CHANNEL }, .weight = 1 },

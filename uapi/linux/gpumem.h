@@ -134,6 +134,7 @@ enum {
 	GPUMEM_CMD_POOL_IMPORT,
 	GPUMEM_CMD_POOL_CHUNK_OPEN,
 	GPUMEM_CMD_CHANNEL_ATTACH,
+	GPUMEM_CMD_REFUSAL,
 };
 
 /**
@@ -759,15 +760,20 @@ enum gpumem_timeline_flags {
  * struct gpumem_timeline_page - a timeline's page, written by the kernel alone
  * @value: what has happened; never falls.  For a stream: entries completed
  * @error: 0, or the errno of the first entry that failed; written before @value
- * @head: stream: entries taken from the ring
  * @reserved: 0
+ * @failed: stream: number of the first entry that failed, counted from 0;
+ *	written before @error
+ * @reserved1: 0
+ * @head: stream: entries taken from the ring
  * @flags: enum gpumem_timeline_flags
  * @reserved2: 0
  */
 struct gpumem_timeline_page {
 	__aligned_u64 value;
 	__u32 error;
-	__u32 reserved[13];
+	__u32 reserved;
+	__aligned_u64 failed;
+	__u32 reserved1[10];
 	__aligned_u64 head;
 	__u32 flags;
 	__u32 reserved2[13];
@@ -1268,6 +1274,33 @@ struct gpumem_channel_attach {
 };
 
 #define GPUMEM_CHANNEL_ATTACH _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_CHANNEL_ATTACH)
+
+/**
+ * struct gpumem_refusal_info - the limit that refused the calling thread
+ *	(GPUMEM_REFUSAL)
+ * @size: sizeof(struct gpumem_refusal_info)
+ * @limit: enum gpumem_limit of <linux/gpumem_netlink.h>, out; 0 if no limit
+ *	refused a call of this thread since the thread asked last, or if a limit
+ *	refused another thread of the client later
+ * @device: N of the /dev/gpumemN that the refused call was about, out
+ * @pool: id of the pool whose limit it is, or 0, out
+ * @asked: bytes, or objects, that the call asked for, out
+ * @used: what counted against the limit at that time, out
+ * @max: the limit, or 0 if it is not known, out
+ *
+ * A client keeps its last refusal only.  Reading a refusal forgets it.
+ */
+struct gpumem_refusal_info {
+	__u32 size;
+	__u32 limit;
+	__u32 device;
+	__u32 pool;
+	__aligned_u64 asked;
+	__aligned_u64 used;
+	__aligned_u64 max;
+};
+
+#define GPUMEM_REFUSAL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_REFUSAL)
 
 /**
  * struct gpumem_stats - counters of this client (GPUMEM_STATS)
