@@ -37,8 +37,7 @@ static uint32_t never_easy;
 struct client client = { .alive = &never_alive, .easy = &never_easy, .fd = -1 };
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static char reason[256];		/* init_lock; "" if the last cuInit() found devices */
-static const char *reason_shown;	/* reason, or NULL; atomic */
+static char reason[DEBUG_REASON];	/* of the cuInit() under way; init_lock */
 
 void lock_slow(struct lock *lock)
 {
@@ -69,13 +68,19 @@ int client_ioctl(unsigned long request, void *arg)
 {
 	bool again = true;
 
+	int error = 0;
+
 	while (ioctl(client.fd, request, arg) < 0) {
-		if (errno == EFAULT && again)
+		error = errno;
+		if (error == EFAULT && again)
 			again = false;
-		else if (errno != EINTR)
-			return errno;
+		else if (error != EINTR)
+			break;
+		error = 0;
 	}
-	return 0;
+	if (unlikely(error && client.debug))
+		debug_ioctl(request, error);
+	return error;
 }
 
 void client_destroy_id(uint32_t id)
@@ -135,23 +140,6 @@ CUresult result_of_errno(int error)
 	default:
 		return CUDA_ERROR_UNKNOWN;
 	}
-}
-
-void debug_failure(const char *call, CUresult result)
-{
-	const char *name = "?";
-	const char *env;
-
-	if (result == CUDA_ERROR_NOT_READY)
-		return;
-	/* Before cuInit() nothing is known yet about the environment. */
-	if (!client.debug) {
-		env = client.fd < 0 ? getenv("GPUMEM_DEBUG") : NULL;
-		if (!env || !strcmp(env, "0"))
-			return;
-	}
-	cuGetErrorName(result, &name);
-	fprintf(stderr, "gpumem: %s: %s\n", call, name);
 }
 
 static void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -430,7 +418,9 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 		if (count)
 			explain("gpumem: CUDA_VISIBLE_DEVICES selects none of %u devices", count);
 		else
-			explain("gpumem: no /dev/gpumem* nodes: no module: modprobe gpumem");
+			explain("gpumem: no /dev/gpumem* nodes: %s", access("/sys/module/gpumem", F_OK) ?
+				"no module: modprobe gpumem" :
+				"the module is loaded: start the container with --device=/dev/gpumem0");
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	result = attach_visible(candidates, chosen, visible);
@@ -490,9 +480,8 @@ static CUresult client_init_locked(void)
 	for (i = 0; i < count; i++)
 		if (candidates[i].fd != client.fd)
 			close(candidates[i].fd);
-	store_release(&reason_shown, result ? reason : NULL);
-	if (result && client.debug)
-		fprintf(stderr, "%s\n", reason);
+	if (result)
+		debug_init(reason);
 	return result;
 }
 
@@ -500,6 +489,7 @@ CUresult client_init(void)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	debug_init(NULL);
 	if (!not_initialized())
 		return CUDA_SUCCESS;
 	/* A forked child: the word is wiped but the pointer is set. */
@@ -510,11 +500,6 @@ CUresult client_init(void)
 		result = client_init_locked();
 	pthread_mutex_unlock(&init_lock);
 	return result;
-}
-
-const char *gpumem_init_error(void)
-{
-	return load_acquire(&reason_shown);
 }
 
 const char *gpumem_version(void)

@@ -174,12 +174,12 @@ CUresult ctx_valid(CUcontext ctx)
 		CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-void ctx_fail(CUcontext ctx, CUresult result)
+bool ctx_fail(CUcontext ctx, CUresult result)
 {
 	uint32_t none = 0;
 
-	__atomic_compare_exchange_n(&ctx->sticky, &none, result, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&ctx->sticky, &none, result, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
 }
 
 CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream)

@@ -22,7 +22,8 @@
 /* Arguments that are looked at first of all. */
 #define MISSING(out, handle)							\
 	(!(out) ? CUDA_ERROR_INVALID_VALUE : !(handle) ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS)
-#define CALL_WITH(missing, expr)						\
+#define CALL_WITH(missing, expr, ...)						\
+	DEBUG_NOTE(__func__, __VA_ARGS__);					\
 	RETURN((missing) ? (missing) : not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
 	       unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr))
 
@@ -49,7 +50,7 @@ static CUresult create_2d(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
  */
 BODY CUresult array_create_body(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
-	CALL_AS("cuArrayCreate_v2", create_2d(handle, desc));
+	CALL_AS("cuArrayCreate_v2", create_2d(handle, desc), handle, desc);
 }
 ENTRY(cuArrayCreate_v2, array_create_body);
 
@@ -67,7 +68,7 @@ ENTRY(cuArrayCreate_v2, array_create_body);
  */
 BODY CUresult array_3d_create_body(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-	CALL_AS("cuArray3DCreate_v2", array_create(handle, desc));
+	CALL_AS("cuArray3DCreate_v2", array_create(handle, desc), handle, desc);
 }
 ENTRY(cuArray3DCreate_v2, array_3d_create_body);
 
@@ -95,13 +96,13 @@ static CUresult descriptor_2d(CUDA_ARRAY_DESCRIPTOR *desc, CUarray array)
 /** cuArrayGetDescriptor_v2 - width, height and format of an array of any kind; needs no context */
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *desc, CUarray array)
 {
-	CALL_WITH(MISSING(desc, array), descriptor_2d(desc, array));
+	CALL_WITH(MISSING(desc, array), descriptor_2d(desc, array), desc, array);
 }
 
 /** cuArray3DGetDescriptor_v2 - how an array, level or plane was made; needs no context */
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array)
 {
-	CALL_WITH(MISSING(desc, array), descriptor_3d(desc, array));
+	CALL_WITH(MISSING(desc, array), descriptor_3d(desc, array), desc, array);
 }
 
 /**
@@ -114,7 +115,7 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array)
  */
 BODY CUresult array_destroy_body(CUarray array)
 {
-	CALL_AS("cuArrayDestroy", array_destroy(array));
+	CALL_AS("cuArrayDestroy", array_destroy(array), array);
 }
 ENTRY(cuArrayDestroy, array_destroy_body);
 
@@ -128,7 +129,7 @@ ENTRY(cuArrayDestroy, array_destroy_body);
  */
 CUresult cuArrayGetPlane(CUarray *plane, CUarray array, unsigned int index)
 {
-	CALL_WITH(MISSING(plane, array), array_plane(plane, array, index));
+	CALL_WITH(MISSING(plane, array), array_plane(plane, array, index), plane, array, index);
 }
 
 /**
@@ -142,7 +143,7 @@ CUresult cuArrayGetPlane(CUarray *plane, CUarray array, unsigned int index)
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *props, CUarray array)
 {
 	CALL_WITH(props && array ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-		  array_sparse(props, array));
+		  array_sparse(props, array), props, array);
 }
 
 /**
@@ -157,7 +158,7 @@ CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *req, CUarr
 				      CUdevice device)
 {
 	CALL_WITH(req && array ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-		  array_requirements(req, array, device));
+		  array_requirements(req, array, device), req, array, device);
 }
 
 /**
@@ -172,14 +173,15 @@ CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *req, CUarr
 BODY CUresult mipmap_create_body(CUmipmappedArray *handle, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 				 unsigned int levels)
 {
-	CALL_AS("cuMipmappedArrayCreate", mipmap_create(handle, desc, levels));
+	CALL_AS("cuMipmappedArrayCreate", mipmap_create(handle, desc, levels), handle, desc,
+		levels);
 }
 ENTRY(cuMipmappedArrayCreate, mipmap_create_body);
 
 /** cuMipmappedArrayDestroy - destroy an array with all levels, as cuArrayDestroy() */
 BODY CUresult mipmap_destroy_body(CUmipmappedArray mipmap)
 {
-	CALL_AS("cuMipmappedArrayDestroy", mipmap_destroy(mipmap));
+	CALL_AS("cuMipmappedArrayDestroy", mipmap_destroy(mipmap), mipmap);
 }
 ENTRY(cuMipmappedArrayDestroy, mipmap_destroy_body);
 
@@ -193,7 +195,7 @@ ENTRY(cuMipmappedArrayDestroy, mipmap_destroy_body);
  */
 CUresult cuMipmappedArrayGetLevel(CUarray *level_array, CUmipmappedArray mipmap, unsigned int level)
 {
-	CALL(mipmap_level(level_array, mipmap, level));
+	CALL(mipmap_level(level_array, mipmap, level), level_array, mipmap, level);
 }
 
 /**
@@ -206,7 +208,7 @@ CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *props
 					     CUmipmappedArray mipmap)
 {
 	CALL_WITH(props && mipmap ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-		  mipmap_sparse(props, mipmap));
+		  mipmap_sparse(props, mipmap), props, mipmap);
 }
 
 /** cuMipmappedArrayGetMemoryRequirements - the same as of an array, for all levels */
@@ -214,7 +216,7 @@ CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r
 					       CUmipmappedArray mipmap, CUdevice device)
 {
 	CALL_WITH(req && mipmap ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-		  mipmap_requirements(req, mipmap, device));
+		  mipmap_requirements(req, mipmap, device), req, mipmap, device);
 }
 
 /* ---- linear copies */
@@ -224,63 +226,70 @@ static inline uint64_t host(const void *ptr)
 	return (uintptr_t)ptr;
 }
 
-#define SYNC(name, args, call)						\
+#define SYNC(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const unsigned int flags = CALL_SYNC;			\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}								\
 	CUresult name ## _ptds args					\
 	{								\
 		const unsigned int flags = CALL_SYNC | CALL_OWN;	\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}
-#define ASYNC(name, args, call)						\
+#define ASYNC(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const unsigned int flags = 0;				\
 									\
-		CALL_INSIDE(call);					\
+		CALL_INSIDE(call, __VA_ARGS__);				\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const unsigned int flags = CALL_OWN;			\
 									\
-		CALL_INSIDE(call);					\
+		CALL_INSIDE(call, __VA_ARGS__);				\
 	}
 
 /** cuMemcpyAtoA_v2 - array to array, of any formats; returns at once */
 SYNC(cuMemcpyAtoA_v2, (CUarray dst_array, size_t dst_offset, CUarray src_array, size_t src_offset,
 		       size_t bytes),
-     copy_array(dst_array, dst_offset, src_array, src_offset, bytes, NULL, flags))
+     copy_array(dst_array, dst_offset, src_array, src_offset, bytes, NULL, flags), dst_array,
+     dst_offset, src_array, src_offset, bytes)
 
 /** cuMemcpyAtoD_v2 - array to device; returns at once */
 SYNC(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src_array, size_t src_offset, size_t bytes),
-     copy_from_array(dst, DEV, src_array, src_offset, bytes, NULL, flags))
+     copy_from_array(dst, DEV, src_array, src_offset, bytes, NULL, flags), dst, src_array,
+     src_offset, bytes)
 
 /** cuMemcpyAtoH_v2 - array to host; returns when it is done */
 SYNC(cuMemcpyAtoH_v2, (void *dst_host, CUarray src_array, size_t src_offset, size_t bytes),
-     copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, NULL, flags | CALL_WAIT))
+     copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, NULL, flags | CALL_WAIT),
+     dst_host, src_array, src_offset, bytes)
 
 /** cuMemcpyDtoA_v2 - device to array; returns at once */
 SYNC(cuMemcpyDtoA_v2, (CUarray dst_array, size_t dst_offset, CUdeviceptr src, size_t bytes),
-     copy_to_array(dst_array, dst_offset, src, DEV, bytes, NULL, flags))
+     copy_to_array(dst_array, dst_offset, src, DEV, bytes, NULL, flags), dst_array, dst_offset,
+     src, bytes)
 
 /** cuMemcpyHtoA_v2 - host to array; returns when it is done */
 SYNC(cuMemcpyHtoA_v2, (CUarray dst_array, size_t dst_offset, const void *src_host, size_t bytes),
-     copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, NULL, flags | CALL_WAIT))
+     copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, NULL, flags | CALL_WAIT),
+     dst_array, dst_offset, src_host, bytes)
 
 /** cuMemcpyAtoHAsync_v2 - array to host, in stream order */
 ASYNC(cuMemcpyAtoHAsync_v2, (void *dst_host, CUarray src_array, size_t src_offset, size_t bytes,
 			     CUstream stream),
-      copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, stream, flags))
+      copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, stream, flags), dst_host,
+      src_array, src_offset, bytes, stream)
 
 /** cuMemcpyHtoAAsync_v2 - host to array, in stream order */
 ASYNC(cuMemcpyHtoAAsync_v2, (CUarray dst_array, size_t dst_offset, const void *src_host,
 			     size_t bytes, CUstream stream),
-      copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, stream, flags))
+      copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, stream, flags), dst_array,
+      dst_offset, src_host, bytes, stream)
 
 /* ---- the first API: sizes and addresses of 32 bits, of which no memory has one */
 
@@ -334,41 +343,43 @@ static CUresult descriptor_3d_32(CUDA_ARRAY3D_DESCRIPTOR_v1 *desc, CUarray array
 /** cuArrayCreate - make a 1D or 2D array */
 BODY CUresult array_create_32_body(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
 {
-	CALL_AS("cuArrayCreate", create_2d_32(handle, desc));
+	CALL_AS("cuArrayCreate", create_2d_32(handle, desc), handle, desc);
 }
 ENTRY(cuArrayCreate, array_create_32_body);
 
 /** cuArray3DCreate - make an array of any kind */
 BODY CUresult array_3d_create_32_body(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
 {
-	CALL_AS("cuArray3DCreate", create_3d_32(handle, desc));
+	CALL_AS("cuArray3DCreate", create_3d_32(handle, desc), handle, desc);
 }
 ENTRY(cuArray3DCreate, array_3d_create_32_body);
 
 /** cuArrayGetDescriptor - width, height and format of an array */
 CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 *desc, CUarray array)
 {
-	CALL_WITH(MISSING(desc, array), descriptor_2d_32(desc, array));
+	CALL_WITH(MISSING(desc, array), descriptor_2d_32(desc, array), desc, array);
 }
 
 /** cuArray3DGetDescriptor - how an array was made */
 CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 *desc, CUarray array)
 {
-	CALL_WITH(MISSING(desc, array), descriptor_3d_32(desc, array));
+	CALL_WITH(MISSING(desc, array), descriptor_3d_32(desc, array), desc, array);
 }
 
 /** cuMemcpyAtoA - array to array */
 CUresult cuMemcpyAtoA(CUarray dst_array, unsigned int dst_offset, CUarray src_array,
 		      unsigned int src_offset, unsigned int bytes)
 {
-	CALL(copy_array(dst_array, dst_offset, src_array, src_offset, bytes, NULL, CALL_SYNC));
+	CALL(copy_array(dst_array, dst_offset, src_array, src_offset, bytes, NULL, CALL_SYNC),
+	     dst_array, dst_offset, src_array, src_offset, bytes);
 }
 
 /** cuMemcpyAtoD - array to device */
 CUresult cuMemcpyAtoD(CUdeviceptr_v1 dst, CUarray src_array, unsigned int src_offset,
 		      unsigned int bytes)
 {
-	CALL(copy_from_array(dst, DEV, src_array, src_offset, bytes, NULL, CALL_SYNC));
+	CALL(copy_from_array(dst, DEV, src_array, src_offset, bytes, NULL, CALL_SYNC), dst,
+	     src_array, src_offset, bytes);
 }
 
 /** cuMemcpyAtoH - array to host */
@@ -376,14 +387,15 @@ CUresult cuMemcpyAtoH(void *dst_host, CUarray src_array, unsigned int src_offset
 		      unsigned int bytes)
 {
 	CALL(copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, NULL,
-			     CALL_SYNC | CALL_WAIT));
+			     CALL_SYNC | CALL_WAIT), dst_host, src_array, src_offset, bytes);
 }
 
 /** cuMemcpyDtoA - device to array */
 CUresult cuMemcpyDtoA(CUarray dst_array, unsigned int dst_offset, CUdeviceptr_v1 src,
 		      unsigned int bytes)
 {
-	CALL(copy_to_array(dst_array, dst_offset, src, DEV, bytes, NULL, CALL_SYNC));
+	CALL(copy_to_array(dst_array, dst_offset, src, DEV, bytes, NULL, CALL_SYNC), dst_array,
+	     dst_offset, src, bytes);
 }
 
 /** cuMemcpyHtoA - host to array */
@@ -391,19 +403,21 @@ CUresult cuMemcpyHtoA(CUarray dst_array, unsigned int dst_offset, const void *sr
 		      unsigned int bytes)
 {
 	CALL(copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, NULL,
-			   CALL_SYNC | CALL_WAIT));
+			   CALL_SYNC | CALL_WAIT), dst_array, dst_offset, src_host, bytes);
 }
 
 /** cuMemcpyAtoHAsync - array to host, in stream order */
 CUresult cuMemcpyAtoHAsync(void *dst_host, CUarray src_array, unsigned int src_offset,
 			   unsigned int bytes, CUstream stream)
 {
-	CALL(copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, stream, 0));
+	CALL(copy_from_array(host(dst_host), ANY, src_array, src_offset, bytes, stream, 0),
+	     dst_host, src_array, src_offset, bytes, stream);
 }
 
 /** cuMemcpyHtoAAsync - host to array, in stream order */
 CUresult cuMemcpyHtoAAsync(CUarray dst_array, unsigned int dst_offset, const void *src_host,
 			   unsigned int bytes, CUstream stream)
 {
-	CALL(copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, stream, 0));
+	CALL(copy_to_array(dst_array, dst_offset, host(src_host), ANY, bytes, stream, 0),
+	     dst_array, dst_offset, src_host, bytes, stream);
 }

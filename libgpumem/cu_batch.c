@@ -43,7 +43,8 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
 			       CUstream stream)
 {
 	CALL_INSIDE(copy_batch(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, NULL,
-			       stream));
+			       stream), dsts, srcs, sizes, count, attrs, attr_indices, attr_count,
+		    stream);
 }
 
 /** cuMemcpyBatchAsync_v2_ptsz - the same */
@@ -52,7 +53,8 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t
 				    size_t attr_count, CUstream stream)
 {
 	CALL_INSIDE(copy_batch(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, NULL,
-			       stream));
+			       stream), dsts, srcs, sizes, count, attrs, attr_indices, attr_count,
+		    stream);
 }
 
 /** cuMemcpyBatchAsync - CUDA 12's form, with the failing copy's index in @fail_index */
@@ -61,7 +63,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 			    size_t *fail_index, CUstream stream)
 {
 	CALL_INSIDE(copy_batch(dsts, srcs, sizes, count, attrs, attr_indices, attr_count,
-			       fail_index, stream));
+			       fail_index, stream), dsts, srcs, sizes, count, attrs, attr_indices,
+		    attr_count, fail_index, stream);
 }
 
 /** cuMemcpyBatchAsync_ptsz - the same */
@@ -70,7 +73,8 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 				 size_t attr_count, size_t *fail_index, CUstream stream)
 {
 	CALL_INSIDE(copy_batch(dsts, srcs, sizes, count, attrs, attr_indices, attr_count,
-			       fail_index, stream));
+			       fail_index, stream), dsts, srcs, sizes, count, attrs, attr_indices,
+		    attr_count, fail_index, stream);
 }
 
 /**
@@ -89,28 +93,32 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 CUresult cuMemcpy3DBatchAsync_v2(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 				 unsigned long long flags, CUstream stream)
 {
-	CALL_INSIDE(copy_batch_3d(op_count, ops, NULL, flags, stream));
+	CALL_INSIDE(copy_batch_3d(op_count, ops, NULL, flags, stream), op_count, ops, flags,
+		    stream);
 }
 
 /** cuMemcpy3DBatchAsync_v2_ptsz - the same */
 CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 				      unsigned long long flags, CUstream stream)
 {
-	CALL_INSIDE(copy_batch_3d(op_count, ops, NULL, flags, stream));
+	CALL_INSIDE(copy_batch_3d(op_count, ops, NULL, flags, stream), op_count, ops, flags,
+		    stream);
 }
 
 /** cuMemcpy3DBatchAsync - CUDA 12's form, with the failing copy's index in @fail_index */
 CUresult cuMemcpy3DBatchAsync(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
 			      unsigned long long flags, CUstream stream)
 {
-	CALL_INSIDE(copy_batch_3d(op_count, ops, fail_index, flags, stream));
+	CALL_INSIDE(copy_batch_3d(op_count, ops, fail_index, flags, stream), op_count, ops,
+		    fail_index, flags, stream);
 }
 
 /** cuMemcpy3DBatchAsync_ptsz - the same */
 CUresult cuMemcpy3DBatchAsync_ptsz(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 				   size_t *fail_index, unsigned long long flags, CUstream stream)
 {
-	CALL_INSIDE(copy_batch_3d(op_count, ops, fail_index, flags, stream));
+	CALL_INSIDE(copy_batch_3d(op_count, ops, fail_index, flags, stream), op_count, ops,
+		    fail_index, flags, stream);
 }
 
 /**
@@ -137,12 +145,14 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *params, size_t count, unsigned int flags,
 				   size_t *error_index, CUstream stream)
 {
-	CALL_INSIDE(decompress_batch(params, count, flags, error_index, stream, false));
+	CALL_INSIDE(decompress_batch(params, count, flags, error_index, stream, false), params,
+		    count, flags, error_index, stream);
 }
 
 /** cuMemBatchDecompressAsync_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *params, size_t count,
 					unsigned int flags, size_t *error_index, CUstream stream)
 {
-	CALL_INSIDE(decompress_batch(params, count, flags, error_index, stream, true));
+	CALL_INSIDE(decompress_batch(params, count, flags, error_index, stream, true), params,
+		    count, flags, error_index, stream);
 }

@@ -19,7 +19,7 @@
  */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
-	CALL(primary_retain(ctx, device));
+	CALL(primary_retain(ctx, device), ctx, device);
 }
 
 /**
@@ -30,43 +30,43 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
  */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	CALL(primary_release(device));
+	CALL(primary_release(device), device);
 }
 
 /** cuDevicePrimaryCtxRelease - the same */
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	CALL(primary_release(device));
+	CALL(primary_release(device), device);
 }
 
 /** cuDevicePrimaryCtxReset_v2 - end it whoever uses it */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-	CALL(primary_reset(device));
+	CALL(primary_reset(device), device);
 }
 
 /** cuDevicePrimaryCtxReset - the same */
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
-	CALL(primary_reset(device));
+	CALL(primary_reset(device), device);
 }
 
 /** cuDevicePrimaryCtxGetState - flags, and whether somebody uses it */
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
-	CALL(primary_state(device, flags, active));
+	CALL(primary_state(device, flags, active), device, flags, active);
 }
 
 /** cuDevicePrimaryCtxSetFlags_v2 - set its flags, also while it is used */
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
-	CALL(primary_set_flags(device, flags));
+	CALL(primary_set_flags(device, flags), device, flags);
 }
 
 /** cuDevicePrimaryCtxSetFlags - the same */
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 {
-	CALL(primary_set_flags(device, flags));
+	CALL(primary_set_flags(device, flags), device, flags);
 }
 
 /* ---- life */
@@ -84,8 +84,8 @@ CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params, unsigned int 
 			CUdevice device)
 {
 	if (params && (params->execAffinityParams || params->cigParams))
-		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
-	CALL(ctx_create(ctx, flags, device));
+		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, ctx, params, flags, device);
+	CALL(ctx_create(ctx, flags, device), ctx, params, flags, device);
 }
 
 /** cuCtxCreate_v3 - the same with a list of execution affinities, which must be empty */
@@ -93,20 +93,20 @@ CUresult cuCtxCreate_v3(CUcontext *ctx, CUexecAffinityParam *params, int count, 
 			CUdevice device)
 {
 	if (params && count)
-		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
-	CALL(ctx_create(ctx, flags, device));
+		CALL(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, ctx, params, count, flags, device);
+	CALL(ctx_create(ctx, flags, device), ctx, params, count, flags, device);
 }
 
 /** cuCtxCreate_v2 - the same without parameters */
 CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device)
 {
-	CALL(ctx_create(ctx, flags, device));
+	CALL(ctx_create(ctx, flags, device), ctx, flags, device);
 }
 
 /** cuCtxCreate - the same */
 CUresult cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice device)
 {
-	CALL(ctx_create(ctx, flags, device));
+	CALL(ctx_create(ctx, flags, device), ctx, flags, device);
 }
 
 /**
@@ -118,25 +118,25 @@ CUresult cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice device)
  */
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
-	CALL(ctx_destroy(ctx));
+	CALL(ctx_destroy(ctx), ctx);
 }
 
 /** cuCtxDestroy - the same */
 CUresult cuCtxDestroy(CUcontext ctx)
 {
-	CALL(ctx_destroy(ctx));
+	CALL(ctx_destroy(ctx), ctx);
 }
 
 /** cuCtxAttach - count a use of the current context; @flags must be 0 */
 CUresult cuCtxAttach(CUcontext *ctx, unsigned int flags)
 {
-	CALL(ctx_attach(ctx, flags));
+	CALL(ctx_attach(ctx, flags), ctx, flags);
 }
 
 /** cuCtxDetach - take a use back; the last one destroys */
 CUresult cuCtxDetach(CUcontext ctx)
 {
-	CALL(ctx_detach(ctx));
+	CALL(ctx_detach(ctx), ctx);
 }
 
 /* ---- what is current */
@@ -144,31 +144,31 @@ CUresult cuCtxDetach(CUcontext ctx)
 /** cuCtxPushCurrent_v2 - make a context current, above the one that is */
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
-	CALL(ctx_push(ctx));
+	CALL(ctx_push(ctx), ctx);
 }
 
 /** cuCtxPushCurrent - the same */
 CUresult cuCtxPushCurrent(CUcontext ctx)
 {
-	CALL(ctx_push(ctx));
+	CALL(ctx_push(ctx), ctx);
 }
 
 /** cuCtxPopCurrent_v2 - make the one below current; @ctx, the former one, may be NULL */
 CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
 {
-	CALL(ctx_pop(ctx));
+	CALL(ctx_pop(ctx), ctx);
 }
 
 /** cuCtxPopCurrent - the same */
 CUresult cuCtxPopCurrent(CUcontext *ctx)
 {
-	CALL(ctx_pop(ctx));
+	CALL(ctx_pop(ctx), ctx);
 }
 
 /** cuCtxSetCurrent - put a context in the place of the current one; NULL pops */
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
-	CALL(ctx_set(ctx));
+	CALL(ctx_set(ctx), ctx);
 }
 
 static CUresult get_current(CUcontext *ctx)
@@ -182,7 +182,7 @@ static CUresult get_current(CUcontext *ctx)
 /** cuCtxGetCurrent - the current context, or NULL */
 CUresult cuCtxGetCurrent(CUcontext *ctx)
 {
-	CALL(get_current(ctx));
+	CALL(get_current(ctx), ctx);
 }
 
 static CUresult current_device(CUdevice *device)
@@ -200,7 +200,7 @@ static CUresult current_device(CUdevice *device)
 /** cuCtxGetDevice - the current context's device */
 CUresult cuCtxGetDevice(CUdevice *device)
 {
-	CALL(current_device(device));
+	CALL(current_device(device), device);
 }
 
 static CUresult synchronize(void)
@@ -247,7 +247,7 @@ static CUresult named_device(CUdevice *device, CUcontext ctx)
 /** cuCtxGetDevice_v2 - the device of a context, or of the current one */
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-	CALL(named_device(device, ctx));
+	CALL(named_device(device, ctx), device, ctx);
 }
 
 static CUresult synchronize_named(CUcontext ctx)
@@ -266,7 +266,7 @@ static CUresult synchronize_named(CUcontext ctx)
 /** cuCtxSynchronize_v2 - wait for all work of a context, or of the current one */
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-	CALL(synchronize_named(ctx));
+	CALL(synchronize_named(ctx), ctx);
 }
 
 static CUresult get_id(CUcontext ctx, unsigned long long *id)
@@ -283,7 +283,7 @@ static CUresult get_id(CUcontext ctx, unsigned long long *id)
 /** cuCtxGetId - a number that no other context of the process has or had; NULL: the current one */
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 {
-	CALL(get_id(ctx, id));
+	CALL(get_id(ctx, id), ctx, id);
 }
 
 static CUresult get_api_version(CUcontext ctx, unsigned int *version)
@@ -300,19 +300,19 @@ static CUresult get_api_version(CUcontext ctx, unsigned int *version)
 /** cuCtxGetApiVersion - 3020, as recorded */
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-	CALL(get_api_version(ctx, version));
+	CALL(get_api_version(ctx, version), ctx, version);
 }
 
 /** cuCtxGetFlags - the current context's flags */
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
-	CALL(ctx_flags(flags));
+	CALL(ctx_flags(flags), flags);
 }
 
 /** cuCtxSetFlags - change them */
 CUresult cuCtxSetFlags(unsigned int flags)
 {
-	CALL(ctx_set_flags(flags));
+	CALL(ctx_set_flags(flags), flags);
 }
 
 /**
@@ -324,13 +324,13 @@ CUresult cuCtxSetFlags(unsigned int flags)
  */
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-	CALL(ctx_limit(value, limit));
+	CALL(ctx_limit(value, limit), value, limit);
 }
 
 /** cuCtxSetLimit - change it; the same errors */
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	CALL(ctx_set_limit(limit, value));
+	CALL(ctx_set_limit(limit, value), limit, value);
 }
 
 /* Two preferences of kernels: kept, without any effect. */
@@ -356,7 +356,7 @@ static CUresult preference(unsigned int *get, const unsigned int *set, bool bank
 /** cuCtxGetCacheConfig - the preferred split of cache and shared memory */
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {
-	CALL(preference((unsigned int *)config, NULL, false, 0));
+	CALL(preference((unsigned int *)config, NULL, false, 0), config);
 }
 
 /** cuCtxSetCacheConfig - prefer another; has no effect */
@@ -364,13 +364,13 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	unsigned int value = config;
 
-	CALL(preference(NULL, &value, false, CU_FUNC_CACHE_PREFER_EQUAL));
+	CALL(preference(NULL, &value, false, CU_FUNC_CACHE_PREFER_EQUAL), config);
 }
 
 /** cuCtxGetSharedMemConfig - the preferred width of shared memory banks */
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
-	CALL(preference((unsigned int *)config, NULL, true, 0));
+	CALL(preference((unsigned int *)config, NULL, true, 0), config);
 }
 
 /** cuCtxSetSharedMemConfig - prefer another; has no effect */
@@ -378,7 +378,7 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	unsigned int value = config;
 
-	CALL(preference(NULL, &value, true, CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+	CALL(preference(NULL, &value, true, CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE), config);
 }
 
 static CUresult priority_range(int *least, int *greatest)
@@ -398,5 +398,5 @@ static CUresult priority_range(int *least, int *greatest)
 /** cuCtxGetStreamPriorityRange - 0 is the lowest priority, -5 the highest; either may be NULL */
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-	CALL(priority_range(least, greatest));
+	CALL(priority_range(least, greatest), least, greatest);
 }

@@ -24,7 +24,7 @@ CUresult cuInit(unsigned int flags)
 	if (flags)
 		RETURN(CUDA_ERROR_INVALID_VALUE);
 	result = client_init();
-	/* client_init() has told the reason, if there is one. */
+	/* client_init() has printed the reason, if there is one. */
 	if (result && !gpumem_init_error())
 		debug_failure(__func__, result);
 	return result;
@@ -63,7 +63,7 @@ static CUresult device_get(CUdevice *device, int ordinal)
  */
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-	CALL(device_get(device, ordinal));
+	CALL(device_get(device, ordinal), device, ordinal);
 }
 
 static CUresult device_count(int *count)
@@ -77,7 +77,7 @@ static CUresult device_count(int *count)
 /** cuDeviceGetCount - the number of visible devices */
 CUresult cuDeviceGetCount(int *count)
 {
-	CALL(device_count(count));
+	CALL(device_count(count), count);
 }
 
 /**
@@ -88,7 +88,7 @@ CUresult cuDeviceGetCount(int *count)
  */
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
-	CALL(device_name(name, size, device));
+	CALL(device_name(name, size, device), name, size, device);
 }
 
 /**
@@ -99,13 +99,13 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device)
  */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-	CALL(device_uuid(uuid, device));
+	CALL(device_uuid(uuid, device), uuid, device);
 }
 
 /** cuDeviceGetUuid - the same */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-	CALL(device_uuid(uuid, device));
+	CALL(device_uuid(uuid, device), uuid, device);
 }
 
 static CUresult total_memory(size_t *bytes, CUdevice device)
@@ -125,7 +125,7 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
  */
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-	CALL(total_memory(bytes, device));
+	CALL(total_memory(bytes, device), bytes, device);
 }
 
 static CUresult total_memory_32(unsigned int *bytes, CUdevice device)
@@ -141,7 +141,7 @@ static CUresult total_memory_32(unsigned int *bytes, CUdevice device)
 /** cuDeviceTotalMem - the same, at most 4 GiB - 1 */
 CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 {
-	CALL(total_memory_32(bytes, device));
+	CALL(total_memory_32(bytes, device), bytes, device);
 }
 
 /**
@@ -153,7 +153,7 @@ CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
  */
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-	CALL(device_attribute(value, attribute, device));
+	CALL(device_attribute(value, attribute, device), value, attribute, device);
 }
 
 static CUresult capability(int *major, int *minor, CUdevice device)
@@ -172,7 +172,7 @@ static CUresult capability(int *major, int *minor, CUdevice device)
  */
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
-	CALL(capability(major, minor, device));
+	CALL(capability(major, minor, device), major, minor, device);
 }
 
 /**
@@ -186,7 +186,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
  */
 CUresult cuDeviceGetPCIBusId(char *bus_id, int size, CUdevice device)
 {
-	CALL(device_bus_id(bus_id, size, device));
+	CALL(device_bus_id(bus_id, size, device), bus_id, size, device);
 }
 
 /**
@@ -197,5 +197,5 @@ CUresult cuDeviceGetPCIBusId(char *bus_id, int size, CUdevice device)
  */
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
 {
-	CALL(device_by_bus_id(device, bus_id));
+	CALL(device_by_bus_id(device, bus_id), device, bus_id);
 }

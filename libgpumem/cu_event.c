@@ -22,19 +22,19 @@
  */
 CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
-	CALL_INSIDE(event_create(event, flags));
+	CALL_INSIDE(event_create(event, flags), event, flags);
 }
 
 /** cuEventDestroy_v2 - destroy it; waits for it that are queued stay */
 CUresult cuEventDestroy_v2(CUevent event)
 {
-	CALL_INSIDE(event_destroy(event));
+	CALL_INSIDE(event_destroy(event), event);
 }
 
 /** cuEventDestroy - the same */
 CUresult cuEventDestroy(CUevent event)
 {
-	CALL_INSIDE(event_destroy(event));
+	CALL_INSIDE(event_destroy(event), event);
 }
 
 static CUresult record(CUevent event, CUstream handle, bool own)
@@ -59,7 +59,7 @@ static inline CUresult record_time(CUevent event)
 
 LONG record_long(CUevent event, CUstream stream)
 {
-	CALL_INSIDE_AS("cuEventRecord", record(event, stream, false));
+	CALL_INSIDE_AS("cuEventRecord", record(event, stream, false), event, stream);
 }
 
 /**
@@ -76,7 +76,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 
 LONG record_long_ptsz(CUevent event, CUstream stream)
 {
-	CALL_INSIDE_AS("cuEventRecord_ptsz", record(event, stream, true));
+	CALL_INSIDE_AS("cuEventRecord_ptsz", record(event, stream, true), event, stream);
 }
 
 /** cuEventRecord_ptsz - the same; stream 0 is the calling thread's own */
@@ -108,18 +108,18 @@ static CUresult record_flags(CUevent event, CUstream handle, unsigned int flags,
  */
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
-	CALL_INSIDE(record_flags(event, stream, flags, false));
+	CALL_INSIDE(record_flags(event, stream, flags, false), event, stream, flags);
 }
 
 /** cuEventRecordWithFlags_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
 {
-	CALL_INSIDE(record_flags(event, stream, flags, true));
+	CALL_INSIDE(record_flags(event, stream, flags, true), event, stream, flags);
 }
 
 LONG query_long(CUevent event)
 {
-	CALL_INSIDE_AS("cuEventQuery", event_query(event));
+	CALL_INSIDE_AS("cuEventQuery", event_query(event), event);
 }
 
 /** cuEventQuery - NOT_READY until what was recorded last is done; inter-process: a system call */
@@ -142,7 +142,7 @@ static CUresult synchronize(CUevent event)
 /** cuEventSynchronize - wait for what was recorded last */
 CUresult cuEventSynchronize(CUevent event)
 {
-	CALL_INSIDE(synchronize(event));
+	CALL_INSIDE(synchronize(event), event);
 }
 
 /**
@@ -154,13 +154,13 @@ CUresult cuEventSynchronize(CUevent event)
  */
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {
-	CALL_INSIDE(event_elapsed(milliseconds, start, end));
+	CALL_INSIDE(event_elapsed(milliseconds, start, end), milliseconds, start, end);
 }
 
 /** cuEventElapsedTime - the same */
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
-	CALL_INSIDE(event_elapsed(milliseconds, start, end));
+	CALL_INSIDE(event_elapsed(milliseconds, start, end), milliseconds, start, end);
 }
 
 /**
@@ -170,7 +170,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
  */
 CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
-	CALL(event_record_context(ctx, event));
+	CALL(event_record_context(ctx, event), ctx, event);
 }
 
 /**
@@ -180,5 +180,5 @@ CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
  */
 CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event)
 {
-	CALL(event_wait_context(ctx, event));
+	CALL(event_wait_context(ctx, event), ctx, event);
 }

@@ -25,21 +25,21 @@
  */
 BODY CUresult mem_host_alloc_body(void **ptr, size_t bytes, unsigned int flags)
 {
-	CALL_AS("cuMemHostAlloc", host_alloc(ptr, bytes, flags));
+	CALL_AS("cuMemHostAlloc", host_alloc(ptr, bytes, flags), ptr, bytes, flags);
 }
 ENTRY(cuMemHostAlloc, mem_host_alloc_body);
 
 /** cuMemAllocHost_v2 - the same without flags */
 BODY CUresult mem_alloc_host_body(void **ptr, size_t bytes)
 {
-	CALL_AS("cuMemAllocHost_v2", host_alloc(ptr, bytes, 0));
+	CALL_AS("cuMemAllocHost_v2", host_alloc(ptr, bytes, 0), ptr, bytes);
 }
 ENTRY(cuMemAllocHost_v2, mem_alloc_host_body);
 
 /** cuMemAllocHost - the same with a size of 32 bits */
 BODY CUresult mem_alloc_host_32_body(void **ptr, unsigned int bytes)
 {
-	CALL_AS("cuMemAllocHost", host_alloc(ptr, bytes, 0));
+	CALL_AS("cuMemAllocHost", host_alloc(ptr, bytes, 0), ptr, bytes);
 }
 ENTRY(cuMemAllocHost, mem_alloc_host_32_body);
 
@@ -54,7 +54,7 @@ ENTRY(cuMemAllocHost, mem_alloc_host_32_body);
  */
 BODY CUresult mem_free_host_body(void *ptr)
 {
-	CALL_AS("cuMemFreeHost", mem_free_host((uintptr_t)ptr));
+	CALL_AS("cuMemFreeHost", mem_free_host((uintptr_t)ptr), ptr);
 }
 ENTRY(cuMemFreeHost, mem_free_host_body);
 
@@ -68,7 +68,7 @@ ENTRY(cuMemFreeHost, mem_free_host_body);
  */
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ptr, void *host_ptr, unsigned int flags)
 {
-	CALL(host_pointer((uint64_t *)ptr, host_ptr, flags));
+	CALL(host_pointer((uint64_t *)ptr, host_ptr, flags), ptr, host_ptr, flags);
 }
 
 static CUresult host_pointer_32(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned int flags)
@@ -88,7 +88,7 @@ static CUresult host_pointer_32(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned in
 /** cuMemHostGetDevicePointer - the same for memory below 4 GiB; INVALID_VALUE for other */
 CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned int flags)
 {
-	CALL(host_pointer_32(ptr, host_ptr, flags));
+	CALL(host_pointer_32(ptr, host_ptr, flags), ptr, host_ptr, flags);
 }
 
 /**
@@ -101,7 +101,7 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *ptr, void *host_ptr, unsigned
  */
 CUresult cuMemHostGetFlags(unsigned int *flags, void *ptr)
 {
-	CALL(host_flags(flags, ptr));
+	CALL(host_flags(flags, ptr), flags, ptr);
 }
 
 /**
@@ -119,14 +119,14 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *ptr)
  */
 BODY CUresult mem_host_register_body(void *ptr, size_t bytes, unsigned int flags)
 {
-	CALL_AS("cuMemHostRegister_v2", host_register(ptr, bytes, flags));
+	CALL_AS("cuMemHostRegister_v2", host_register(ptr, bytes, flags), ptr, bytes, flags);
 }
 ENTRY(cuMemHostRegister_v2, mem_host_register_body);
 
 /** cuMemHostRegister - the same */
 BODY CUresult mem_host_register_old_body(void *ptr, size_t bytes, unsigned int flags)
 {
-	CALL_AS("cuMemHostRegister", host_register(ptr, bytes, flags));
+	CALL_AS("cuMemHostRegister", host_register(ptr, bytes, flags), ptr, bytes, flags);
 }
 ENTRY(cuMemHostRegister, mem_host_register_old_body);
 
@@ -141,6 +141,6 @@ ENTRY(cuMemHostRegister, mem_host_register_old_body);
  */
 BODY CUresult mem_host_unregister_body(void *ptr)
 {
-	CALL_AS("cuMemHostUnregister", host_unregister(ptr));
+	CALL_AS("cuMemHostUnregister", host_unregister(ptr), ptr);
 }
 ENTRY(cuMemHostUnregister, mem_host_unregister_body);

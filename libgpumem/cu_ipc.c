@@ -19,7 +19,7 @@
  */
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 {
-	CALL(ipc_get(handle, ptr));
+	CALL(ipc_get(handle, ptr), handle, ptr);
 }
 
 /**
@@ -36,14 +36,14 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
  */
 BODY CUresult ipc_open_mem_body(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CALL_AS("cuIpcOpenMemHandle_v2", ipc_open((uint64_t *)ptr, &handle, flags));
+	CALL_AS("cuIpcOpenMemHandle_v2", ipc_open((uint64_t *)ptr, &handle, flags), ptr, flags);
 }
 ENTRY(cuIpcOpenMemHandle_v2, ipc_open_mem_body);
 
 /** cuIpcOpenMemHandle - the same */
 BODY CUresult ipc_open_mem_old_body(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags)
 {
-	CALL_AS("cuIpcOpenMemHandle", ipc_open((uint64_t *)ptr, &handle, flags));
+	CALL_AS("cuIpcOpenMemHandle", ipc_open((uint64_t *)ptr, &handle, flags), ptr, flags);
 }
 ENTRY(cuIpcOpenMemHandle, ipc_open_mem_old_body);
 
@@ -55,7 +55,7 @@ ENTRY(cuIpcOpenMemHandle, ipc_open_mem_old_body);
  */
 BODY CUresult ipc_close_mem_body(CUdeviceptr ptr)
 {
-	CALL_AS("cuIpcCloseMemHandle", ipc_close(ptr));
+	CALL_AS("cuIpcCloseMemHandle", ipc_close(ptr), ptr);
 }
 ENTRY(cuIpcCloseMemHandle, ipc_close_mem_body);
 
@@ -69,7 +69,7 @@ ENTRY(cuIpcCloseMemHandle, ipc_close_mem_body);
  */
 CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 {
-	CALL(event_get_handle(handle, event));
+	CALL(event_get_handle(handle, event), handle, event);
 }
 
 /**
@@ -84,5 +84,5 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
  */
 CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 {
-	CALL(event_open_handle(event, &handle));
+	CALL(event_open_handle(event, &handle), event);
 }

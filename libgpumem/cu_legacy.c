@@ -19,19 +19,21 @@ static inline uint64_t host(const void *ptr)
 /** cuMemcpyDtoD - device to device */
 CUresult cuMemcpyDtoD(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes)
 {
-	CALL(copy_linear(dst, DEV, src, DEV, bytes, NULL, CALL_SYNC));
+	CALL(copy_linear(dst, DEV, src, DEV, bytes, NULL, CALL_SYNC), dst, src, bytes);
 }
 
 /** cuMemcpyDtoH - device to host */
 CUresult cuMemcpyDtoH(void *dst_host, CUdeviceptr_v1 src, unsigned int bytes)
 {
-	CALL(copy_linear(host(dst_host), ANY, src, DEV, bytes, NULL, CALL_SYNC | CALL_WAIT));
+	CALL(copy_linear(host(dst_host), ANY, src, DEV, bytes, NULL, CALL_SYNC | CALL_WAIT),
+	     dst_host, src, bytes);
 }
 
 /** cuMemcpyHtoD - host to device */
 CUresult cuMemcpyHtoD(CUdeviceptr_v1 dst, const void *src_host, unsigned int bytes)
 {
-	CALL(copy_linear(dst, DEV, host(src_host), ANY, bytes, NULL, CALL_SYNC | CALL_WAIT));
+	CALL(copy_linear(dst, DEV, host(src_host), ANY, bytes, NULL, CALL_SYNC | CALL_WAIT), dst,
+	     src_host, bytes);
 }
 
 #define SIDE_2D(c, side)							\
@@ -64,68 +66,71 @@ static CUresult old_3d(const CUDA_MEMCPY3D_v1 *c, CUstream stream, unsigned int 
 /** cuMemcpy2D - rows */
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *copy)
 {
-	CALL(old_2d(copy, NULL, CALL_SYNC));
+	CALL(old_2d(copy, NULL, CALL_SYNC), copy);
 }
 
 /** cuMemcpy2DUnaligned - rows */
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *copy)
 {
-	CALL(old_2d(copy, NULL, CALL_SYNC));
+	CALL(old_2d(copy, NULL, CALL_SYNC), copy);
 }
 
 /** cuMemcpy3D - slices of rows */
 CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1 *copy)
 {
-	CALL(old_3d(copy, NULL, CALL_SYNC));
+	CALL(old_3d(copy, NULL, CALL_SYNC), copy);
 }
 
 /** cuMemcpy2DAsync - rows, in stream order */
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *copy, CUstream stream)
 {
-	CALL(old_2d(copy, stream, 0));
+	CALL(old_2d(copy, stream, 0), copy, stream);
 }
 
 /** cuMemcpy3DAsync - slices of rows, in stream order */
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *copy, CUstream stream)
 {
-	CALL(old_3d(copy, stream, 0));
+	CALL(old_3d(copy, stream, 0), copy, stream);
 }
 
 /** cuMemsetD8 - fill with 8 bits */
 CUresult cuMemsetD8(CUdeviceptr_v1 dst, unsigned char value, unsigned int count)
 {
-	CALL(fill_linear(dst, value, 1, count, NULL, CALL_SYNC));
+	CALL(fill_linear(dst, value, 1, count, NULL, CALL_SYNC), dst, value, count);
 }
 
 /** cuMemsetD2D8 - fill rows with 8 bits */
 CUresult cuMemsetD2D8(CUdeviceptr_v1 dst, unsigned int dst_pitch, unsigned char value,
 			 unsigned int width, unsigned int height)
 {
-	CALL(fill_2d(dst, dst_pitch, value, 1, width, height, NULL, CALL_SYNC));
+	CALL(fill_2d(dst, dst_pitch, value, 1, width, height, NULL, CALL_SYNC), dst, dst_pitch,
+	     value, width, height);
 }
 
 /** cuMemsetD16 - fill with 16 bits */
 CUresult cuMemsetD16(CUdeviceptr_v1 dst, unsigned short value, unsigned int count)
 {
-	CALL(fill_linear(dst, value, 2, count, NULL, CALL_SYNC));
+	CALL(fill_linear(dst, value, 2, count, NULL, CALL_SYNC), dst, value, count);
 }
 
 /** cuMemsetD2D16 - fill rows with 16 bits */
 CUresult cuMemsetD2D16(CUdeviceptr_v1 dst, unsigned int dst_pitch, unsigned short value,
 			  unsigned int width, unsigned int height)
 {
-	CALL(fill_2d(dst, dst_pitch, value, 2, width, height, NULL, CALL_SYNC));
+	CALL(fill_2d(dst, dst_pitch, value, 2, width, height, NULL, CALL_SYNC), dst, dst_pitch,
+	     value, width, height);
 }
 
 /** cuMemsetD32 - fill with 32 bits */
 CUresult cuMemsetD32(CUdeviceptr_v1 dst, unsigned int value, unsigned int count)
 {
-	CALL(fill_linear(dst, value, 4, count, NULL, CALL_SYNC));
+	CALL(fill_linear(dst, value, 4, count, NULL, CALL_SYNC), dst, value, count);
 }
 
 /** cuMemsetD2D32 - fill rows with 32 bits */
 CUresult cuMemsetD2D32(CUdeviceptr_v1 dst, unsigned int dst_pitch, unsigned int value,
 			  unsigned int width, unsigned int height)
 {
-	CALL(fill_2d(dst, dst_pitch, value, 4, width, height, NULL, CALL_SYNC));
+	CALL(fill_2d(dst, dst_pitch, value, 4, width, height, NULL, CALL_SYNC), dst, dst_pitch,
+	     value, width, height);
 }

@@ -11,18 +11,18 @@
 #include "entry.h"
 #include "internal.h"
 
-#define BOTH(name, args, call)						\
+#define BOTH(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const bool own = false;					\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const bool own = true;					\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}
 
 /**
@@ -38,7 +38,8 @@
  */
 BODY CUresult mem_alloc_managed_body(CUdeviceptr *ptr, size_t bytes, unsigned int flags)
 {
-	CALL_AS("cuMemAllocManaged", managed_alloc((uint64_t *)ptr, bytes, flags));
+	CALL_AS("cuMemAllocManaged", managed_alloc((uint64_t *)ptr, bytes, flags), ptr, bytes,
+		flags);
 }
 ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
 
@@ -55,7 +56,7 @@ ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
  */
 BOTH(cuStreamAttachMemAsync,
      (CUstream stream, CUdeviceptr ptr, size_t length, unsigned int flags),
-     managed_attach(stream, own, ptr, length, flags))
+     managed_attach(stream, own, ptr, length, flags), stream, ptr, length, flags)
 
 /**
  * cuMemAdvise_v2 - say how a range of managed memory will be used
@@ -71,7 +72,8 @@ BOTH(cuStreamAttachMemAsync,
  */
 CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
-	CALL(managed_advise(ptr, count, advice, location));
+	CALL(managed_advise(ptr, count, advice, location), ptr, count, advice, location.type,
+	     location.id);
 }
 
 static CUmemLocation location_of(CUdevice device)
@@ -88,7 +90,7 @@ static CUmemLocation location_of(CUdevice device)
 /** cuMemAdvise - the same, for a device or CU_DEVICE_CPU */
 CUresult cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevice device)
 {
-	CALL(managed_advise(ptr, count, advice, location_of(device)));
+	CALL(managed_advise(ptr, count, advice, location_of(device)), ptr, count, advice, device);
 }
 
 /**
@@ -105,11 +107,12 @@ CUresult cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevic
  */
 BOTH(cuMemPrefetchAsync_v2,
      (CUdeviceptr ptr, size_t count, CUmemLocation location, unsigned int flags, CUstream stream),
-     managed_prefetch(ptr, count, location, flags, stream, own))
+     managed_prefetch(ptr, count, location, flags, stream, own), ptr, count, location.type,
+     location.id, flags, stream)
 
 /** cuMemPrefetchAsync - the same, to a device or CU_DEVICE_CPU */
 BOTH(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
-     managed_prefetch(ptr, count, location_of(device), 0, stream, own))
+     managed_prefetch(ptr, count, location_of(device), 0, stream, own), ptr, count, device, stream)
 
 /**
  * cuMemRangeGetAttribute - what was said about a range of managed memory
@@ -126,12 +129,14 @@ BOTH(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstre
 CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute attribute,
 				CUdeviceptr ptr, size_t count)
 {
-	CALL(managed_attributes(&data, &size, &attribute, 1, ptr, count));
+	CALL(managed_attributes(&data, &size, &attribute, 1, ptr, count), data, size, attribute,
+	     ptr, count);
 }
 
 /** cuMemRangeGetAttributes - the same for several attributes; nothing is written on failure */
 CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
 				 size_t attribute_count, CUdeviceptr ptr, size_t count)
 {
-	CALL(managed_attributes(data, sizes, attributes, attribute_count, ptr, count));
+	CALL(managed_attributes(data, sizes, attributes, attribute_count, ptr, count), data, sizes,
+	     attributes, attribute_count, ptr, count);
 }

@@ -21,7 +21,7 @@
  */
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
-	CALL(mem_info((uint64_t *)free_bytes, (uint64_t *)total_bytes));
+	CALL(mem_info((uint64_t *)free_bytes, (uint64_t *)total_bytes), free_bytes, total_bytes);
 }
 
 static CUresult mem_info_32(unsigned int *free_bytes, unsigned int *total_bytes)
@@ -39,7 +39,7 @@ static CUresult mem_info_32(unsigned int *free_bytes, unsigned int *total_bytes)
 /** cuMemGetInfo - the same, at most 4 GiB - 1 */
 CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
 {
-	CALL(mem_info_32(free_bytes, total_bytes));
+	CALL(mem_info_32(free_bytes, total_bytes), free_bytes, total_bytes);
 }
 
 /**
@@ -53,7 +53,7 @@ CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
  */
 BODY CUresult mem_alloc_body(CUdeviceptr *ptr, size_t bytes)
 {
-	CALL_AS("cuMemAlloc_v2", mem_alloc((uint64_t *)ptr, bytes));
+	CALL_AS("cuMemAlloc_v2", mem_alloc((uint64_t *)ptr, bytes), ptr, bytes);
 }
 ENTRY(cuMemAlloc_v2, mem_alloc_body);
 
@@ -85,7 +85,7 @@ static CUresult mem_alloc_32(CUdeviceptr_v1 *ptr, unsigned int bytes)
  */
 BODY CUresult mem_alloc_32_body(CUdeviceptr_v1 *ptr, unsigned int bytes)
 {
-	CALL_AS("cuMemAlloc", mem_alloc_32(ptr, bytes));
+	CALL_AS("cuMemAlloc", mem_alloc_32(ptr, bytes), ptr, bytes);
 }
 ENTRY(cuMemAlloc, mem_alloc_32_body);
 
@@ -103,7 +103,8 @@ BODY CUresult mem_alloc_pitch_body(CUdeviceptr *ptr, size_t *pitch, size_t width
 				   unsigned int element_bytes)
 {
 	CALL_AS("cuMemAllocPitch_v2", mem_alloc_pitch((uint64_t *)ptr, (uint64_t *)pitch, width,
-						      height, element_bytes));
+						      height, element_bytes), ptr, pitch, width,
+		height, element_bytes);
 }
 ENTRY(cuMemAllocPitch_v2, mem_alloc_pitch_body);
 
@@ -124,7 +125,8 @@ static CUresult mem_alloc_pitch_32(CUdeviceptr_v1 *ptr, unsigned int *pitch, uns
 BODY CUresult mem_alloc_pitch_32_body(CUdeviceptr_v1 *ptr, unsigned int *pitch, unsigned int width,
 				      unsigned int height, unsigned int element_bytes)
 {
-	CALL_AS("cuMemAllocPitch", mem_alloc_pitch_32(ptr, pitch, width, height, element_bytes));
+	CALL_AS("cuMemAllocPitch", mem_alloc_pitch_32(ptr, pitch, width, height, element_bytes),
+		ptr, pitch, width, height, element_bytes);
 }
 ENTRY(cuMemAllocPitch, mem_alloc_pitch_32_body);
 
@@ -139,14 +141,14 @@ ENTRY(cuMemAllocPitch, mem_alloc_pitch_32_body);
  */
 BODY CUresult mem_free_body(CUdeviceptr ptr)
 {
-	CALL_AS("cuMemFree_v2", mem_free(ptr));
+	CALL_AS("cuMemFree_v2", mem_free(ptr), ptr);
 }
 ENTRY(cuMemFree_v2, mem_free_body);
 
 /** cuMemFree - the same at an address of 32 bits */
 BODY CUresult mem_free_32_body(CUdeviceptr_v1 ptr)
 {
-	CALL_AS("cuMemFree", mem_free(ptr));
+	CALL_AS("cuMemFree", mem_free(ptr), ptr);
 }
 ENTRY(cuMemFree, mem_free_32_body);
 
@@ -162,7 +164,7 @@ ENTRY(cuMemFree, mem_free_32_body);
  */
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 {
-	CALL(mem_range((uint64_t *)base, (uint64_t *)size, ptr));
+	CALL(mem_range((uint64_t *)base, (uint64_t *)size, ptr), base, size, ptr);
 }
 
 static CUresult mem_range_32(CUdeviceptr_v1 *base, unsigned int *size, CUdeviceptr_v1 ptr)
@@ -180,7 +182,7 @@ static CUresult mem_range_32(CUdeviceptr_v1 *base, unsigned int *size, CUdevicep
 /** cuMemGetAddressRange - the same at an address of 32 bits */
 CUresult cuMemGetAddressRange(CUdeviceptr_v1 *base, unsigned int *size, CUdeviceptr_v1 ptr)
 {
-	CALL(mem_range_32(base, size, ptr));
+	CALL(mem_range_32(base, size, ptr), base, size, ptr);
 }
 
 /**

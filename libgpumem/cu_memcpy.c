@@ -24,31 +24,31 @@
 #define ANY	(END_DEVICE | END_HOST)
 
 /* The legacy form and the form in which the calling thread's own stream is meant. */
-#define SYNC(name, suffix, args, call)					\
+#define SYNC(name, suffix, args, call, ...)				\
 	CUresult name args						\
 	{								\
 		const unsigned int flags = CALL_SYNC;			\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}								\
 	CUresult name ## suffix args					\
 	{								\
 		const unsigned int flags = CALL_SYNC | CALL_OWN;	\
 									\
-		CALL(call);						\
+		CALL(call, __VA_ARGS__);					\
 	}
-#define ASYNC(name, args, call)						\
+#define ASYNC(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const unsigned int flags = 0;				\
 									\
-		CALL_INSIDE(call);						\
+		CALL_INSIDE(call, __VA_ARGS__);					\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const unsigned int flags = CALL_OWN;			\
 									\
-		CALL_INSIDE(call);						\
+		CALL_INSIDE(call, __VA_ARGS__);					\
 	}
 
 static inline uint64_t host(const void *ptr)
@@ -60,29 +60,32 @@ static inline uint64_t host(const void *ptr)
 
 /** cuMemcpy - between any two addresses; waits for the copy if an end is host memory */
 SYNC(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-     copy_linear(dst, ANY, src, ANY, bytes, NULL, flags))
+     copy_linear(dst, ANY, src, ANY, bytes, NULL, flags), dst, src, bytes)
 
 /** cuMemcpyDtoD_v2 - device to device; returns at once */
 SYNC(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
-     copy_linear(dst, DEV, src, DEV, bytes, NULL, flags))
+     copy_linear(dst, DEV, src, DEV, bytes, NULL, flags), dst, src, bytes)
 
 /** cuMemcpyDtoH_v2 - device to host; returns when it is done */
 SYNC(cuMemcpyDtoH_v2, _ptds, (void *dst_host, CUdeviceptr src, size_t bytes),
-     copy_linear(host(dst_host), ANY, src, DEV, bytes, NULL, flags | CALL_WAIT))
+     copy_linear(host(dst_host), ANY, src, DEV, bytes, NULL, flags | CALL_WAIT), dst_host, src,
+     bytes)
 
 /** cuMemcpyHtoD_v2 - host to device; returns when it is done */
 SYNC(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void *src_host, size_t bytes),
-     copy_linear(dst, DEV, host(src_host), ANY, bytes, NULL, flags | CALL_WAIT))
+     copy_linear(dst, DEV, host(src_host), ANY, bytes, NULL, flags | CALL_WAIT), dst, src_host,
+     bytes)
 
 /** cuMemcpyAsync - between any two addresses */
 ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-      copy_linear(dst, ANY, src, ANY, bytes, stream, flags))
+      copy_linear(dst, ANY, src, ANY, bytes, stream, flags), dst, src, bytes, stream)
 
 /* What is not easy is called last, with all arguments in place. */
 static __attribute__((noinline)) CUresult dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 						     CUstream stream, unsigned int flags)
 {
-	CALL_INSIDE_AS("cuMemcpyDtoDAsync_v2", copy_dtod_async(dst, src, bytes, stream, flags));
+	CALL_INSIDE_AS("cuMemcpyDtoDAsync_v2", copy_dtod_async(dst, src, bytes, stream, flags), dst,
+		       src, bytes, stream);
 }
 
 /* The same with the stream's lock held, which is given back. */
@@ -112,11 +115,13 @@ DTOD_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, CALL_OWN)
 
 /** cuMemcpyDtoHAsync_v2 - device to host */
 ASYNC(cuMemcpyDtoHAsync_v2, (void *dst_host, CUdeviceptr src, size_t bytes, CUstream stream),
-      copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, flags))
+      copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, flags), dst_host, src, bytes,
+      stream)
 
 /** cuMemcpyHtoDAsync_v2 - host to device */
 ASYNC(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src_host, size_t bytes, CUstream stream),
-      copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, flags))
+      copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, flags), dst, src_host, bytes,
+      stream)
 
 /** cuMemcpyDtoDAsync - the first API's form, with addresses of 32 bits */
 CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes,
@@ -128,14 +133,16 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int 
 /** cuMemcpyDtoHAsync - the first API's form, with addresses of 32 bits */
 CUresult cuMemcpyDtoHAsync(void *dst_host, CUdeviceptr_v1 src, unsigned int bytes, CUstream stream)
 {
-	CALL(copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, 0));
+	CALL(copy_linear(host(dst_host), ANY, src, DEV, bytes, stream, 0), dst_host, src, bytes,
+	     stream);
 }
 
 /** cuMemcpyHtoDAsync - the first API's form, with addresses of 32 bits */
 CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned int bytes,
 			   CUstream stream)
 {
-	CALL(copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, 0));
+	CALL(copy_linear(dst, DEV, host(src_host), ANY, bytes, stream, 0), dst, src_host, bytes,
+	     stream);
 }
 
 /*
@@ -149,13 +156,15 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned in
 SYNC(cuMemcpyPeer, _ptds, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 			   CUcontext src_context, size_t bytes),
      ((void)dst_context, (void)src_context,
-      copy_linear(dst, DEV, src, DEV, bytes, NULL, flags | CALL_PEER | CALL_WAIT)))
+      copy_linear(dst, DEV, src, DEV, bytes, NULL, flags | CALL_PEER | CALL_WAIT)), dst,
+     dst_context, src, src_context, bytes)
 
 /** cuMemcpyPeerAsync - device to device, in stream order */
 ASYNC(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 			  CUcontext src_context, size_t bytes, CUstream stream),
       ((void)dst_context, (void)src_context,
-       copy_linear(dst, DEV, src, DEV, bytes, stream, flags | CALL_PEER)))
+       copy_linear(dst, DEV, src, DEV, bytes, stream, flags | CALL_PEER)), dst, dst_context, src,
+      src_context, bytes, stream)
 
 /*
  * ---- 2D copies
@@ -168,15 +177,15 @@ ASYNC(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 
 /** cuMemcpy2D_v2 - rows; waits as the linear copies do */
 SYNC(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *copy),
-     copy_2d(copy, NULL, flags))
+     copy_2d(copy, NULL, flags), copy)
 
 /** cuMemcpy2DUnaligned_v2 - the same */
 SYNC(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *copy),
-     copy_2d(copy, NULL, flags))
+     copy_2d(copy, NULL, flags), copy)
 
 /** cuMemcpy2DAsync_v2 - rows, in stream order */
 ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
-      copy_2d(copy, stream, flags))
+      copy_2d(copy, stream, flags), copy, stream)
 
 /*
  * ---- 3D copies
@@ -188,45 +197,45 @@ ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
 
 /** cuMemcpy3D_v2 - slices of rows; waits as the linear copies do */
 SYNC(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *copy),
-     copy_3d(copy, NULL, flags))
+     copy_3d(copy, NULL, flags), copy)
 
 /** cuMemcpy3DAsync_v2 - slices of rows, in stream order */
 ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream),
-      copy_3d(copy, stream, flags))
+      copy_3d(copy, stream, flags), copy, stream)
 
 /** cuMemcpy3DPeer - the same between contexts, as cuMemcpyPeer() */
 SYNC(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *copy),
-     copy_3d_peer(copy, NULL, flags | CALL_WAIT))
+     copy_3d_peer(copy, NULL, flags | CALL_WAIT), copy)
 
 /** cuMemcpy3DPeerAsync - the same between contexts, in stream order */
 ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
-      copy_3d_peer(copy, stream, flags))
+      copy_3d_peer(copy, stream, flags), copy, stream)
 
 /* ---- fills: @count values, @dst aligned to one */
 
 /** cuMemsetD8_v2 - fill with 8 bits; returns at once */
 SYNC(cuMemsetD8_v2, _ptds, (CUdeviceptr dst, unsigned char value, size_t count),
-     fill_linear(dst, value, 1, count, NULL, flags))
+     fill_linear(dst, value, 1, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD8Async - fill with 8 bits */
 ASYNC(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
-      fill_linear(dst, value, 1, count, stream, flags))
+      fill_linear(dst, value, 1, count, stream, flags), dst, value, count, stream)
 
 /** cuMemsetD16_v2 - fill with 16 bits; returns at once */
 SYNC(cuMemsetD16_v2, _ptds, (CUdeviceptr dst, unsigned short value, size_t count),
-     fill_linear(dst, value, 2, count, NULL, flags))
+     fill_linear(dst, value, 2, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD16Async - fill with 16 bits */
 ASYNC(cuMemsetD16Async, (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
-      fill_linear(dst, value, 2, count, stream, flags))
+      fill_linear(dst, value, 2, count, stream, flags), dst, value, count, stream)
 
 /** cuMemsetD32_v2 - fill with 32 bits; returns at once */
 SYNC(cuMemsetD32_v2, _ptds, (CUdeviceptr dst, unsigned int value, size_t count),
-     fill_linear(dst, value, 4, count, NULL, flags))
+     fill_linear(dst, value, 4, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD32Async - fill with 32 bits */
 ASYNC(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
-      fill_linear(dst, value, 4, count, stream, flags))
+      fill_linear(dst, value, 4, count, stream, flags), dst, value, count, stream)
 
 /*
  * ---- 2D fills
@@ -238,29 +247,35 @@ ASYNC(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUst
 /** cuMemsetD2D8_v2 - fill with 8 bits; returns at once */
 SYNC(cuMemsetD2D8_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned char value,
 				size_t width, size_t height),
-     fill_2d(dst, dst_pitch, value, 1, width, height, NULL, flags))
+     fill_2d(dst, dst_pitch, value, 1, width, height, NULL, flags), dst, dst_pitch, value, width,
+     height)
 
 /** cuMemsetD2D8Async - fill with 8 bits */
 ASYNC(cuMemsetD2D8Async, (CUdeviceptr dst, size_t dst_pitch, unsigned char value, size_t width,
 			   size_t height, CUstream stream),
-      fill_2d(dst, dst_pitch, value, 1, width, height, stream, flags))
+      fill_2d(dst, dst_pitch, value, 1, width, height, stream, flags), dst, dst_pitch, value,
+      width, height, stream)
 
 /** cuMemsetD2D16_v2 - fill with 16 bits; returns at once */
 SYNC(cuMemsetD2D16_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned short value,
 				 size_t width, size_t height),
-     fill_2d(dst, dst_pitch, value, 2, width, height, NULL, flags))
+     fill_2d(dst, dst_pitch, value, 2, width, height, NULL, flags), dst, dst_pitch, value, width,
+     height)
 
 /** cuMemsetD2D16Async - fill with 16 bits */
 ASYNC(cuMemsetD2D16Async, (CUdeviceptr dst, size_t dst_pitch, unsigned short value, size_t width,
 			   size_t height, CUstream stream),
-      fill_2d(dst, dst_pitch, value, 2, width, height, stream, flags))
+      fill_2d(dst, dst_pitch, value, 2, width, height, stream, flags), dst, dst_pitch, value,
+      width, height, stream)
 
 /** cuMemsetD2D32_v2 - fill with 32 bits; returns at once */
 SYNC(cuMemsetD2D32_v2, _ptds, (CUdeviceptr dst, size_t dst_pitch, unsigned int value,
 				 size_t width, size_t height),
-     fill_2d(dst, dst_pitch, value, 4, width, height, NULL, flags))
+     fill_2d(dst, dst_pitch, value, 4, width, height, NULL, flags), dst, dst_pitch, value, width,
+     height)
 
 /** cuMemsetD2D32Async - fill with 32 bits */
 ASYNC(cuMemsetD2D32Async, (CUdeviceptr dst, size_t dst_pitch, unsigned int value, size_t width,
 			   size_t height, CUstream stream),
-      fill_2d(dst, dst_pitch, value, 4, width, height, stream, flags))
+      fill_2d(dst, dst_pitch, value, 4, width, height, stream, flags), dst, dst_pitch, value,
+      width, height, stream)

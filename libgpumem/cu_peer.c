@@ -126,7 +126,7 @@ static CUresult enable(CUcontext peer, unsigned int flags)
  */
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
-	CALL(enable(peer, flags));
+	CALL(enable(peer, flags), peer, flags);
 }
 
 static CUresult disable(CUcontext peer)
@@ -150,7 +150,7 @@ static CUresult disable(CUcontext peer)
 /** cuCtxDisablePeerAccess - no longer; PEER_ACCESS_NOT_ENABLED if it was not enabled */
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
-	CALL(disable(peer));
+	CALL(disable(peer), peer);
 }
 
 static CUresult can_access(int *can, CUdevice device, CUdevice peer)
@@ -166,7 +166,7 @@ static CUresult can_access(int *can, CUdevice device, CUdevice peer)
 /** cuDeviceCanAccessPeer - 1 for two different devices, 0 for one and itself */
 CUresult cuDeviceCanAccessPeer(int *can_access_peer, CUdevice device, CUdevice peer)
 {
-	CALL(can_access(can_access_peer, device, peer));
+	CALL(can_access(can_access_peer, device, peer), can_access_peer, device, peer);
 }
 
 static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
@@ -200,5 +200,6 @@ static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdev
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
 				 CUdevice destination)
 {
-	CALL(p2p_attribute(value, attribute, source, destination));
+	CALL(p2p_attribute(value, attribute, source, destination), value, attribute, source,
+	     destination);
 }

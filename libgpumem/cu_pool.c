@@ -40,7 +40,7 @@ static inline bool at_hand(CUstream handle)
 /* The stream of any handle, or what is wrong, which has been told. */
 static CUresult stream_find(const char *name, CUstream handle, bool own, CUstream *stream)
 {
-	CALL_AS(name, stream_get(handle, own, stream));
+	CALL_AS(name, stream_get(handle, own, stream), handle);
 }
 
 static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle,
@@ -114,7 +114,7 @@ BOTH(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
  */
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-	CALL(pool_create(pool, props));
+	CALL(pool_create(pool, props), pool, props);
 }
 
 /**
@@ -125,13 +125,13 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
  */
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-	CALL(pool_destroy(pool));
+	CALL(pool_destroy(pool), pool);
 }
 
 /** cuMemPoolTrimTo - give back what nobody uses, as long as @keep_bytes stay reserved */
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
 {
-	CALL(pool_trim(pool, keep_bytes));
+	CALL(pool_trim(pool, keep_bytes), pool, keep_bytes);
 }
 
 /**
@@ -140,7 +140,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
  */
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-	CALL(pool_get_attribute(pool, attribute, value));
+	CALL(pool_get_attribute(pool, attribute, value), pool, attribute, value);
 }
 
 /**
@@ -151,13 +151,13 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
  */
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-	CALL(pool_set_attribute(pool, attribute, value));
+	CALL(pool_set_attribute(pool, attribute, value), pool, attribute, value);
 }
 
 /** cuMemPoolGetAccess - READWRITE or NONE for a device or the host */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	CALL(pool_get_access(flags, pool, location));
+	CALL(pool_get_access(flags, pool, location), flags, pool, location);
 }
 
 /**
@@ -168,44 +168,44 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
  */
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)
 {
-	CALL(pool_set_access(pool, access, count));
+	CALL(pool_set_access(pool, access, count), pool, access, count);
 }
 
 /** cuDeviceGetDefaultMemPool - the pool that a device begins with */
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
-	CALL(pool_device_default(pool, device));
+	CALL(pool_device_default(pool, device), pool, device);
 }
 
 /** cuDeviceGetMemPool - the pool that cuMemAllocAsync() uses */
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
-	CALL(pool_device_current(pool, device));
+	CALL(pool_device_current(pool, device), pool, device);
 }
 
 /** cuDeviceSetMemPool - have it use another one of the same device */
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-	CALL(pool_set_device_current(device, pool));
+	CALL(pool_set_device_current(device, pool), device, pool);
 }
 
 /** cuMemGetDefaultMemPool - the default pool of a location and a type of memory */
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
 				CUmemAllocationType type)
 {
-	CALL(pool_default_of(pool, location, type));
+	CALL(pool_default_of(pool, location, type), pool, location, type);
 }
 
 /** cuMemGetMemPool - the current one */
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
-	CALL(pool_current_of(pool, location, type));
+	CALL(pool_current_of(pool, location, type), pool, location, type);
 }
 
 /** cuMemSetMemPool - make a pool of the same location and type the current one */
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
-	CALL(pool_set_current_of(location, type, pool));
+	CALL(pool_set_current_of(location, type, pool), location, type, pool);
 }
 
 /**
@@ -217,7 +217,7 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool pool,
 					  CUmemAllocationHandleType type, unsigned long long flags)
 {
-	CALL(pool_export(handle, pool, type, flags));
+	CALL(pool_export(handle, pool, type, flags), handle, pool, type, flags);
 }
 
 /**
@@ -231,7 +231,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle,
 					    CUmemAllocationHandleType type,
 					    unsigned long long flags)
 {
-	CALL(pool_import(pool, handle, type, flags));
+	CALL(pool_import(pool, handle, type, flags), pool, handle, type, flags);
 }
 
 /**
@@ -243,7 +243,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle,
  */
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *share_data, CUdeviceptr ptr)
 {
-	CALL(pool_export_pointer(share_data, ptr));
+	CALL(pool_export_pointer(share_data, ptr), share_data, ptr);
 }
 
 /**
@@ -259,6 +259,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *share_data, CUdeviceptr 
 BODY CUresult pool_import_pointer_body(CUdeviceptr *ptr, CUmemoryPool pool,
 				       CUmemPoolPtrExportData *share_data)
 {
-	CALL_AS("cuMemPoolImportPointer", pool_import_pointer((uint64_t *)ptr, pool, share_data));
+	CALL_AS("cuMemPoolImportPointer", pool_import_pointer((uint64_t *)ptr, pool, share_data),
+		ptr, pool, share_data);
 }
 ENTRY(cuMemPoolImportPointer, pool_import_pointer_body);

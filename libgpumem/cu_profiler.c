@@ -22,7 +22,7 @@ CUresult cuProfilerInitialize(const char *config_file, const char *output_file,
 	(void)config_file;
 	(void)output_file;
 	(void)output_mode;
-	CALL(CUDA_ERROR_NOT_SUPPORTED);
+	CALL(CUDA_ERROR_NOT_SUPPORTED, config_file, output_file, output_mode);
 }
 
 /** cuProfilerStart - nothing, in a context */

@@ -12,25 +12,25 @@
 #include "ring.h"
 
 /* The legacy form, and the form in which stream 0 is the calling thread's own. */
-#define BOTH(name, args, call)						\
+#define BOTH(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const bool own = false;					\
 									\
-		CALL_INSIDE(call);						\
+		CALL_INSIDE(call, __VA_ARGS__);					\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const bool own = true;					\
 									\
-		CALL_INSIDE(call);						\
+		CALL_INSIDE(call, __VA_ARGS__);					\
 	}
 
 /* The same for calls that have nothing to do if the stream is idle. */
 #define BOTH_IF_BUSY(name, easy, call)						\
 	static __attribute__((noinline, cold)) CUresult name ## _busy(CUstream stream, bool own) \
 	{								\
-		CALL_INSIDE_AS(own ? #name "_ptsz" : #name, call);	\
+		CALL_INSIDE_AS(own ? #name "_ptsz" : #name, call, stream);	\
 	}								\
 	CUresult name(CUstream stream)					\
 	{								\
@@ -66,13 +66,13 @@ static CUresult create(CUstream *stream, unsigned int flags, int priority)
  */
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
-	CALL(create(stream, flags, 0));
+	CALL(create(stream, flags, 0), stream, flags);
 }
 
 /** cuStreamCreateWithPriority - the same; @priority is clamped to what there is, 0 to -5 */
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
-	CALL(create(stream, flags, priority));
+	CALL(create(stream, flags, priority), stream, flags, priority);
 }
 
 static CUresult destroy(CUstream stream)
@@ -92,13 +92,13 @@ static CUresult destroy(CUstream stream)
  */
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	CALL_INSIDE(destroy(stream));
+	CALL_INSIDE(destroy(stream), stream);
 }
 
 /** cuStreamDestroy - the same */
 CUresult cuStreamDestroy(CUstream stream)
 {
-	CALL_INSIDE(destroy(stream));
+	CALL_INSIDE(destroy(stream), stream);
 }
 
 static CUresult query(CUstream handle, bool own)
@@ -147,7 +147,7 @@ static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags, b
  * An event that was never recorded is complete. Return: INVALID_HANDLE, INVALID_VALUE.
  */
 BOTH(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags),
-     wait_event(stream, event, flags, own))
+     wait_event(stream, event, flags, own), stream, event, flags)
 
 static CUresult get_ctx(CUstream handle, CUcontext *ctx, bool own)
 {
@@ -162,7 +162,7 @@ static CUresult get_ctx(CUstream handle, CUcontext *ctx, bool own)
 }
 
 /** cuStreamGetCtx - the context that a stream was made in */
-BOTH(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), get_ctx(stream, ctx, own))
+BOTH(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), get_ctx(stream, ctx, own), stream, ctx)
 
 static CUresult get_device(CUstream handle, CUdevice *device, bool own)
 {
@@ -177,7 +177,8 @@ static CUresult get_device(CUstream handle, CUdevice *device, bool own)
 }
 
 /** cuStreamGetDevice - the device that a stream's work is done on */
-BOTH(cuStreamGetDevice, (CUstream stream, CUdevice *device), get_device(stream, device, own))
+BOTH(cuStreamGetDevice, (CUstream stream, CUdevice *device), get_device(stream, device, own),
+     stream, device)
 
 static CUresult get_flags(CUstream handle, unsigned int *flags, bool own)
 {
@@ -192,7 +193,8 @@ static CUresult get_flags(CUstream handle, unsigned int *flags, bool own)
 }
 
 /** cuStreamGetFlags - CU_STREAM_DEFAULT or CU_STREAM_NON_BLOCKING */
-BOTH(cuStreamGetFlags, (CUstream stream, unsigned int *flags), get_flags(stream, flags, own))
+BOTH(cuStreamGetFlags, (CUstream stream, unsigned int *flags), get_flags(stream, flags, own),
+     stream, flags)
 
 static CUresult get_priority(CUstream handle, int *priority, bool own)
 {
@@ -207,7 +209,8 @@ static CUresult get_priority(CUstream handle, int *priority, bool own)
 }
 
 /** cuStreamGetPriority - as it was clamped */
-BOTH(cuStreamGetPriority, (CUstream stream, int *priority), get_priority(stream, priority, own))
+BOTH(cuStreamGetPriority, (CUstream stream, int *priority), get_priority(stream, priority, own),
+     stream, priority)
 
 static CUresult get_id(CUstream handle, unsigned long long *id, bool own)
 {
@@ -223,7 +226,7 @@ static CUresult get_id(CUstream handle, unsigned long long *id, bool own)
 
 /** cuStreamGetId - a number that no other stream of the process has or had */
 BOTH(cuStreamGetId, (CUstream stream, unsigned long long *stream_id),
-     get_id(stream, stream_id, own))
+     get_id(stream, stream_id, own), stream, stream_id)
 
 static CUresult get_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green, bool own)
 {
@@ -236,7 +239,7 @@ static CUresult get_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green, b
 
 /** cuStreamGetCtx_v2 - the same; there are no green contexts */
 BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext *ctx, CUgreenCtx *green_ctx),
-     get_ctx_v2(stream, ctx, green_ctx, own))
+     get_ctx_v2(stream, ctx, green_ctx, own), stream, ctx, green_ctx)
 
 static CUresult get_attribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value,
 			      bool own)
@@ -255,7 +258,7 @@ static CUresult get_attribute(CUstream handle, CUstreamAttrID attribute, CUstrea
  * Return: INVALID_VALUE for attributes that streams do not have.
  */
 BOTH(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),
-     get_attribute(stream, attribute, value, own))
+     get_attribute(stream, attribute, value, own), stream, attribute, value)
 
 static CUresult set_attribute(CUstream handle, CUstreamAttrID attribute,
 			      const CUstreamAttrValue *value, bool own)
@@ -277,7 +280,7 @@ static CUresult set_attribute(CUstream handle, CUstreamAttrID attribute,
  */
 BOTH(cuStreamSetAttribute,
      (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *param),
-     set_attribute(stream, attribute, param, own))
+     set_attribute(stream, attribute, param, own), stream, attribute, param)
 
 static CUresult copy_attributes(CUstream to, CUstream from, bool own)
 {
@@ -293,4 +296,4 @@ static CUresult copy_attributes(CUstream to, CUstream from, bool own)
 
 /** cuStreamCopyAttributes - set all of one stream as another has them */
 BOTH(cuStreamCopyAttributes, (CUstream dst_stream, CUstream src_stream),
-     copy_attributes(dst_stream, src_stream, own))
+     copy_attributes(dst_stream, src_stream, own), dst_stream, src_stream)

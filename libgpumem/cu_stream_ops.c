@@ -8,18 +8,18 @@
  */
 #include "internal.h"
 
-#define BOTH(name, args, call)						\
+#define BOTH(name, args, call, ...)					\
 	CUresult name args						\
 	{								\
 		const bool own = false;					\
 									\
-		CALL_INSIDE(call);					\
+		CALL_INSIDE(call, __VA_ARGS__);				\
 	}								\
 	CUresult name ## _ptsz args					\
 	{								\
 		const bool own = true;					\
 									\
-		CALL_INSIDE(call);					\
+		CALL_INSIDE(call, __VA_ARGS__);				\
 	}
 
 /**
@@ -33,22 +33,22 @@
  */
 BOTH(cuStreamWaitValue32_v2,
      (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-     memop_wait(stream, own, addr, value, 4, flags))
+     memop_wait(stream, own, addr, value, 4, flags), stream, addr, value, flags)
 
 /** cuStreamWaitValue32 - the same */
 BOTH(cuStreamWaitValue32,
      (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-     memop_wait(stream, own, addr, value, 4, flags))
+     memop_wait(stream, own, addr, value, 4, flags), stream, addr, value, flags)
 
 /** cuStreamWaitValue64_v2 - the same for 8 bytes */
 BOTH(cuStreamWaitValue64_v2,
      (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-     memop_wait(stream, own, addr, value, 8, flags))
+     memop_wait(stream, own, addr, value, 8, flags), stream, addr, value, flags)
 
 /** cuStreamWaitValue64 - the same */
 BOTH(cuStreamWaitValue64,
      (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-     memop_wait(stream, own, addr, value, 8, flags))
+     memop_wait(stream, own, addr, value, 8, flags), stream, addr, value, flags)
 
 /**
  * cuStreamWriteValue32_v2 - write a word after the work before it
@@ -60,22 +60,22 @@ BOTH(cuStreamWaitValue64,
  */
 BOTH(cuStreamWriteValue32_v2,
      (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-     memop_write(stream, own, addr, value, 4, flags))
+     memop_write(stream, own, addr, value, 4, flags), stream, addr, value, flags)
 
 /** cuStreamWriteValue32 - the same */
 BOTH(cuStreamWriteValue32,
      (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
-     memop_write(stream, own, addr, value, 4, flags))
+     memop_write(stream, own, addr, value, 4, flags), stream, addr, value, flags)
 
 /** cuStreamWriteValue64_v2 - the same for 8 bytes */
 BOTH(cuStreamWriteValue64_v2,
      (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-     memop_write(stream, own, addr, value, 8, flags))
+     memop_write(stream, own, addr, value, 8, flags), stream, addr, value, flags)
 
 /** cuStreamWriteValue64 - the same */
 BOTH(cuStreamWriteValue64,
      (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
-     memop_write(stream, own, addr, value, 8, flags))
+     memop_write(stream, own, addr, value, 8, flags), stream, addr, value, flags)
 
 /**
  * cuStreamBatchMemOp_v2 - several of these, all or none
@@ -87,12 +87,12 @@ BOTH(cuStreamWriteValue64,
  */
 BOTH(cuStreamBatchMemOp_v2,
      (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-     memop_batch(stream, own, count, ops, flags))
+     memop_batch(stream, own, count, ops, flags), stream, count, ops, flags)
 
 /** cuStreamBatchMemOp - the same */
 BOTH(cuStreamBatchMemOp,
      (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
-     memop_batch(stream, own, count, ops, flags))
+     memop_batch(stream, own, count, ops, flags), stream, count, ops, flags)
 
 /**
  * cuLaunchHostFunc - call a function of the program after the work before it
@@ -105,7 +105,8 @@ BOTH(cuStreamBatchMemOp,
  * OUT_OF_MEMORY.
  */
 BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *user_data),
-     !function ? CUDA_ERROR_INVALID_VALUE : host_call(stream, own, function, NULL, user_data))
+     !function ? CUDA_ERROR_INVALID_VALUE : host_call(stream, own, function, NULL, user_data),
+     stream, function, user_data)
 
 /**
  * cuStreamAddCallback - the same; the function is told whether the work before it succeeded
@@ -115,7 +116,7 @@ BOTH(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *user_data),
 BOTH(cuStreamAddCallback,
      (CUstream stream, CUstreamCallback callback, void *user_data, unsigned int flags),
      !callback || flags ? CUDA_ERROR_INVALID_VALUE :
-     host_call(stream, own, NULL, callback, user_data))
+     host_call(stream, own, NULL, callback, user_data), stream, callback, user_data, flags)
 
 /* ---- capture */
 
@@ -133,7 +134,7 @@ static CUresult capture_state(CUstream handle, bool own, CUstreamCaptureStatus *
 
 /** cuStreamIsCapturing - never */
 BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
-     capture_state(stream, own, status))
+     capture_state(stream, own, status), stream, status)
 
 /** cuStreamGetCaptureInfo_v3 - not captured; the other outputs are not written */
 BOTH(cuStreamGetCaptureInfo_v3,
@@ -141,18 +142,20 @@ BOTH(cuStreamGetCaptureInfo_v3,
       const CUgraphNode **dependencies, const CUgraphEdgeData **edge_data,
       size_t *dependency_count),
      ((void)id, (void)graph, (void)dependencies, (void)edge_data, (void)dependency_count,
-      capture_state(stream, own, status)))
+      capture_state(stream, own, status)), stream, status, id, graph, dependencies, edge_data,
+     dependency_count)
 
 /** cuStreamGetCaptureInfo_v2 - the same */
 BOTH(cuStreamGetCaptureInfo_v2,
      (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
       const CUgraphNode **dependencies, size_t *dependency_count),
      ((void)id, (void)graph, (void)dependencies, (void)dependency_count,
-      capture_state(stream, own, status)))
+      capture_state(stream, own, status)), stream, status, id, graph, dependencies,
+     dependency_count)
 
 /** cuStreamGetCaptureInfo - the same */
 BOTH(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-     ((void)id, capture_state(stream, own, status)))
+     ((void)id, capture_state(stream, own, status)), stream, status, id)
 
 static CUresult begin_capture(CUstream handle, bool own, CUstreamCaptureMode mode)
 {
@@ -173,11 +176,11 @@ static CUresult begin_capture(CUstream handle, bool own, CUstreamCaptureMode mod
  * Return: STREAM_CAPTURE_UNSUPPORTED for the legacy stream, INVALID_VALUE for an unknown mode.
  */
 BOTH(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode),
-     begin_capture(stream, own, mode))
+     begin_capture(stream, own, mode), stream, mode)
 
 /** cuStreamBeginCapture - the same */
 BOTH(cuStreamBeginCapture, (CUstream stream),
-     begin_capture(stream, own, CU_STREAM_CAPTURE_MODE_GLOBAL))
+     begin_capture(stream, own, CU_STREAM_CAPTURE_MODE_GLOBAL), stream)
 
 static CUresult not_capturing(CUstream handle, bool own)
 {
@@ -192,12 +195,13 @@ BOTH(cuStreamUpdateCaptureDependencies_v2,
      (CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *dependency_data,
       size_t dependency_count, unsigned int flags),
      ((void)dependencies, (void)dependency_data, (void)dependency_count, (void)flags,
-      not_capturing(stream, own)))
+      not_capturing(stream, own)), stream, dependencies, dependency_data, dependency_count, flags)
 
 /** cuStreamUpdateCaptureDependencies - the same */
 BOTH(cuStreamUpdateCaptureDependencies,
      (CUstream stream, CUgraphNode *dependencies, size_t dependency_count, unsigned int flags),
-     ((void)dependencies, (void)dependency_count, (void)flags, not_capturing(stream, own)))
+     ((void)dependencies, (void)dependency_count, (void)flags, not_capturing(stream, own)), stream,
+     dependencies, dependency_count, flags)
 
 static CUresult end_capture(CUstream handle, bool own, CUgraph *graph)
 {
@@ -212,7 +216,8 @@ static CUresult end_capture(CUstream handle, bool own, CUgraph *graph)
 }
 
 /** cuStreamEndCapture - ILLEGAL_STATE: there is none */
-BOTH(cuStreamEndCapture, (CUstream stream, CUgraph *graph), end_capture(stream, own, graph))
+BOTH(cuStreamEndCapture, (CUstream stream, CUgraph *graph), end_capture(stream, own, graph),
+     stream, graph)
 
 /**
  * cuThreadExchangeStreamCaptureMode - set the thread's capture mode
@@ -222,5 +227,5 @@ BOTH(cuStreamEndCapture, (CUstream stream, CUgraph *graph), end_capture(stream, 
  */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	CALL_INSIDE(thread_capture_mode(mode));
+	CALL_INSIDE(thread_capture_mode(mode), mode);
 }

@@ -94,17 +94,18 @@ static CUresult host_export(int *fd, uint64_t ptr, uint64_t size, unsigned int f
 
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags)
 {
-	CALL(host_export(fd, (uintptr_t)ptr, bytes, flags));
+	CALL(host_export(fd, (uintptr_t)ptr, bytes, flags), fd, ptr, bytes, flags);
 }
 
 BODY CUresult import_dmabuf_body(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags)
 {
-	CALL_AS("gpumem_import_dmabuf", dmabuf_import((uint64_t *)ptr, bytes, fd, flags));
+	CALL_AS("gpumem_import_dmabuf", dmabuf_import((uint64_t *)ptr, bytes, fd, flags), ptr,
+		bytes, fd, flags);
 }
 ENTRY(gpumem_import_dmabuf, import_dmabuf_body);
 
 BODY CUresult release_dmabuf_body(CUdeviceptr ptr)
 {
-	CALL_AS("gpumem_release_dmabuf", dmabuf_release(ptr));
+	CALL_AS("gpumem_release_dmabuf", dmabuf_release(ptr), ptr);
 }
 ENTRY(gpumem_release_dmabuf, release_dmabuf_body);

@@ -177,7 +177,6 @@ int fd_raise(int fd);
 /* How much more than its share of a device's memory the process holds; 0 if nobody knows. */
 uint64_t client_excess(unsigned int device);
 CUresult result_of_errno(int error);
-void debug_failure(const char *call, CUresult result);
 
 /* ---- who may open handles (scope.c) */
 
@@ -210,8 +209,11 @@ static inline void process_uneasy(void)
 	store_release(load_acquire(&client.easy), 0);
 }
 
+#include "debug.h"
+
 /*
- * What a public function returns. CALL evaluates its argument only in an initialized process.
+ * What a public function returns. CALL evaluates its expression only in an initialized process. The
+ * arguments behind the expression are those of the public function: GPUMEM_DEBUG=1 prints them.
  */
 #define RETURN_AS(name, expr)						\
 	do {								\
@@ -222,14 +224,20 @@ static inline void process_uneasy(void)
 		return result_;						\
 	} while (0)
 #define RETURN(expr)		RETURN_AS(__func__, expr)
-#define CALL_AS(name, expr)	\
-	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
-		  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr))
-#define CALL(expr)		CALL_AS(__func__, expr)
+#define CALL_AS(name, expr, ...)					\
+	do {								\
+		DEBUG_NOTE(name, ##__VA_ARGS__);			\
+		RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
+			  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr));	\
+	} while (0)
+#define CALL(expr, ...)		CALL_AS(__func__, expr, ##__VA_ARGS__)
 /* The same for what host functions may call: it needs no context but a stream's or an event's. */
-#define CALL_INSIDE_AS(name, expr)	\
-	RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr))
-#define CALL_INSIDE(expr)	CALL_INSIDE_AS(__func__, expr)
+#define CALL_INSIDE_AS(name, expr, ...)					\
+	do {								\
+		DEBUG_NOTE(name, ##__VA_ARGS__);			\
+		RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr));	\
+	} while (0)
+#define CALL_INSIDE(expr, ...)	CALL_INSIDE_AS(__func__, expr, ##__VA_ARGS__)
 
 /* ---- devices (device.c) */
 
@@ -295,7 +303,8 @@ CUresult primary_set_flags(CUdevice device, unsigned int flags);
 CUresult thread_capture_mode(CUstreamCaptureMode *mode);
 /* The calling thread's own stream in a context, made at first use. */
 CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream);
-void ctx_fail(CUcontext ctx, CUresult result);
+/* From now on the context returns @result; true if it had no error before. */
+bool ctx_fail(CUcontext ctx, CUresult result);
 
 static inline struct device *ctx_device(CUcontext ctx)
 {

@@ -443,10 +443,14 @@ static CUresult alloc_once(CUcontext ctx, struct alloc **made, uint64_t *ptr, ui
 static CUresult alloc_in(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint64_t size,
 			 uint32_t flags)
 {
+	uint64_t most = flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total;
 	CUresult result;
 
-	if (size > (flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total))
+	if (size > most) {
+		debug_refused(flags & ALLOC_HOST ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE,
+			      ctx->device, size, 0, most);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (kind_dark(flags)) {
 		result = copy_reserve(ctx->device);
 		if (result)

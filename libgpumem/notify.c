@@ -304,7 +304,8 @@ static CUresult notify_unregister(CUdevice device, CUasyncCallbackHandle handle)
 CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callback,
 					   void *user_data, CUasyncCallbackHandle *handle)
 {
-	CALL(notify_register(device, callback, user_data, handle));
+	CALL(notify_register(device, callback, user_data, handle), device, callback, user_data,
+	     handle);
 }
 
 /**
@@ -318,5 +319,5 @@ CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback call
  */
 CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle handle)
 {
-	CALL(notify_unregister(device, handle));
+	CALL(notify_unregister(device, handle), device, handle);
 }

@@ -349,8 +349,11 @@ static CUresult grow(pool_t *pool, uint64_t size)
 	if (pool->limit) {
 		uint64_t left = pool->limit - min_u64(pool->reserved, pool->limit);
 
-		if (length > left)
+		if (length > left) {
+			debug_refused(GPUMEM_LIMIT_POOL, pool->device, length, pool->reserved,
+				      pool->limit);
 			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
 		if (left - length <= limit_rest(pool))
 			length = left & ~(PAGE - 1);
 	}
@@ -447,7 +450,11 @@ static CUresult may_take(const pool_t *pool, pool_t *const *where, uint64_t size
 {
 	if (!pool_usable(pool) || (where && load_acquire(where) != pool))
 		return POOL_GONE;
-	return size > pool_most(pool) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	if (size <= pool_most(pool))
+		return CUDA_SUCCESS;
+	debug_refused(pool->flags & POOL_HOST ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE, pool->device,
+		      size, 0, pool_most(pool));
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* @where: the pool must still be this one, or NULL */
@@ -520,6 +527,7 @@ static __attribute__((noinline)) CUresult alloc_told(CUdeviceptr *ptr, uint64_t 
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
+	DEBUG_NOTE(name, ptr, size, pool, stream);
 	if (ptr && pool_usable(pool)) {
 		*ptr = 0;
 		result = size ? alloc_slow(ptr, size, pool, stream, NULL) : CUDA_SUCCESS;
@@ -539,6 +547,7 @@ static __attribute__((noinline)) CUresult alloc_current_told(CUdeviceptr *ptr, u
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	pool_t *pool;
 
+	DEBUG_NOTE("cuMemAllocAsync", ptr, size, stream);
 	if (ptr) {
 		*ptr = 0;
 		do {
@@ -747,10 +756,12 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-static __attribute__((noinline)) CUresult free_told(uint64_t ptr, CUstream stream)
+static __attribute__((noinline)) CUresult free_told(CUdeviceptr ptr, CUstream stream)
 {
-	CUresult result = free_found(ptr, stream);
+	CUresult result;
 
+	DEBUG_NOTE("cuMemFreeAsync", ptr, stream);
+	result = free_found(ptr, stream);
 	if (result)
 		debug_failure("cuMemFreeAsync", result);
 	return result;

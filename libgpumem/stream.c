@@ -139,8 +139,8 @@ static CUresult queue_error(struct queue *queue)
 	if (!ctx)
 		return CUDA_SUCCESS;
 	/* Work on the CPU fails the context alone (work.c). */
-	if (unlikely(result))
-		ctx_fail(ctx, result);
+	if (unlikely(result) && ctx_fail(ctx, result))
+		debug_work(queue, result);
 	return load_relaxed(&ctx->sticky);
 }
 

@@ -68,8 +68,10 @@ static uint64_t reserve_addresses(uint64_t length)
 	void *p = mmap(NULL, length + SLOT, PROT_NONE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (p == MAP_FAILED)
+	if (p == MAP_FAILED) {
+		debug_system_call("mmap of addresses", errno);
 		return 0;
+	}
 	start = (uintptr_t)p;
 	end = start + length + SLOT;
 	base = round_up(start, SLOT);
@@ -224,8 +226,11 @@ CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark)
 	int error;
 
 	if (!dark && mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_FIXED, client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED)
-		return result_of_errno(errno);
+			  MAP_SHARED | MAP_FIXED, client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED) {
+		error = errno;
+		debug_system_call("mmap (vm.max_map_count?)", error);
+		return result_of_errno(error);
+	}
 	error = client_ioctl(GPUMEM_VM_MAP, &map);
 	if (error && !dark)
 		put_reservation_back(addr, length);

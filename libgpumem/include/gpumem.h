@@ -43,7 +43,10 @@ const char *gpumem_version(void);
  * One line without a line end, such as "gpumem: /dev/gpumem0: permission denied: add yourself to
  * group render".
  *
- * Return: the text, valid until the next cuInit(); NULL if cuInit() was not called or succeeded.
+ * Each thread has its own: the reason of the cuInit() that the thread called last.
+ *
+ * Return: the text, valid until the thread's next cuInit() and no longer than the thread; NULL if the
+ * thread's last cuInit() succeeded or there was none.
  */
 const char *gpumem_init_error(void);
 
@@ -123,6 +126,12 @@ CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
 int gpumem_describe(const void *addr, char *text, size_t size);
 
 #ifdef __cplusplus
+}
+
+/* The same for an address of device memory. */
+static inline int gpumem_describe(CUdeviceptr addr, char *text, size_t size)
+{
+	return gpumem_describe(reinterpret_cast<const void *>(addr), text, size);
 }
 #endif
 
