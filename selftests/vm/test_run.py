@@ -39,6 +39,22 @@ SPLATS = {
     "dma": (r"DMA-API: .*device driver", 127, True),
 }
 
+# QEMU without KVM, while the kernel patches its text at boot.
+STALE = """\
+[    0.682816] ------------[ cut here ]------------
+[    0.684959] WARNING: CPU: 0 PID: 0 at arch/x86/kernel/traps.c:1120 exc_debug_kernel+0xca/0x160
+[    0.684959] Modules linked in:
+[    0.684959] CPU: 0 UID: 0 PID: 0 Comm: swapper/0 Not tainted 6.12.117+deb12-amd64 #1
+[    0.684959] RIP: 0010:exc_debug_kernel+0xca/0x160
+[    0.684959] Call Trace:
+[    0.684959]  <#DB>
+[    0.684959]  ? __warn.cold+0x93/0xfa
+[    0.684959]  </#DB>
+[    0.684959]  <TASK>
+[    0.684959]  </TASK>
+[    0.684959] ---[ end trace 0000000000000000 ]---
+"""
+
 INJECTED = """mark
 [  1.0] t_cuda_fail_nth: vmalloc error: size 32768, vm_struct allocation failed, mode:0xdc0
 [  1.0] Call Trace:
@@ -328,6 +344,14 @@ int main(void)
             out = subprocess.run(["bash", "-c", script + "without_injected"], input=text.encode(),
                                  stdout=subprocess.PIPE, check=True).stdout.decode()
             want(out == left, "left:", out)
+
+    def test_stale_trap_is_no_splat(self):
+        want(not splat.find(splat.text_lines(STALE.encode())), "QEMU's stale trap is a splat")
+        for old, new in (("PID: 0 at", "PID: 9 at"), ("exc_debug_kernel+", "exc_page_fault+"),
+                         ("swapper/0", "insmod"), ("RIP:", "BUG: KASAN: RIP:")):
+            want(splat.find(splat.text_lines(STALE.replace(old, new).encode())),
+                 "nothing is found with %s for %s" % (new, old))
+        want(splat.find(splat.text_lines((STALE + MIX).encode())), "what follows is not found")
 
     def test_kselftest(self):
         """run_kselftest.sh on programs whose verdict is known."""

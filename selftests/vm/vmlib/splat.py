@@ -5,10 +5,11 @@ A complaint ("splat") is a block of lines: it opens at a line that SPLAT matches
 the banner above it, and ends at its end marker or where the next complaint opens.  A block is
 forgiven as a whole when one of the caller's expressions matches any of its lines.
 
-Two kinds are no complaints.  The kernel says, with a stack trace, that there was no memory for the
+Three kinds are no complaints.  The kernel says, with a stack trace, that there was no memory for the
 stack of a new thread: a fault injected by t_fail_nth or t_cuda_fail_nth brings that about when the
 kernel has no old stack at hand.  It says the same of the cache that the module makes when it is
-loaded, which t_insmod refuses.
+loaded, which t_insmod refuses.  QEMU without KVM may deliver a stale debug exception to the boot CPU
+while the kernel patches its own text, before any process exists.
 """
 import re
 
@@ -39,6 +40,9 @@ TRACE = re.compile(r"^(\[[^]]*\] )?\s*Call Trace:")
 MORE = re.compile(r"Call Trace:|Oops: |Oops - |invalid opcode:|Kernel panic - not syncing: Fatal")
 TRACE_END = re.compile(r"</TASK>|</IRQ>")
 LONGEST = 120
+# At boot: the banner, the trap handler that warns, and the task that ran.
+STALE_TRAP = re.compile(r"WARNING: CPU: 0 PID: 0 at arch/x86/kernel/traps\.c:\d+ exc_debug_kernel\+")
+BOOT_TASK = re.compile(r"CPU: 0 UID: 0 PID: 0 Comm: swapper/0 Not tainted ")
 # run_kselftest.sh has the same.
 INJECTED = re.compile(r"t_(cuda_)?fail_nth: vmalloc error: size \d+, "
                       r"|kmem_cache_create.*\(gpumem_cache_item\) failed with error -(12|22)$")
@@ -60,6 +64,13 @@ def injected(lines, i):
                         and sum(bool(SPLAT.search(line)) for line in lines[i:j]) == 1)
                 return j + 1 if mine else 0
     return 0
+
+
+def stale_trap(block):
+    """Is this QEMU's stale debug exception at boot?"""
+    return (any(STALE_TRAP.search(line) for line in block)
+            and any(BOOT_TASK.search(line) for line in block)
+            and sum(bool(SPLAT.search(line)) for line in block if not TRACE.search(line)) == 1)
 
 
 def find(lines, forgive=()):
@@ -97,7 +108,8 @@ def find(lines, forgive=()):
         blocks.append((first, last))
         i = last + 1
     return [b for b in blocks
-            if not any(re.search(e, line) for e in forgive for line in lines[b[0]:b[1] + 1])]
+            if not any(re.search(e, line) for e in forgive for line in lines[b[0]:b[1] + 1])
+            and not stale_trap(lines[b[0]:b[1] + 1])]
 
 
 def show(lines, blocks, context=3, most=60):
