@@ -9,6 +9,13 @@
  * one, with a higher generation; a stack entry remembers the generation, so that a thread whose
  * current context was destroyed elsewhere finds out (709). A primary context keeps its structure
  * and may come to life again: then it is current again wherever it was, as its handle is the same.
+ * Its number of retains survives a reset: calls in it return 709 until it is retained again, and
+ * each retain still has a release.
+ *
+ * Ending a primary context takes as long as its work. list_lock is not held meanwhile: the state is
+ * CTX_ENDING, which only the thread that set it changes. A second reset, or the last release, waits
+ * for that state to change. A retain does not wait: it notes that another life is wanted (revive),
+ * and the first call that needs the context waits until the life before has ended.
  *
  * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
  * on: they hold nothing of the context. Other contexts' work is not waited for, which may never end: if
@@ -18,13 +25,17 @@
  * The sticky error is the result of work that failed on the device. It is set by whoever first
  * notices, and every later call that needs the context returns it.
  *
- * Locks: list_lock for states, use counts and the list of unused structures; ctx->lock for the
- * streams. A thread's stack is its own.
+ * Locks: list_lock for states, use counts and the list of unused structures; it is never held while
+ * work is waited for. ctx->lock for the streams. A thread's stack is its own.
  *
  * Vocabulary: current, on top of the calling thread's stack; life, the time from creation (or first
  * retain) to destruction (or last release, or reset).
  */
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -143,6 +154,30 @@ CUcontext ctx_top(void)
 	return thread.depth ? thread.stack[thread.depth - 1].ctx : NULL;
 }
 
+/* Wait until a life of a primary context has ended. No lock is held. */
+static void end_wait(CUcontext ctx, uint64_t generation)
+{
+	while (load_acquire(&ctx->state) == CTX_ENDING &&
+	       load_acquire(&ctx->generation) == generation)
+		syscall(SYS_futex, &ctx->state, FUTEX_WAIT_PRIVATE, CTX_ENDING, NULL, NULL, 0);
+}
+
+/* Whether a context lives, or will when its life before has ended. */
+static bool ctx_lives(CUcontext ctx)
+{
+	return load_acquire(&ctx->state) == CTX_LIVE || load_acquire(&ctx->revive) ||
+	       load_acquire(&ctx->state) == CTX_LIVE;
+}
+
+/* The state was not CTX_LIVE. If another life of the context is wanted, wait for it. */
+static __attribute__((noinline)) CUresult ctx_await_life(CUcontext ctx)
+{
+	while (load_acquire(&ctx->state) == CTX_ENDING && load_acquire(&ctx->revive))
+		end_wait(ctx, load_acquire(&ctx->generation));
+	return load_acquire(&ctx->state) == CTX_LIVE ? CUDA_SUCCESS :
+		CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult ctx_current_any(CUcontext *ctx)
 {
 	const struct stack_entry *top;
@@ -150,9 +185,10 @@ CUresult ctx_current_any(CUcontext *ctx)
 	if (unlikely(!thread.depth))
 		return host_thread ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_INVALID_CONTEXT;
 	top = &thread.stack[thread.depth - 1];
-	if (unlikely(load_acquire(&top->ctx->state) != CTX_LIVE ||
-		     (!top->ctx->primary &&
-		      load_relaxed(&top->ctx->generation) != top->generation)))
+	if (unlikely(load_acquire(&top->ctx->state) != CTX_LIVE) && ctx_await_life(top->ctx))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (unlikely(!top->ctx->primary &&
+		     load_relaxed(&top->ctx->generation) != top->generation))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ctx = top->ctx;
 	return CUDA_SUCCESS;
@@ -165,13 +201,17 @@ CUresult ctx_current(CUcontext *ctx)
 	return likely(!result) ? load_relaxed(&(*ctx)->sticky) : result;
 }
 
-/* Whether a handle that a program passed is a context that lives. */
+static bool ctx_is_handle(CUcontext ctx)
+{
+	return (uintptr_t)ctx >= PAGE && ctx->magic == CTX_MAGIC;
+}
+
+/* Whether a handle that a program passed is a context that lives. list_lock is not held. */
 CUresult ctx_valid(CUcontext ctx)
 {
-	if ((uintptr_t)ctx < PAGE || ctx->magic != CTX_MAGIC)
+	if (!ctx_is_handle(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return load_acquire(&ctx->state) == CTX_LIVE ? CUDA_SUCCESS :
-		CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return likely(load_acquire(&ctx->state) == CTX_LIVE) ? CUDA_SUCCESS : ctx_await_life(ctx);
 }
 
 bool ctx_fail(CUcontext ctx, CUresult result)
@@ -231,7 +271,6 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 	ctx->device = device;
 	ctx->sticky = 0;
 	store_relaxed(&ctx->flags, flags);
-	ctx->uses = 1;
 	memcpy(ctx->limit, limits, sizeof(limits));
 	ctx->cache_config = CU_FUNC_CACHE_PREFER_NONE;
 	ctx->bank_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
@@ -273,8 +312,10 @@ CUresult ctx_create(CUcontext *out, unsigned int flags, CUdevice device)
 		unused = ctx->next_unused;
 	else
 		ctx = calloc(1, sizeof(*ctx));
-	if (ctx)
+	if (ctx) {
+		ctx->uses = 1;
 		ctx_begin(ctx, device, flags);
+	}
 	pthread_mutex_unlock(&list_lock);
 	if (!ctx)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -289,17 +330,17 @@ CUresult ctx_create(CUcontext *out, unsigned int flags, CUdevice device)
 
 CUresult ctx_destroy(CUcontext ctx)
 {
-	CUresult result;
+	bool lives;
 
+	if (!ctx_is_handle(ctx) || ctx->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&list_lock);
-	result = ctx_valid(ctx);
-	if (result != CUDA_ERROR_INVALID_CONTEXT && ctx->primary)
-		result = CUDA_ERROR_INVALID_CONTEXT;
-	if (!result)
+	lives = load_acquire(&ctx->state) == CTX_LIVE;
+	if (lives)
 		store_release(&ctx->state, CTX_DESTROYED);
 	pthread_mutex_unlock(&list_lock);
-	if (result)
-		return result;
+	if (!lives)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (ctx_top() == ctx)
 		thread.depth--;
 	ctx_end(ctx);
@@ -353,11 +394,17 @@ CUresult primary_retain(CUcontext *out, CUdevice device)
 		return CUDA_ERROR_INVALID_VALUE;
 	ctx = &primaries[device];
 	pthread_mutex_lock(&list_lock);
-	if (load_acquire(&ctx->state) == CTX_LIVE) {
-		ctx->uses++;
-	} else {
+	ctx->uses++;
+	switch (load_acquire(&ctx->state)) {
+	case CTX_LIVE:
+		break;
+	case CTX_ENDING:
+		store_release(&ctx->revive, true);
+		break;
+	default:
 		ctx->primary = true;
 		ctx_begin(ctx, device, ctx->flags);
+		break;
 	}
 	pthread_mutex_unlock(&list_lock);
 	*out = ctx;
@@ -365,14 +412,34 @@ CUresult primary_retain(CUcontext *out, CUdevice device)
 }
 
 /*
- * End a primary context. list_lock is held all along: a retain that comes meanwhile must not find
- * half of it.
+ * End a primary context's life, or wait until the thread that is ending it has done so. A wish for
+ * another life that was made before is void. list_lock is held; it is dropped meanwhile.
  */
 static void primary_end(CUcontext ctx)
 {
-	ctx->uses = 0;
-	store_release(&ctx->state, CTX_DESTROYED);
-	ctx_end(ctx);
+	uint64_t generation = load_acquire(&ctx->generation);
+	bool first = load_acquire(&ctx->state) == CTX_LIVE;
+
+	if (first)
+		store_release(&ctx->state, CTX_ENDING);
+	else if (load_acquire(&ctx->state) != CTX_ENDING)
+		return;
+	store_release(&ctx->revive, false);
+	pthread_mutex_unlock(&list_lock);
+	if (first)
+		ctx_end(ctx);
+	else
+		end_wait(ctx, generation);
+	pthread_mutex_lock(&list_lock);
+	if (!first)
+		return;
+	if (ctx->revive)
+		ctx_begin(ctx, ctx->device, ctx->flags);
+	else
+		store_release(&ctx->state, CTX_DESTROYED);
+	/* After the state: a thread that finds no wish must find the life that came of it. */
+	store_release(&ctx->revive, false);
+	syscall(SYS_futex, &ctx->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 CUresult primary_release(CUdevice device)
@@ -384,7 +451,7 @@ CUresult primary_release(CUdevice device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	ctx = &primaries[device];
 	pthread_mutex_lock(&list_lock);
-	if (load_acquire(&ctx->state) != CTX_LIVE)
+	if (!ctx->uses)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	else if (!--ctx->uses)
 		primary_end(ctx);
@@ -400,9 +467,9 @@ CUresult primary_reset(CUdevice device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	ctx = &primaries[device];
 	pthread_mutex_lock(&list_lock);
-	if (load_acquire(&ctx->state) == CTX_LIVE)
-		primary_end(ctx);
+	/* Flags that are set while the work is waited for are the next life's. */
 	store_relaxed(&ctx->flags, 0);
+	primary_end(ctx);
 	pthread_mutex_unlock(&list_lock);
 	return CUDA_SUCCESS;
 }
@@ -415,7 +482,7 @@ CUresult primary_state(CUdevice device, unsigned int *flags, int *active)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&list_lock);
 	*flags = primaries[device].flags;
-	*active = load_acquire(&primaries[device].state) == CTX_LIVE;
+	*active = ctx_lives(&primaries[device]);
 	pthread_mutex_unlock(&list_lock);
 	return CUDA_SUCCESS;
 }
@@ -434,9 +501,17 @@ CUresult primary_set_flags(CUdevice device, unsigned int flags)
 
 /* ---- the stack */
 
+/* As ctx_valid(), but without waiting: making a context current needs nothing of it. */
+static CUresult ctx_pushable(CUcontext ctx)
+{
+	if (!ctx_is_handle(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return ctx_lives(ctx) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 CUresult ctx_push(CUcontext ctx)
 {
-	CUresult result = ctx_valid(ctx);
+	CUresult result = ctx_pushable(ctx);
 
 	return result ? result : stack_push(ctx);
 }
@@ -460,7 +535,7 @@ CUresult ctx_set(CUcontext ctx)
 			thread.depth--;
 		return CUDA_SUCCESS;
 	}
-	result = ctx_valid(ctx);
+	result = ctx_pushable(ctx);
 	if (result)
 		return result;
 	if (thread.depth)

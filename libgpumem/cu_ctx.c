@@ -25,8 +25,9 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 /**
  * cuDevicePrimaryCtxRelease_v2 - use it no more
  *
- * The last release ends it: its work is waited for, its streams and memory go. Return:
- * INVALID_CONTEXT if nobody uses it.
+ * The last release ends it: its work is waited for, its streams and memory go. A reset leaves the
+ * number of retains as it is, so a release for each of them succeeds. Return: INVALID_CONTEXT if there
+ * are no retains left.
  */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
@@ -39,7 +40,12 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 	CALL(primary_release(device), device);
 }
 
-/** cuDevicePrimaryCtxReset_v2 - end it whoever uses it */
+/**
+ * cuDevicePrimaryCtxReset_v2 - end it whoever uses it
+ *
+ * Waits for its work; its flags are 0 then. Calls in it return CONTEXT_IS_DESTROYED until it is
+ * retained again. The handle stays the same.
+ */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
 	CALL(primary_reset(device), device);

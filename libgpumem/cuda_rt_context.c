@@ -15,8 +15,13 @@
  * thread that has seen its current context alive since the last one need not look again. A primary
  * context's handle is the same in all its lives, as the driver promises.
  *
- * Locks: primary_lock, held over the driver's retain and reset. A forked child takes it only if the
- * driver was never started before the fork: otherwise the driver has refused before.
+ * cudaDeviceReset() may take as long as the work that it waits for, so the driver resets without
+ * primary_lock. Meanwhile (resetting) no thread takes a context for alive without asking the driver,
+ * because a retain may have come before the reset, or after it.
+ *
+ * Locks: primary_lock, held over the driver's retain and release but not over its reset. A forked
+ * child takes it only if the driver was never started before the fork: otherwise the driver has
+ * refused before.
  */
 #include <pthread.h>
 
@@ -33,6 +38,7 @@ static __thread struct thread thread __attribute__((tls_model("initial-exec")));
 static struct primary {
 	CUcontext ctx;			/* NULL until it is retained for the first time */
 	bool retained;
+	unsigned int resetting;		/* threads in cudaDeviceReset() */
 } primaries[RT_DEVICES];		/* primary_lock */
 
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,32 +76,63 @@ static int default_device(void)
 	return valid_count ? valid_devices[0] : 0;
 }
 
+/* Whether a primary context lives, or will when a reset is over. */
+static bool active(int device)
+{
+	unsigned int flags;
+	int is_active = 0;
+
+	return !cuDevicePrimaryCtxGetState(device, &flags, &is_active) && is_active;
+}
+
+/* Whether the runtime has a reference to a context that lives. primary_lock is held. */
+static bool retained(int device)
+{
+	const struct primary *primary = &primaries[device];
+
+	return primary->retained && (!primary->resetting || active(device));
+}
+
 /* primary_lock is held. */
 static cudaError_t retain(int device)
 {
 	struct primary *primary = &primaries[device];
 	CUresult result;
 
-	if (primary->retained)
+	if (retained(device))
 		return cudaSuccess;
 	result = cuDevicePrimaryCtxRetain(&primary->ctx, device);
-	if (!result)
-		primary->retained = true;
-	return rt_code(result);
+	if (result)
+		return rt_code(result);
+	/* The reference to the life before is one too many. It is not the last: this does not wait. */
+	if (primary->retained)
+		cuDevicePrimaryCtxRelease_v2(device);
+	primary->retained = true;
+	return cudaSuccess;
+}
+
+/* The thread's context is alive; @device: -1 if it is no primary context. primary_lock is held. */
+static void thread_saw(int device, CUcontext ctx)
+{
+	thread.seen = device >= 0 && primaries[device].resetting ? NULL : ctx;
+	thread.resets = resets;
 }
 
 /* Make a device's primary context current. primary_lock is held. */
 static cudaError_t bind_device(int device)
 {
-	cudaError_t error = retain(device);
+	cudaError_t error;
 
+	/* A reset may begin between the two calls; then the context is retained anew. */
+	do {
+		error = retain(device);
+		if (error)
+			return error;
+		error = rt_code(cuCtxSetCurrent(primaries[device].ctx));
+	} while (error == cudaErrorContextIsDestroyed && primaries[device].resetting);
 	if (error)
 		return error;
-	error = rt_code(cuCtxSetCurrent(primaries[device].ctx));
-	if (error)
-		return error;
-	thread.seen = primaries[device].ctx;
-	thread.resets = resets;
+	thread_saw(device, primaries[device].ctx);
 	return cudaSuccess;
 }
 
@@ -107,9 +144,8 @@ static __attribute__((noinline)) cudaError_t bind(CUcontext ctx)
 
 	pthread_mutex_lock(&primary_lock);
 	device = ctx ? device_of(ctx) : default_device();
-	if (ctx && (device < 0 || primaries[device].retained)) {
-		thread.seen = ctx;
-		thread.resets = resets;
+	if (ctx && (device < 0 || retained(device))) {
+		thread_saw(device, ctx);
 	} else {
 		error = bind_device(device);
 	}
@@ -306,6 +342,7 @@ static cudaError_t reset(void)
 {
 	CUcontext ctx = NULL, ended;
 	cudaError_t error;
+	bool drop;
 	int device;
 
 	error = rt_device(&device);
@@ -314,13 +351,21 @@ static cudaError_t reset(void)
 	if (device >= RT_DEVICES)
 		return cudaErrorInvalidDevice;
 	pthread_mutex_lock(&primary_lock);
+	primaries[device].resetting++;
+	__atomic_store_n(&resets, resets + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&primary_lock);
 	error = rt_code(cuDevicePrimaryCtxReset_v2(device));
-	if (!error) {
+	pthread_mutex_lock(&primary_lock);
+	drop = primaries[device].retained && !active(device);
+	if (drop)
 		primaries[device].retained = false;
-		__atomic_store_n(&resets, resets + 1, __ATOMIC_RELEASE);
-	}
+	primaries[device].resetting--;
+	__atomic_store_n(&resets, resets + 1, __ATOMIC_RELEASE);
 	ended = primaries[device].ctx;
 	pthread_mutex_unlock(&primary_lock);
+	/* It may wait for another thread's reset. */
+	if (drop)
+		cuDevicePrimaryCtxRelease_v2(device);
 	if (error)
 		return error;
 	/* The thread keeps its device, but holds on to nothing. */

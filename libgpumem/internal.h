@@ -256,15 +256,20 @@ static inline bool device_valid(CUdevice device)
 
 #define CTX_MAGIC	0x78746367	/* "gctx" */
 
-enum ctx_state { CTX_UNUSED, CTX_LIVE, CTX_DESTROYED };
+enum ctx_state {
+	CTX_UNUSED, CTX_LIVE,
+	CTX_ENDING,			/* a primary context whose work is waited for */
+	CTX_DESTROYED,
+};
 
 struct CUctx_st {
 	uint32_t magic;
-	uint32_t state;			/* enum ctx_state; atomic */
+	uint32_t state;			/* enum ctx_state; atomic; a futex */
 	uint64_t generation;		/* which life of this structure; atomic */
 	uint64_t id;
 	CUdevice device;
 	bool primary;
+	bool revive;			/* CTX_ENDING, and retained since; list_lock; atomic */
 	uint32_t sticky;		/* CUresult of failed work, or 0; atomic */
 	unsigned int flags;
 	unsigned int uses;		/* retains, or attaches + 1; lock */
