@@ -28,9 +28,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
+
+#define DOZE_NS		20000
 
 static const uint32_t never_alive;
 static uint32_t never_easy;
@@ -53,6 +56,14 @@ void lock_slow(struct lock *lock)
 	}
 	while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE))
 		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+void lock_doze(void)
+{
+	static uint32_t never;
+	const struct timespec moment = { .tv_nsec = DOZE_NS };
+
+	syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &moment, NULL, 0);
 }
 
 void lock_wake(struct lock *lock)

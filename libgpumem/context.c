@@ -214,6 +214,16 @@ CUresult ctx_valid(CUcontext ctx)
 	return likely(load_acquire(&ctx->state) == CTX_LIVE) ? CUDA_SUCCESS : ctx_await_life(ctx);
 }
 
+uint64_t ctx_life(CUcontext ctx)
+{
+	return load_acquire(&ctx->generation);
+}
+
+bool ctx_lives_on(CUcontext ctx, uint64_t life)
+{
+	return load_acquire(&ctx->state) == CTX_LIVE && load_acquire(&ctx->generation) == life;
+}
+
 bool ctx_fail(CUcontext ctx, CUresult result)
 {
 	uint32_t none = 0;

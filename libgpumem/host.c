@@ -11,8 +11,9 @@
  * do not overlap in any byte, but may share pages. Each has a block of its own that bears the
  * buffer object; that block has no units and is not in the index of the arenas.
  *
- * Lookups read the array without a lock: list_seq is odd while it changes. An array that became too
- * short is replaced by one of twice the length and never freed, for there may be readers.
+ * Lookups read the array without a lock: list_seq is odd while it changes. A lookup that finds it so
+ * tries a bounded number of times, and then takes change_lock, which is held meanwhile. An array that
+ * became too short is replaced by one of twice the length and never freed, for there may be readers.
  *
  * Device registers and the like (CU_MEMHOSTREGISTER_IOMEMORY) have no pages that could be pinned.
  * The kernel does not hear of them: their registration only tells where they are, and the CPU
@@ -58,37 +59,60 @@ static uint64_t list_find(struct alloc *const *array, uint64_t count, uint64_t a
 	return low;
 }
 
+/* One look; CHANGING if what was read does not belong together. */
+static enum found look(uint64_t addr, struct span *span)
+{
+	uint32_t seq = load_acquire(&list_seq);
+	uint64_t count = load_acquire(&list_count), found;
+	struct alloc *alloc = NULL;
+	struct alloc **array;
+	bool read = false;
+
+	if (!count)
+		return NOTHING;
+	if (seq & 1)
+		return CHANGING;
+	/*
+	 * The count is stored after the array that has room for it, and arrays do not shrink: what is
+	 * read may be stale, but it is there.
+	 */
+	array = load_acquire(&list);
+	found = list_find(array, count, addr);
+	if (found) {
+		alloc = load_relaxed(&array[found - 1]);
+		read = alloc_read(alloc, span);
+	}
+	fence_acquire();
+	if (load_relaxed(&list_seq) != seq || (alloc && !read))
+		return CHANGING;
+	return alloc && addr - span->base < span->size ? FOUND : NOTHING;
+}
+
+static __attribute__((noinline)) bool look_again(uint64_t addr, struct span *span)
+{
+	enum found found = look(addr, span);
+	unsigned int tries;
+
+	for (tries = 1; found == CHANGING && tries < LOOKUP_TRIES; tries++)
+		found = look(addr, span);
+	while (found == CHANGING) {
+		lock_take(&change_lock);
+		found = look(addr, span);
+		lock_drop(&change_lock);
+	}
+	return found == FOUND;
+}
+
 bool host_lookup(uint64_t addr, struct span *span)
 {
-	for (;;) {
-		uint32_t seq = load_acquire(&list_seq);
-		uint64_t count = load_acquire(&list_count), found;
-		struct alloc *alloc = NULL;
-		bool read = false;
+	enum found found = look(addr, span);
 
-		if (!count)
-			return false;
-		if (!(seq & 1)) {
-			/*
-			 * The count is stored after the array that has room for it, and arrays do
-			 * not shrink: what is read may be stale, but it is there.
-			 */
-			struct alloc **array = load_acquire(&list);
-
-			found = list_find(array, count, addr);
-			if (found) {
-				alloc = load_relaxed(&array[found - 1]);
-				read = alloc_read(alloc, span);
-			}
-			fence_acquire();
-			if (load_relaxed(&list_seq) == seq && (read || !alloc))
-				return alloc && addr - span->base < span->size;
-		}
-	}
+	return unlikely(found == CHANGING) ? look_again(addr, span) : found == FOUND;
 }
 
 static void list_begin(void)
 {
+	lock_take(&change_lock);
 	store_relaxed(&list_seq, list_seq + 1);
 	fence_release();
 }
@@ -96,6 +120,7 @@ static void list_begin(void)
 static void list_end(void)
 {
 	store_release(&list_seq, list_seq + 1);
+	lock_drop(&change_lock);
 }
 
 static bool list_make_room(void)
@@ -226,11 +251,15 @@ static void unpin_unlocked(uint32_t bo, uint64_t addr, uint64_t bytes)
 /* ---- registration */
 
 /* Make pinned pages, or registers if @bo is 0, known. mem_lock is held. */
-static CUresult enter(CUcontext ctx, uint32_t bo, uint64_t addr, uint64_t bytes, uint32_t flags)
+static CUresult enter(CUcontext ctx, uint64_t life, uint32_t bo, uint64_t addr, uint64_t bytes,
+		      uint32_t flags)
 {
 	struct block *block;
 	struct alloc *alloc;
 
+	/* What is added from now on, the end of the context would not take back. */
+	if (!ctx_lives_on(ctx, life))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (list_overlaps(addr, bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	if (!list_make_room())
@@ -274,14 +303,18 @@ void host_drop(struct alloc *alloc)
 	uint32_t bo = alloc->block->bo;
 
 	leave(alloc);
-	if (bo && !unpin(bo, addr, bytes))
-		vm_unmap_later(addr, bytes);
+	if (!bo)
+		return;
+	lock_drop(&mem_lock);
+	unpin_unlocked(bo, addr, bytes);
+	lock_take(&mem_lock);
 }
 
 static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, unsigned int flags)
 {
 	uint32_t kind = ALLOC_REGISTERED, bo = 0;
 	CUresult result = CUDA_SUCCESS;
+	uint64_t life = ctx_life(ctx);
 
 	if (flags & CU_MEMHOSTREGISTER_PORTABLE)
 		kind |= ALLOC_PORTABLE;
@@ -304,7 +337,7 @@ static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, u
 	if (result)
 		return result;
 	lock_take(&mem_lock);
-	result = enter(ctx, bo, addr, bytes, kind);
+	result = enter(ctx, life, bo, addr, bytes, kind);
 	lock_drop(&mem_lock);
 	if (result && bo)
 		unpin_unlocked(bo, addr, bytes);

@@ -19,8 +19,8 @@
  * Device addresses are process addresses. All sizes are bytes.
  *
  * Locks, outer to inner: init_lock; lists of contexts; a context's lock; a stream's lock; an
- * event's lock; array_lock; staging, queue, work and event slot locks; mem_lock. Lookups of addresses and queries of
- * streams and events take none.
+ * event's lock; array_lock; staging, queue, work and event slot locks; mem_lock; change_lock. Queries
+ * of streams and events take none, nor do lookups of addresses, unless what they look for changes.
  *
  * Structures that programs hold handles of (contexts, streams, events, arrays), allocs, blocks and queues
  * are never returned to malloc(): they are reused for the same type only, so that a stale handle or
@@ -102,6 +102,11 @@ struct lock {
 
 void lock_slow(struct lock *lock);
 void lock_wake(struct lock *lock);
+/*
+ * Sleep for a moment: what the caller waits for has no lock that it could sleep on. Unlike yielding,
+ * this lets a thread of lower priority run. No cancellation point.
+ */
+void lock_doze(void);
 
 static inline bool lock_try(struct lock *lock)
 {
@@ -135,6 +140,13 @@ static inline void lock_drop(struct lock *lock)
 
 /* ---- client (client.c) */
 
+/* A list of shared blocks of one kind (block.c). */
+struct shared {
+	struct block *first;		/* mem_lock */
+	bool growing;			/* a thread makes another block; mem_lock */
+	uint32_t grown;			/* how often that has ended; mem_lock to write; a futex */
+};
+
 struct device {
 	unsigned int index;		/* in the client */
 	unsigned int ordinal;		/* N of /dev/gpumemN */
@@ -144,10 +156,10 @@ struct device {
 	char engine[16];
 	unsigned char uuid[16];
 	struct queue *queues;		/* every stream's queue, newest first; only grows */
-	struct queue *zeroing;		/* the library's own, in strict mode; mem_lock */
-	struct block *shared;		/* blocks with room for small allocs; mem_lock */
-	struct block *shared_host;	/* the same, outside the device's memory; mem_lock */
-	struct block *shared_managed;	/* the same, managed; mem_lock */
+	struct queue *zeroing;		/* the library's own, in strict mode; strict.c's lock */
+	struct shared shared;		/* blocks with room for small allocs */
+	struct shared shared_host;	/* the same, outside the device's memory */
+	struct shared shared_managed;	/* the same, managed */
 };
 
 struct client {
@@ -310,6 +322,12 @@ CUresult thread_capture_mode(CUstreamCaptureMode *mode);
 CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream);
 /* From now on the context returns @result; true if it had no error before. */
 bool ctx_fail(CUcontext ctx, CUresult result);
+/*
+ * Which life of its structure a context is in, and whether it still is: asked with mem_lock held,
+ * what is added to the context is freed with it.
+ */
+uint64_t ctx_life(CUcontext ctx);
+bool ctx_lives_on(CUcontext ctx, uint64_t life);
 
 static inline struct device *ctx_device(CUcontext ctx)
 {
@@ -372,7 +390,7 @@ struct block {
 	unsigned int allocs;		/* mem_lock */
 	unsigned int longest;		/* no free run is longer, in units; mem_lock */
 	struct withheld *withheld;	/* freed, but somebody else can reach it; mem_lock */
-	struct block *next, **link;	/* in device->shared*, or a free list; mem_lock */
+	struct block *next, **link;	/* in device->shared*, or doomed, or unused; mem_lock */
 	struct alloc *unit[];		/* who owns each unit; atomic; not if registered */
 };
 
@@ -414,6 +432,11 @@ bool vm_touches(uint64_t addr, uint64_t length);
 #define LEAF_SHIFT	(SLOT_SHIFT + LEAF_BITS)
 #define LEAVES		(1u << (ADDRESS_BITS - LEAF_SHIFT))
 
+/* Held while an alloc or the list of registrations changes; inside all other locks. */
+extern struct lock change_lock;
+/* How often a lookup tries to read what changes before it sleeps on that lock. */
+#define LOOKUP_TRIES	100
+
 extern struct block **vm_index[LEAVES];
 /* What the blocks of pools belong to for those who ask whether memory is plain (vm.h). */
 extern struct alloc vm_special;
@@ -444,13 +467,15 @@ bool alloc_read(struct alloc *alloc, struct span *span);
 /* Addresses for @length bytes (whole slots); 0 if there are none. mem_lock is held. */
 uint64_t vm_reserve(uint64_t length);
 void vm_release(uint64_t addr, uint64_t length);
-/* Map a buffer object for the devices, and unless it is @dark for the CPU. mem_lock is held. */
+/* Map a buffer object for the devices, and unless it is @dark for the CPU. Needs no lock. */
 CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark);
 /*
  * Undo vm_map() and give @length bytes of addresses back, now or, if the kernel has no memory for
  * that, with a later call. mem_lock is held.
  */
 void vm_unmap(uint64_t addr, uint64_t mapped, uint64_t length);
+/* The same for a caller without mem_lock, which is not held while the kernel unmaps. */
+void vm_unmap_unlocked(uint64_t addr, uint64_t mapped, uint64_t length);
 /* Take memory of the program's own out of the devices' address space; false if it is still there. */
 bool vm_unmap_host(uint64_t addr, uint64_t length);
 /* Memory that vm_unmap_host() could not take out: try again later. mem_lock is held. */
@@ -500,11 +525,11 @@ uint64_t mem_new_block_id(void);
  * memory.
  */
 uint64_t mem_internal(CUdevice device, uint64_t length, const char *name);
-/* Map a buffer object that was opened as an alloc of its own. */
-CUresult mem_adopt(CUcontext ctx, CUdevice device, uint32_t bo, uint64_t length, uint64_t delta,
+/* Make the block of a buffer object that was opened an alloc of its own. mem_lock is held. */
+CUresult mem_adopt(CUcontext ctx, uint64_t life, struct block *block, uint64_t delta,
 		   uint64_t bytes, struct share *share, uint32_t flags, uint64_t *ptr);
-/* Undo mem_adopt(); mem_lock is held. */
-void mem_drop_adopted(struct alloc *alloc);
+/* Undo it; the caller destroys the doomed block (block.h). mem_lock is held. */
+void mem_drop_adopted(struct alloc *alloc, struct block **doomed);
 
 /* ---- host memory (host.c) */
 
@@ -515,7 +540,7 @@ CUresult host_register(void *ptr, uint64_t bytes, unsigned int flags);
 CUresult host_unregister(void *ptr);
 /* The registration that holds an address. Lookups of addresses outside the arena end here. */
 bool host_lookup(uint64_t addr, struct span *span);
-/* A context ends with a registration; mem_lock is held. */
+/* A context ends with a registration; mem_lock is held, and dropped meanwhile. */
 void host_drop(struct alloc *alloc);
 
 /* ---- managed memory (managed.c) */
@@ -728,7 +753,7 @@ static inline bool span_decompress(const struct span *span)
 
 /* Have faults on device memory explained. Once, by cuInit(). */
 void strict_start(void);
-/* Have the engine zero dark memory; done when it returns. mem_lock is held. */
+/* Have the engine zero dark memory; done when it returns. No lock is held. */
 CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length);
 
 static inline bool span_dark(const struct span *span)

@@ -14,15 +14,23 @@
  * that another driver made, and that it does not let processes map, is dark: only the engine reaches
  * it, as if in strict mode. Any of them may be used by others at any time, so none is touched inline.
  *
+ * The kernel opens and maps without a lock. Meanwhile the share is in the list of imports already
+ * (opening), so that another thread that opens the same handle waits for the result and does not map
+ * the memory twice.
+ *
  * Locks: mem_lock for the list of imports and everything in a struct share.
  *
  * Vocabulary: share, an alloc's token (exporter) or an opened handle or DMA-buf (importer).
  */
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "internal.h"
+#include "block.h"
 
 #define HANDLE_MAGIC	0x6d656d67	/* "gmem" */
 #define HANDLE_VERSION	1
@@ -38,6 +46,7 @@ struct handle {
 struct share {
 	struct share *next;		/* in imports, if this is one */
 	bool import;
+	bool opening;			/* importer's: no alloc has it yet */
 	unsigned int opens;
 	uint32_t token_id;		/* exporter's */
 	uint8_t token[GPUMEM_TOKEN_SIZE];
@@ -47,6 +56,7 @@ struct share {
 
 static struct share *imports;		/* mem_lock */
 static struct share *of_pools;		/* mem_lock; tokens of blocks of pools */
+static uint32_t opened_count;		/* how often one stopped opening; mem_lock to write; a futex */
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
 
@@ -159,51 +169,104 @@ static CUdevice device_of_index(unsigned int index)
 	return CU_DEVICE_INVALID;
 }
 
-/* mem_lock is held. */
-static CUresult import(CUcontext ctx, const struct handle *handle, uint64_t *ptr)
+/* Map a buffer object that was opened, and make it an alloc of the share. No lock is held. */
+static CUresult adopt(CUcontext ctx, uint64_t life, struct share *share, CUdevice device,
+		      uint32_t bo, uint64_t length, uint64_t delta, uint64_t bytes, uint32_t flags,
+		      uint64_t *ptr)
+{
+	struct block *block, *doomed = NULL;
+	CUresult result = block_make(&block, device, bo, length,
+				     client.strict || flags & ALLOC_DARK);
+
+	if (result)
+		return result;
+	lock_take(&mem_lock);
+	result = mem_adopt(ctx, life, block, delta, bytes, share, flags, ptr);
+	if (result) {
+		block_doom(block, &doomed);
+	} else {
+		share->ptr = *ptr;
+		share->opening = false;
+	}
+	lock_drop(&mem_lock);
+	blocks_destroy(doomed);
+	return result;
+}
+
+/* No lock is held. */
+static CUresult import(CUcontext ctx, uint64_t life, struct share *share, uint64_t bytes,
+		       uint64_t *ptr)
 {
 	struct gpumem_token_open open = { .size = sizeof(open) };
-	struct share *share;
-	CUresult result;
 	CUdevice device;
 	int error;
 
-	memcpy(open.token, handle->token, sizeof(open.token));
+	memcpy(open.token, share->token, sizeof(open.token));
 	error = client_ioctl(GPUMEM_TOKEN_OPEN, &open);
 	if (error)
 		return error == EACCES || error == EPERM ? CUDA_ERROR_MAP_FAILED :
 			result_of_errno(error);
 	device = device_of_index(open.device);
-	if (open.result & GPUMEM_TOKEN_OPEN_OWN || open.bytes != handle->bytes ||
+	if (open.result & GPUMEM_TOKEN_OPEN_OWN || open.bytes != bytes ||
 	    device == CU_DEVICE_INVALID) {
 		client_destroy_id(open.id);
 		return open.result & GPUMEM_TOKEN_OPEN_OWN ? CUDA_ERROR_INVALID_CONTEXT :
 			CUDA_ERROR_INVALID_VALUE;
 	}
-	share = calloc(1, sizeof(*share));
-	if (!share) {
-		client_destroy_id(open.id);
+	return adopt(ctx, life, share, device, open.id, open.length, open.delta, open.bytes, 0, ptr);
+}
+
+/* The import of a token, or NULL. mem_lock is held. */
+static struct share *import_find(const uint8_t *token)
+{
+	struct share *share = imports;
+
+	while (share && memcmp(share->token, token, sizeof(share->token)))
+		share = share->next;
+	return share;
+}
+
+/* Wait until a share of the list has been opened, or could not be. The lock is dropped meanwhile. */
+static void import_await(void)
+{
+	uint32_t count = opened_count;
+
+	lock_drop(&mem_lock);
+	while (load_acquire(&opened_count) == count)
+		syscall(SYS_futex, &opened_count, FUTEX_WAIT_PRIVATE, count, NULL, NULL, 0);
+	lock_take(&mem_lock);
+}
+
+/* Open what no share of the list has. mem_lock is held, and dropped meanwhile. */
+static CUresult import_new(CUcontext ctx, uint64_t life, const struct handle *handle, uint64_t *ptr)
+{
+	struct share *share = calloc(1, sizeof(*share));
+	CUresult result;
+
+	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = mem_adopt(ctx, device, open.id, open.length, open.delta, open.bytes, share,
-			   0, ptr);
-	if (result) {
-		free(share);
-		return result;
-	}
 	share->import = true;
+	share->opening = true;
 	share->opens = 1;
-	share->ptr = *ptr;
-	memcpy(share->token, open.token, sizeof(share->token));
+	memcpy(share->token, handle->token, sizeof(share->token));
 	share->next = imports;
 	imports = share;
-	return CUDA_SUCCESS;
+	lock_drop(&mem_lock);
+	result = import(ctx, life, share, handle->bytes, ptr);
+	lock_take(&mem_lock);
+	/* If it succeeded, the context may have ended since, and the share with it. */
+	if (result)
+		share_drop(share);
+	store_release(&opened_count, opened_count + 1);
+	syscall(SYS_futex, &opened_count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	return result;
 }
 
 CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
 {
 	struct share *share;
 	struct handle handle;
+	uint64_t life;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -213,20 +276,20 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
 	if (!ptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != HANDLE_MAGIC ||
 	    handle.version != HANDLE_VERSION)
 		return CUDA_ERROR_INVALID_VALUE;
+	life = ctx_life(ctx);
 	if (client.strict) {
 		result = copy_reserve(ctx->device);
 		if (result)
 			return result;
 	}
 	lock_take(&mem_lock);
-	for (share = imports; share; share = share->next)
-		if (!memcmp(share->token, handle.token, sizeof(share->token)))
-			break;
+	while ((share = import_find(handle.token)) && share->opening)
+		import_await();
 	if (share) {
 		share->opens++;
 		*ptr = share->ptr;
 	} else {
-		result = import(ctx, &handle, ptr);
+		result = import_new(ctx, life, &handle, ptr);
 	}
 	lock_drop(&mem_lock);
 	return result;
@@ -241,6 +304,7 @@ static bool opened(uint64_t ptr, bool dmabuf, struct span *span)
 
 static CUresult close_opened(uint64_t ptr, bool dmabuf)
 {
+	struct block *doomed = NULL;
 	struct span span;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
@@ -254,8 +318,9 @@ static CUresult close_opened(uint64_t ptr, bool dmabuf)
 	if (!opened(ptr, dmabuf, &span))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!--span.alloc->share->opens)
-		mem_drop_adopted(span.alloc);
+		mem_drop_adopted(span.alloc, &doomed);
 	lock_drop(&mem_lock);
+	blocks_destroy(doomed);
 	return result;
 }
 
@@ -282,8 +347,8 @@ static bool can_map(uint32_t bo)
 	return true;
 }
 
-/* mem_lock is held. */
-static CUresult dmabuf_open(CUcontext ctx, int fd, uint64_t *ptr, uint64_t *bytes)
+/* No lock is held. */
+static CUresult dmabuf_open(CUcontext ctx, uint64_t life, int fd, uint64_t *ptr, uint64_t *bytes)
 {
 	struct gpumem_bo_import import = { .size = sizeof(import), .fd = fd };
 	struct share *share;
@@ -305,8 +370,8 @@ static CUresult dmabuf_open(CUcontext ctx, int fd, uint64_t *ptr, uint64_t *byte
 	}
 	share->import = true;
 	share->opens = 1;
-	result = mem_adopt(ctx, device, import.id, import.length, 0, import.length, share,
-			   ALLOC_DMABUF | (can_map(import.id) ? 0 : ALLOC_DARK), ptr);
+	result = adopt(ctx, life, share, device, import.id, import.length, 0, import.length,
+		       ALLOC_DMABUF | (can_map(import.id) ? 0 : ALLOC_DARK), ptr);
 	if (result) {
 		free(share);
 		return result;
@@ -318,6 +383,7 @@ static CUresult dmabuf_open(CUcontext ctx, int fd, uint64_t *ptr, uint64_t *byte
 
 CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flags)
 {
+	uint64_t life;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -325,12 +391,8 @@ CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flag
 		return result;
 	if (!ptr || flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	life = ctx_life(ctx);
 	/* Without it there is no way from dark memory to the program's own. */
 	result = copy_reserve(ctx->device);
-	if (result)
-		return result;
-	lock_take(&mem_lock);
-	result = dmabuf_open(ctx, fd, ptr, bytes);
-	lock_drop(&mem_lock);
-	return result;
+	return result ? result : dmabuf_open(ctx, life, fd, ptr, bytes);
 }

@@ -36,7 +36,6 @@
  * Vocabulary: end (box.h); host, memory that the engine does not reach; slice, the rows at one depth;
  * piece, what one staging buffer holds; early, as above.
  */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "box.h"
@@ -166,7 +165,7 @@ static struct stage *stage_take(CUdevice device, struct queue *queue, uint64_t b
 		if (user)
 			queue_doze(user, value);
 		else
-			sched_yield();
+			lock_doze();
 		order_resume(queue);
 	}
 }

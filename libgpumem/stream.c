@@ -25,7 +25,6 @@
  * Vocabulary: drain, wait until the next operation could run at once; tail, value (ring.h).
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -175,7 +174,7 @@ void queue_doze(struct queue *queue, uint64_t value)
 	};
 
 	if (client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) && load_relaxed(&queue->page->error))
-		sched_yield();
+		lock_doze();
 }
 
 CUresult queue_sleep(struct queue *queue, uint64_t value)

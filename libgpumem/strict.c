@@ -185,7 +185,8 @@ void strict_start(void)
 
 /* ---- zeroing */
 
-CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length)
+/* zero_lock is held: it keeps the devices' queues, and is held until the engine is done. */
+static CUresult zero(CUdevice device, uint64_t addr, uint64_t length)
 {
 	struct queue **queue = &client.device[device].zeroing;
 	const struct gpumem_sqe sqe = {
@@ -206,5 +207,16 @@ CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length)
 		*queue = NULL;
 		return CUDA_ERROR_UNKNOWN;
 	}
+	return result;
+}
+
+CUresult strict_zero(CUdevice device, uint64_t addr, uint64_t length)
+{
+	static struct lock zero_lock;
+	CUresult result;
+
+	lock_take(&zero_lock);
+	result = zero(device, addr, length);
+	lock_drop(&zero_lock);
 	return result;
 }

@@ -23,7 +23,12 @@
  * What is left is stale: nothing of the library's points at it, its addresses stay taken, and it is
  * tried again before the next block is made or unmapped.
  *
- * Locks: mem_lock for everything but lookups.
+ * A lookup that meets an alloc that changes tries again, a bounded number of times: the thread that
+ * changes it may have been preempted, even by the thread that looks. Then it sleeps on change_lock,
+ * which is held while an alloc or the list of registrations changes; or, if it is a pool's memory,
+ * for a short time.
+ *
+ * Locks: mem_lock for everything but lookups; change_lock inside mem_lock.
  *
  * Vocabulary: slot, 2 MiB of address space, aligned; leaf, the index of 16 GiB.
  */
@@ -54,6 +59,7 @@ struct stale {
 
 static struct stale stale[MAX_STALE];	/* mem_lock */
 static unsigned int stale_count;	/* mem_lock */
+struct lock change_lock;
 struct block **vm_index[LEAVES];
 /* Never to be read: its sequence count is odd for good. */
 struct alloc vm_special = { .seq = 1, .flags = ~0u };
@@ -286,6 +292,22 @@ void vm_unmap(uint64_t addr, uint64_t mapped, uint64_t length)
 		stale_add(&s);
 }
 
+void vm_unmap_unlocked(uint64_t addr, uint64_t mapped, uint64_t length)
+{
+	const struct stale s = { .addr = addr, .mapped = mapped, .length = length };
+	bool back = put_reservation_back(addr, mapped);
+	bool out = vm_unmap_host(addr, mapped);
+
+	lock_take(&mem_lock);
+	if (stale_count)
+		vm_retry();
+	if (back && out)
+		vm_release(addr, length);
+	else
+		stale_add(&s);
+	lock_drop(&mem_lock);
+}
+
 void vm_unmap_later(uint64_t addr, uint64_t length)
 {
 	const struct stale s = { .addr = addr, .mapped = length };
@@ -329,6 +351,7 @@ void vm_retract(struct block *block)
 /* Between these two the caller may change an alloc. mem_lock is held. */
 void alloc_begin(struct alloc *alloc)
 {
+	lock_take(&change_lock);
 	store_relaxed(&alloc->seq, alloc->seq + 1);
 	fence_release();
 }
@@ -336,6 +359,7 @@ void alloc_begin(struct alloc *alloc)
 void alloc_end(struct alloc *alloc)
 {
 	store_release(&alloc->seq, alloc->seq + 1);
+	lock_drop(&change_lock);
 }
 
 /* Fields are read one by one: only an unchanged, even seq says that they belong together. */
@@ -403,11 +427,21 @@ static enum found find_again(uint64_t addr, struct span *span)
 /* It is looked for until it can be read: what led to it changed first. */
 static __attribute__((noinline)) bool lookup_again(uint64_t addr, struct span *span)
 {
-	enum found found;
+	enum found found = find_again(addr, span);
+	unsigned int tries = 0;
 
-	do
+	while (found == CHANGING) {
+		if (++tries % LOOKUP_TRIES) {
+			found = find_again(addr, span);
+			continue;
+		}
+		lock_take(&change_lock);
 		found = find_again(addr, span);
-	while (found == CHANGING);
+		lock_drop(&change_lock);
+		/* With the lock held only a pool's memory can change. */
+		if (found == CHANGING)
+			lock_doze();
+	}
 	return found == OUTSIDE ? host_lookup(addr, span) : found == FOUND;
 }
 

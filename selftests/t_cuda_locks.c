@@ -7,6 +7,7 @@
  * test has not written.  A case that hangs is ended by the harness's alarm, and fails.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -330,6 +331,299 @@ TEST_F(locks, retains_beside_the_runtime)
 	EXPECT_EQ(cudaSuccess, cudaDeviceReset());
 	EXPECT_CU(cuDevicePrimaryCtxRelease(0));
 	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(0));
+}
+
+/* --- memory that takes long to populate or to pin */
+
+enum { DEVICE, HOST, MANAGED, REGISTERED, KINDS };
+static const char *const kind_name[KINDS] = { "device", "host", "managed", "registered" };
+
+static CUresult take(int kind, CUdeviceptr *p, void *own, size_t bytes)
+{
+	switch (kind) {
+	case DEVICE:
+		return cuMemAlloc(p, bytes);
+	case HOST:
+		return cuMemHostAlloc((void **)p, bytes, 0);
+	case MANAGED:
+		return cuMemAllocManaged(p, bytes, CU_MEM_ATTACH_GLOBAL);
+	default:
+		*p = (uintptr_t)own;
+		return cuMemHostRegister(own, bytes, 0);
+	}
+}
+
+static CUresult give(int kind, CUdeviceptr p)
+{
+	return kind == REGISTERED ? cuMemHostUnregister((void *)(uintptr_t)p) :
+		kind == HOST ? cuMemFreeHost((void *)(uintptr_t)p) : cuMemFree(p);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+struct small {
+	CUcontext ctx;
+	atomic_int stop;
+	atomic_uint calls;
+	double worst;			/* of a call */
+	CUresult result;
+};
+
+static void *small_calls(void *arg)
+{
+	struct small *small = arg;
+
+	small->result = cuCtxSetCurrent(small->ctx);
+	while (!small->result && !atomic_load(&small->stop)) {
+		double start = seconds(), took;
+		void *p;
+
+		small->result = cuMemHostAlloc(&p, 4 * KIB, 0);
+		if (!small->result)
+			small->result = cuMemFreeHost(p);
+		took = seconds() - start;
+		small->worst = took > small->worst ? took : small->worst;
+		atomic_fetch_add(&small->calls, 1);
+	}
+	return NULL;
+}
+
+/* How long small calls of another thread take, at worst, as a part of what a large call takes. */
+static double small_beside_large(CUcontext ctx, int kind, void *own, size_t bytes)
+{
+	struct small small = { .ctx = ctx };
+	double start, took = 0;
+	CUdeviceptr p = 0;
+	pthread_t thread;
+	CUresult result;
+
+	if (pthread_create(&thread, NULL, small_calls, &small))
+		return 1;
+	while (!atomic_load(&small.calls) && !small.result)
+		usleep(100);
+	start = seconds();
+	result = take(kind, &p, own, bytes);
+	took = seconds() - start;
+	atomic_store(&small.stop, 1);
+	pthread_join(thread, NULL);
+	if (!result)
+		result = give(kind, p);
+	return result || small.result ? 2 : small.worst / took;
+}
+
+TEST_F(locks, small_beside_large)
+{
+	size_t bytes = 96 * MIB, free_bytes, total;
+	void *own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, own);
+	ASSERT_CU(cuMemGetInfo(&free_bytes, &total));
+	if (bytes > free_bytes / 2)
+		bytes = whole_slots(free_bytes / 2) - 2 * MIB;
+	for (int kind = 0; kind < KINDS; kind++) {
+		double least = 2;
+
+		/* The thread may be late for other reasons, but not every time. */
+		for (int i = 0; i < 10 && least > 0.5; i++) {
+			double part = small_beside_large(self->ctx, kind, own, bytes);
+
+			least = part < least ? part : least;
+		}
+		EXPECT_GE(0.5, least)
+			TH_LOG("%s: %.2f of the large call's time", kind_name[kind], least);
+	}
+}
+
+/* --- threads that want room in the same block */
+
+#define CROWD		8
+#define EACH		16
+
+struct crowd {
+	CUcontext ctx;
+	pthread_barrier_t *start;
+	CUdeviceptr p[EACH];
+	CUresult result;
+};
+
+static void *crowd_main(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	crowd->result = cuCtxSetCurrent(crowd->ctx);
+	pthread_barrier_wait(crowd->start);
+	for (int i = 0; !crowd->result && i < EACH; i++)
+		crowd->result = cuMemAlloc(&crowd->p[i], 4 * KIB);
+	for (int i = 0; !strict() && !crowd->result && i < EACH; i++) {
+		if (!all_are(cpu(crowd->p[i]), 0, 4 * KIB))
+			crowd->result = CUDA_ERROR_UNKNOWN;
+		memset(cpu(crowd->p[i]), 0xff, 4 * KIB);
+	}
+	return NULL;
+}
+
+/* A thread that finds no room waits for the block that another thread makes. */
+TEST_F(locks, one_block_for_all)
+{
+	struct crowd crowd[CROWD] = {};
+	pthread_t thread[CROWD];
+	pthread_barrier_t start;
+	long long before;
+
+	/* What the library makes once for itself. */
+	ASSERT_CU(cuMemAlloc(&crowd[0].p[0], 4 * KIB));
+	ASSERT_CU(cuMemFree(crowd[0].p[0]));
+	pthread_barrier_init(&start, NULL, CROWD);
+	for (int round = 0; round < 4; round++) {
+		before = used(0);
+		for (int i = 0; i < CROWD; i++) {
+			crowd[i].ctx = self->ctx;
+			crowd[i].start = &start;
+			ASSERT_EQ(0, pthread_create(&thread[i], NULL, crowd_main, &crowd[i]));
+		}
+		for (int i = 0; i < CROWD; i++) {
+			pthread_join(thread[i], NULL);
+			EXPECT_CU(crowd[i].result);
+		}
+		EXPECT_EQ(before + (long long)(2 * MIB), used(0));
+		for (int i = 0; i < CROWD * EACH; i++)
+			EXPECT_CU(cuMemFree(crowd[i / EACH].p[i % EACH]));
+		EXPECT_EQ(before, used(0));
+	}
+}
+
+/* --- a context that ends while another thread allocates in it */
+
+static void *allocate_on(void *arg)
+{
+	struct actor *actor = arg;
+	CUresult result = cuCtxSetCurrent(actor->ctx);
+	CUdeviceptr p;
+
+	for (int i = 0; !result && i < 4000; i++) {
+		result = cuMemAlloc(&p, i % 2 ? 4 * KIB : 4 * MIB);
+		atomic_store(&actor->ready, 1);
+		if (!result)
+			result = cuMemFree(p);
+	}
+	/* Freed with the context. */
+	if (result == INVALID)
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	atomic_store(&actor->ready, 1);
+	acted(actor, result);
+	return NULL;
+}
+
+TEST_F(locks, destroy_beside_allocation)
+{
+	for (int i = 0; i < 20; i++) {
+		struct actor actor = {};
+		long long before = used(0);
+
+		ASSERT_CU(cuCtxCreate(&actor.ctx, NULL, 0, 0));
+		ASSERT_TRUE(act(&actor, allocate_on));
+		wait_until(&actor.ready);
+		usleep(i * 300);
+		EXPECT_CU(cuCtxDestroy(actor.ctx));
+		pthread_join(actor.thread, NULL);
+		EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, actor.result);
+		EXPECT_EQ(before, used(0));
+	}
+}
+
+/* --- lookups by a thread of high priority, on the CPU of the thread that changes what it looks up */
+
+#define REGISTRATIONS	3000
+#define LOOKUPS		1500
+
+struct changer {
+	CUcontext ctx;
+	char *memory;			/* of which all but the first page are registered */
+	atomic_int stop;
+	atomic_uint changes;
+	CUresult result;
+};
+
+static void pin_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void *change(void *arg)
+{
+	struct changer *changer = arg;
+
+	pin_to(0);
+	changer->result = cuCtxSetCurrent(changer->ctx);
+	while (!changer->result && !atomic_load(&changer->stop)) {
+		changer->result = cuMemHostRegister(changer->memory, 4 * KIB, 0);
+		if (!changer->result)
+			changer->result = cuMemHostUnregister(changer->memory);
+		atomic_fetch_add(&changer->changes, 1);
+	}
+	return NULL;
+}
+
+/* A reader that spins behind the writer must not be helped: @text is -1. */
+static bool throttle(const char *text)
+{
+	int fd = open("/proc/sys/kernel/sched_rt_runtime_us", O_WRONLY);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+TEST_F_TIMEOUT(locks, lookup_preempts_change, 60)
+{
+	const struct sched_param fifo = { .sched_priority = 10 };
+	size_t bytes = (REGISTRATIONS + 1) * 4 * KIB;
+	struct changer changer = { .ctx = self->ctx };
+	double worst = 0, all = 0;
+	unsigned int type;
+	pthread_t thread;
+
+	changer.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			      0);
+	ASSERT_NE(MAP_FAILED, (void *)changer.memory);
+	for (size_t i = 1; i <= REGISTRATIONS; i++)
+		ASSERT_CU(cuMemHostRegister(changer.memory + i * 4 * KIB, 4 * KIB, 0));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change, &changer));
+	while (!atomic_load(&changer.changes) && !changer.result)
+		usleep(1000);
+	pin_to(0);
+	EXPECT_TRUE(throttle("-1"));
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
+	for (int i = 0; i < LOOKUPS; i++) {
+		double start, took;
+
+		usleep(50 + i * 37 % 200);
+		start = seconds();
+		EXPECT_CU(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+						(uintptr_t)changer.memory + 8 * KIB));
+		took = seconds() - start;
+		worst = took > worst ? took : worst;
+		all += took;
+	}
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){});
+	EXPECT_TRUE(throttle("950000"));
+	atomic_store(&changer.stop, 1);
+	pthread_join(thread, NULL);
+	EXPECT_CU(changer.result);
+	EXPECT_LT(1, atomic_load(&changer.changes));
+	TH_LOG("worst lookup %.0f times the mean, %u changes", worst * LOOKUPS / all,
+	       atomic_load(&changer.changes));
 }
 
 TEST_HARNESS_MAIN
