@@ -2,8 +2,8 @@
 /*
  * What the files of the stream-ordered allocator share: pool.c (pools as objects), pool_pages.c
  * (chunks and pages), pool_cells.c (blocks, and what has been freed), pool_late.c (what comes free
- * late), pool_heap.c (the fast path), pool_tally.c (threads), pool_ipc.c (pools of other
- * processes).
+ * late), pool_heap.c (the fast path), pool_owner.c (which thread may be in a heap), pool_tally.c
+ * (threads), pool_ipc.c (pools of other processes).
  *
  * Vocabulary
  *
@@ -36,7 +36,7 @@
  *
  * Locks: pool->lock, then heap->lock; stream->lock and mem_lock inside pool->lock, but never a
  * wait for work. A heap that one thread owns is entered by that thread without an atomic
- * instruction (pool_heap.c).
+ * instruction (pool_owner.c).
  */
 #ifndef GPUMEM_POOL_H
 #define GPUMEM_POOL_H
@@ -365,8 +365,6 @@ struct pool_thread {
 
 /* Its address stands for the thread. */
 extern __thread struct pool_thread pool_thread __attribute__((tls_model("initial-exec")));
-extern bool pool_owners;		/* heaps have owners; constant once there is a pool */
-extern bool pool_asymmetric;		/* membarrier works; the same */
 
 /* Before the first pool. */
 void pools_prepare(void);

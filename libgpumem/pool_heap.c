@@ -16,21 +16,10 @@
  *   5. a new chunk after idle chunks of all pools were given back;
  *   6. what is still pending, if REUSE_ALLOW_INTERNAL_DEPENDENCIES: the stream is made to wait;
  *   7. nothing: OUT_OF_MEMORY.
- *
- * Owners: the thread that makes a heap owns it and enters it by storing "busy" and reading
- * "revoked". Whoever else wants in takes the heap's lock, stores "revoked", has the kernel make all
- * threads of the process execute a barrier (membarrier) and waits until the owner is out: either
- * the owner sees that it is revoked, and takes the lock, or the other sees that it is busy. Where
- * there is no membarrier the owner executes a barrier itself. A stream that two threads use loses
- * its heap's owner; both take the lock from then on.
  */
-#include <linux/membarrier.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "pool.h"
+#include "pool_owner.h"
 #include "ring.h"
 
 #define CHUNK_USUAL	(32ull << 20)
@@ -41,7 +30,7 @@
 static struct lock heap_lock;
 static struct heap *unused_heaps;	/* heap_lock */
 
-/* ---- entering heaps */
+/* ---- heaps */
 
 static inline struct heap *heap_of(CUstream stream, const pool_t *pool)
 {
@@ -50,79 +39,6 @@ static inline struct heap *heap_of(CUstream stream, const pool_t *pool)
 	while (heap && unlikely(heap->pool != pool))
 		heap = load_acquire(&heap->next_of_stream);
 	return heap;
-}
-
-/* By the owner, if it is this thread. */
-static inline bool heap_enter(struct heap *heap)
-{
-	if (unlikely(load_relaxed(&heap->owner) != &pool_thread))
-		return false;
-	store_relaxed(&heap->busy, 1);
-	if (likely(pool_asymmetric))
-		__asm__ volatile("" ::: "memory");
-	else
-		fence_full();
-	/* Who revoked it may have taken it away meanwhile, and be done. */
-	if (likely(!load_acquire(&heap->revoked) && load_relaxed(&heap->owner) == &pool_thread))
-		return true;
-	store_release(&heap->busy, 0);
-	return false;
-}
-
-static inline void heap_leave(struct heap *heap)
-{
-	store_release(&heap->busy, 0);
-}
-
-static void owners_see(void)
-{
-	if (!pool_asymmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
-		fence_full();
-}
-
-static void owner_out(struct heap *heap)
-{
-	while (load_acquire(&heap->busy))
-		sched_yield();
-}
-
-/* By anybody. The heap is nobody else's until heap_drop(). */
-static void heap_claim(struct heap *heap)
-{
-	const void *owner;
-
-	lock_take(&heap->lock);
-	owner = load_relaxed(&heap->owner);
-	if (!owner || owner == &pool_thread)
-		return;
-	store_relaxed(&heap->revoked, 1);
-	owners_see();
-	owner_out(heap);
-}
-
-static void heap_drop(struct heap *heap)
-{
-	store_release(&heap->revoked, 0);
-	lock_drop(&heap->lock);
-}
-
-/* Claimed for work in its stream: who uses it may own it. */
-static void heap_claim_to_use(struct heap *heap, struct tally *tally)
-{
-	const void *owner;
-
-	heap_claim(heap);
-	owner = load_relaxed(&heap->owner);
-	if (owner == &pool_thread || heap->common)
-		return;
-	if (owner) {
-		heap->common = true;
-		store_relaxed(&heap->owner, NULL);
-		heap->tally = NULL;
-	} else if (pool_owners) {
-		heap->tally = tally;
-		store_relaxed(&heap->owner, &pool_thread);
-	}
 }
 
 /* The heap of a stream in a pool, made if there is none; NULL if there is no memory. */
@@ -205,30 +121,9 @@ static bool heaps_gather(pool_t *pool, unsigned int class)
 	return any;
 }
 
-/* One barrier for all heaps that are others'. */
 void heaps_drain(pool_t *pool)
 {
-	struct heap *heap;
-	bool foreign = false;
-
-	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
-		const void *owner;
-
-		lock_take(&heap->lock);
-		owner = load_relaxed(&heap->owner);
-		if (owner && owner != &pool_thread) {
-			store_relaxed(&heap->revoked, 1);
-			foreign = true;
-		}
-	}
-	if (foreign)
-		owners_see();
-	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
-		if (load_relaxed(&heap->revoked))
-			owner_out(heap);
-		heap_empty(heap);
-		heap_drop(heap);
-	}
+	heaps_each(pool, NULL, heap_empty);
 }
 
 void pool_drain(pool_t *pool, const struct taker *taker)

@@ -11,16 +11,11 @@
  *
  * Locks: pool->lock for a pool's list of tallies.
  */
-#include <linux/membarrier.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "pool.h"
+#include "pool_owner.h"
 
 __thread struct pool_thread pool_thread __attribute__((tls_model("initial-exec")));
-bool pool_owners;
-bool pool_asymmetric;
 static pthread_key_t thread_key;
 
 /* ---- threads */
@@ -60,8 +55,7 @@ static void thread_end(void *arg)
 
 static void tallies_init(void)
 {
-	pool_asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-	pool_owners = !pthread_key_create(&thread_key, thread_end);
+	owners_init(!pthread_key_create(&thread_key, thread_end));
 	classes_init();
 	chunks_init();
 }
