@@ -52,6 +52,8 @@
 #define CLASS_MAX	(1ull << 20)	/* largest size that has a class */
 #define CLASSES		104
 #define CLASSES_CELLS	32		/* of these, those up to CELLS_MAX */
+#define MARKS		1024u		/* of a pool's tallies (pool_owner.c) */
+#define CELL_MARK_SHIFT	16		/* in a cell's flags: the mark of the thread that allocated it */
 
 struct moment {
 	struct queue *queue;
@@ -67,10 +69,18 @@ struct busy {
 /* For queues_busy(), with a struct busy. */
 void busy_add(struct queue *queue, uint64_t value, void *arg);
 
-/* 48 bytes. Written by who has the heap or the pool it is in; seq is odd meanwhile. */
+/*
+ * 48 bytes. A live cell is changed by the thread that claimed it (pool_owner.c), another one by the
+ * thread that has the heap or the pool it is in; seq is odd meanwhile.
+ */
 struct cell {
-	uint32_t seq;
-	uint32_t flags;			/* enum alloc_flags; atomic */
+	union {
+		struct {
+			uint32_t seq;
+			uint32_t flags;	/* enum alloc_flags, CELL_MARK_SHIFT; atomic */
+		};
+		uint64_t head;		/* both at once, to claim it */
+	};
 	uint64_t size;			/* as asked; 0 if it is not live */
 	uint64_t base;			/* constant while it may be looked up */
 	union {
@@ -162,6 +172,8 @@ struct tally {
 	struct CUmemPoolHandle_st *pool;
 	int64_t used, peak;		/* atomic; written by the thread; peak also to reset it */
 	uint64_t id, id_end;		/* BUFFER_IDs to be given out */
+	uint32_t birth;			/* flags of a cell when it becomes live; atomic */
+	uint32_t plain;			/* of cells that the thread frees by plain stores; atomic */
 	struct tally *next_of_thread;
 	struct tally *next_of_pool, **link;	/* pool->lock */
 };
@@ -192,6 +204,8 @@ struct CUmemPoolHandle_st {
 	int64_t used_high;		/* lock */
 	bool dirty;			/* something was freed that no heap has; atomic */
 	struct tally *tallies;		/* lock */
+	uint64_t marks_used[MARKS / 64];	/* a bit by mark: a tally has it; lock */
+	uint64_t marks_retired[MARKS / 64];	/* the same: it never counts again; atomic; lock */
 	struct heap *heaps;		/* lock */
 	struct chunk *chunks, *idle;	/* lock */
 	struct chunk *kept, *oldest_kept;	/* lock */

@@ -166,25 +166,19 @@ void pool_stream_gone(CUstream stream)
 static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tally)
 {
 	cell_begin(cell);
-	store_relaxed(&cell->size, size);
+	store_relaxed(&cell->flags, load_relaxed(&tally->birth));
 	store_relaxed(&cell->id, tally->id++);
-	store_relaxed(&cell->flags, 0);
+	/* After the flags: pool_owner.c. */
+	store_release(&cell->size, size);
 	cell_end(cell);
 	tally_add(tally, size);
 }
 
-/* A live block of a pool goes away: nobody opens its handle any more. */
+/* A block was claimed: its handle cannot be opened any more. */
 static void share_forget(struct cell *cell)
 {
 	if (load_relaxed(&cell->flags) & ALLOC_EXPORTED)
 		share_drop_of_pool(cell->id);
-}
-
-static inline void cell_dead(struct cell *cell)
-{
-	cell_begin(cell);
-	store_relaxed(&cell->size, 0);
-	cell_end(cell);
 }
 
 static inline struct recent *heap_recent(struct heap *heap, uint64_t base)
@@ -593,18 +587,17 @@ static inline struct cell *cell_at(struct chunk *chunk, uint64_t ptr, uint64_t *
 
 	if (unlikely(!cell))
 		return NULL;
-	*size = load_relaxed(&cell->size);
+	*size = load_acquire(&cell->size);
 	return *size && load_relaxed(&cell->base) == ptr ? cell : NULL;
 }
 
-/* Into a heap that was entered; true if it has too many now. */
+/* A claimed cell into a heap that was entered; true if it has too many now. */
 static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size,
 			     const struct moment *freed)
 {
 	unsigned int class = class_of(size);
 	struct bin *bin = &heap->bin[class];
 
-	cell_dead(cell);
 	cell->freed = *freed;
 	store_relaxed(&cell->next, bin->head);
 	bin->head = cell;
@@ -635,17 +628,26 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 		return result;
 	pool = chunk->pool;
 	heap = heap_of(stream, pool);
-	if (likely(size <= CLASS_MAX && heap && !(load_relaxed(&cell->flags) & ALLOC_EXPORTED) &&
+	if (likely(size <= CLASS_MAX && heap &&
 		   !(load_relaxed(&pool->flags) & POOL_DESTROYED)) && heap_enter(heap)) {
-		bool full = heap_push(heap, cell, size, &freed);
+		bool full;
 
+		if (cell_plain(heap, cell)) {
+			cell_dead(cell);
+		} else if (!cell_claim_shared(cell, ptr, size)) {
+			heap_leave(heap);
+			goto slow;
+		}
+		full = heap_push(heap, cell, size, &freed);
 		heap_leave(heap);
 		if (unlikely(full))
 			spill(heap, class_of(size));
 		return CUDA_SUCCESS;
 	}
+slow:
+	if (!cell_claim(pool, cell, ptr, &size))
+		return CUDA_ERROR_INVALID_VALUE;
 	share_forget(cell);
-	cell_dead(cell);
 	cell->freed = freed;
 	free_slow(pool, cell, size, stream);
 	return CUDA_SUCCESS;
@@ -689,11 +691,13 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 
 		/* The number says that it is still the same allocation: the pool is the heap's. */
 		if (likely(cell && load_relaxed(&cell->base) == ptr &&
-			   load_relaxed(&cell->id) == recent->id && (size = cell->size) &&
-			   !(load_relaxed(&cell->flags) & ALLOC_EXPORTED) &&
+			   load_relaxed(&cell->id) == recent->id &&
+			   (size = load_acquire(&cell->size)) && cell_plain(heap, cell) &&
 			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED))) {
-			bool full = heap_push(heap, cell, size, &past);
+			bool full;
 
+			cell_dead(cell);
+			full = heap_push(heap, cell, size, &past);
 			heap_leave(heap);
 			if (unlikely(full))
 				spill(heap, class_of(size));
@@ -747,8 +751,12 @@ CUresult pool_free_now(uint64_t ptr)
 		queues_busy(busy_add, &busy);
 	}
 	pool = chunk->pool;
+	if (!cell_claim(pool, cell, ptr, &size)) {
+		if (many != few)
+			free(many);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	share_forget(cell);
-	cell_dead(cell);
 	cell->freed = busy.count == 1 ? busy.moment[0] : (struct moment){ .queue = NULL };
 	late = busy.count > 1;
 	if (late) {

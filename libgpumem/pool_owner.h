@@ -46,4 +46,39 @@ void heap_claim_to_use(struct heap *heap, struct tally *tally);
  */
 void heaps_each(pool_t *pool, const struct tally *owner, void (*fn)(struct heap *heap));
 
+/* ---- claiming blocks */
+
+#define PLAIN_NEVER	(~0u)		/* matches no cell's flags */
+
+/* A new tally gets a mark, and loses it when its thread ends; pool->lock is held. */
+void mark_get(pool_t *pool, struct tally *tally);
+void mark_put(pool_t *pool, struct tally *tally);
+
+/*
+ * Claim the live block of a pool that begins at @ptr: it is dead then, and the caller's to release.
+ * False: there is none, or another thread has claimed it. Neither a heap nor a lock is held.
+ */
+bool cell_claim(pool_t *pool, struct cell *cell, uint64_t ptr, uint64_t *size);
+/*
+ * The same for a cell without a mark that was seen with @size; false if it takes cell_claim() to
+ * tell. A heap may be held.
+ */
+bool cell_claim_shared(struct cell *cell, uint64_t ptr, uint64_t size);
+
+static inline void cell_dead(struct cell *cell)
+{
+	cell_begin(cell);
+	store_relaxed(&cell->size, 0);
+	cell_end(cell);
+}
+
+/*
+ * Whether the owner, in a heap that it entered, claims a cell by cell_dead(). It must have read before
+ * that the cell is live.
+ */
+static inline bool cell_plain(const struct heap *heap, const struct cell *cell)
+{
+	return likely(load_relaxed(&cell->flags) == load_relaxed(&heap->tally->plain));
+}
+
 #endif /* GPUMEM_POOL_OWNER_H */

@@ -43,6 +43,7 @@ static void thread_end(void *arg)
 			heap->tally = NULL;
 			lock_drop(&heap->lock);
 		}
+		mark_put(pool, tally);
 		pool->used_gone += tally->used;
 		*tally->link = tally->next_of_pool;
 		if (tally->next_of_pool)
@@ -83,6 +84,7 @@ struct tally *tally_get(pool_t *pool)
 	tally->next_of_thread = pool_thread.tallies;
 	pool_thread.tallies = tally;
 	lock_take(&pool->lock);
+	mark_get(pool, tally);
 	tally->next_of_pool = pool->tallies;
 	if (tally->next_of_pool)
 		tally->next_of_pool->link = &tally->next_of_pool;
