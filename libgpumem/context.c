@@ -277,6 +277,7 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 		pthread_mutex_init(&ctx->lock, NULL);
 		ctx->magic = CTX_MAGIC;
 	}
+	active_start(&ctx->active);
 	ctx->id = ++last_ctx_id;
 	ctx->device = device;
 	ctx->sticky = 0;

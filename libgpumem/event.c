@@ -296,6 +296,9 @@ CUresult event_record(CUevent event, CUstream stream)
 	result = stream_lock(stream);
 	if (result)
 		return result;
+	/* The next recording need not look at the legacy stream. */
+	if (unlikely(!load_acquire(&stream->clear)))
+		order_clear(stream);
 	result = record_in(stream, !(event->flags & CU_EVENT_DISABLE_TIMING), &point);
 	if (!result) {
 		lock_take(&event->lock);

@@ -264,6 +264,10 @@ static inline bool device_valid(CUdevice device)
 	return device >= 0 && (unsigned int)device < client.devices;
 }
 
+/* ---- active queues (active.c) */
+
+#include "active.h"
+
 /* ---- contexts (context.c) */
 
 #define CTX_MAGIC	0x78746367	/* "gctx" */
@@ -291,6 +295,7 @@ struct CUctx_st {
 	CUstream streams;		/* those that live; lock */
 	CUstream legacy;		/* made at first use; atomic */
 	CUstream whole;			/* of kind STREAM_CONTEXT; made at first use; atomic */
+	struct active active;		/* queues with work, streams in use */
 	struct alloc *allocs;		/* mem_lock */
 	CUcontext next_unused;
 };

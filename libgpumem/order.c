@@ -27,12 +27,21 @@
  * streams. A call without a word of waiting in its documentation may take as long as another thread's
  * copy that is not submitted.
  *
- * In a program without a legacy stream nobody is excluded, and streams that are NON_BLOCKING exclude
- * nobody.
+ * Streams that are NON_BLOCKING exclude nobody.
+ *
+ * The legacy stream does not look at all streams of its context. A blocking stream that begins an
+ * operation is listed in ctx->active.entered, unless it is listed already. While it is listed, and the
+ * legacy stream neither runs an operation nor has unfinished work, stream->clear is set: then the next
+ * operation in the blocking stream reads this one word and does not look at the legacy stream. An
+ * operation of the legacy stream takes all streams out of the list, clears their words, and waits for
+ * those in which a thread is at work. So the legacy stream pays once for each stream that was used since
+ * its last operation, and a blocking stream once after each operation of the legacy stream.
+ * stream->clear is always set for NON_BLOCKING streams.
  *
  * Nobody is woken when one stops to be at work: that would cost those something that nobody waits for.
  *
- * Locks: stream->lock is held by whoever calls, of one stream at a time.
+ * Locks: stream->lock is held by the caller, of one stream at a time. Inside it ctx->active.lock for
+ * the list.
  *
  * Vocabulary: at work, rest, as above; to obey, to be blocking.
  */
@@ -52,6 +61,67 @@ static bool at_work(const struct CUstream_st *stream)
 {
 	return load_acquire(&stream->lock.word) && !load_acquire(&stream->resting);
 }
+
+/* ---- the list of blocking streams that were used */
+
+static void entered_add(struct active *active, CUstream stream)
+{
+	stream->entered = true;
+	stream->prev_entered = NULL;
+	stream->next_entered = active->entered;
+	if (stream->next_entered)
+		stream->next_entered->prev_entered = stream;
+	store_release(&active->entered, stream);
+}
+
+static void entered_remove(struct active *active, CUstream stream)
+{
+	stream->entered = false;
+	store_release(&stream->clear, 0);
+	if (stream->prev_entered)
+		stream->prev_entered->next_entered = stream->next_entered;
+	else
+		store_release(&active->entered, stream->next_entered);
+	if (stream->next_entered)
+		stream->next_entered->prev_entered = stream->prev_entered;
+}
+
+bool order_clear(CUstream stream)
+{
+	struct active *active = &stream->ctx->active;
+	struct queue *queue;
+	CUstream legacy;
+	bool free;
+
+	/* A destroyed stream must not come back into the list. */
+	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC ||
+		     stream->kind == STREAM_LEGACY_KIND || stream->kind == STREAM_CONTEXT))
+		return true;
+	lock_take(&active->lock);
+	if (!stream->entered)
+		entered_add(active, stream);
+	/* Pairs with close_streams(): it finds the stream, or the legacy stream is seen at work. */
+	fence_full();
+	legacy = load_acquire(&stream->ctx->legacy);
+	free = !legacy || !at_work(legacy);
+	queue = free && legacy ? load_acquire(&legacy->queue) : NULL;
+	store_release(&stream->clear, free && (!queue || queue_idle(queue)));
+	lock_drop(&active->lock);
+	return free;
+}
+
+void order_leave(CUstream stream)
+{
+	struct active *active = &stream->ctx->active;
+
+	lock_take(&active->lock);
+	if (stream->entered)
+		entered_remove(active, stream);
+	store_release(&stream->clear, 0);
+	lock_drop(&active->lock);
+}
+
+/* ---- exclusion */
 
 static void nap(unsigned int i)
 {
@@ -73,9 +143,39 @@ static void rest_no_more(CUstream stream)
 	fence_locked();
 }
 
+/*
+ * Take all streams out of the list of those that have been used since the last time, and wait for
+ * those that are at work. stream->lock of the legacy stream is held.
+ */
+static void close_streams(CUstream legacy)
+{
+	struct active *active = &legacy->ctx->active;
+	CUstream other;
+	unsigned int i;
+
+	/* Pairs with order_clear(). */
+	fence_locked();
+	while (load_acquire(&active->entered)) {
+		lock_take(&active->lock);
+		other = active->entered;
+		if (other)
+			entered_remove(active, other);
+		lock_drop(&active->lock);
+		/* An operation that begins in the other stream now finds the word cleared. */
+		fence_full();
+		for (i = 0; other && load_relaxed(&other->ctx) == legacy->ctx && at_work(other); i++)
+			nap(i);
+	}
+}
+
+void order_before_legacy(CUstream stream)
+{
+	if (stream->kind == STREAM_LEGACY_KIND)
+		close_streams(stream);
+}
+
 static void enter_legacy(CUstream stream)
 {
-	CUstream other;
 	unsigned int i;
 
 	/* Whoever gave way goes first, or would never find a moment between many calls. */
@@ -85,26 +185,25 @@ static void enter_legacy(CUstream stream)
 			nap(i);
 		rest_no_more(stream);
 	}
-	/* One that begins now sees that its legacy stream is at work. */
-	for (other = load_acquire(&all_streams); other; other = other->next_made)
-		for (i = 0; load_acquire(&other->obeys) == stream->ctx && at_work(other); i++)
-			nap(i);
+	/* A blocking stream's operation that begins now sees that the legacy stream is at work. */
+	close_streams(stream);
 }
 
 static void enter_blocking(CUstream stream)
 {
-	CUstream legacy = load_acquire(&stream->ctx->legacy);
+	CUstream legacy;
 	unsigned int i;
 
-	if (!legacy || likely(!at_work(legacy)))
+	if (likely(order_clear(stream)))
 		return;
+	legacy = load_acquire(&stream->ctx->legacy);
 	__atomic_fetch_add(&legacy->gave_way, 1, __ATOMIC_RELAXED);
 	do {
 		store_release(&stream->resting, 1);
 		for (i = 0; at_work(legacy); i++)
 			nap(i);
 		rest_no_more(stream);
-	} while (at_work(legacy));
+	} while (!order_clear(stream));
 	__atomic_fetch_sub(&legacy->gave_way, 1, __ATOMIC_RELEASE);
 }
 
@@ -112,7 +211,7 @@ void order_enter(CUstream stream)
 {
 	if (stream->kind == STREAM_LEGACY_KIND)
 		enter_legacy(stream);
-	else
+	else if (likely(stream->kind != STREAM_CONTEXT))
 		enter_blocking(stream);
 }
 

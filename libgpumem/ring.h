@@ -50,12 +50,9 @@ static inline bool stream_easy(CUstream stream)
 
 	if (queue && !queue_idle(queue))
 		return false;
-	/*
-	 * Without a legacy stream there is nothing that blocking streams obey, and who makes one sees
-	 * that the lock is taken (order.c).
-	 */
+	/* The legacy stream clears the word, then looks whether the lock is taken (order.c). */
 	fence_locked();
-	return stream->flags & CU_STREAM_NON_BLOCKING || !load_acquire(&stream->ctx->legacy);
+	return load_acquire(&stream->clear);
 }
 
 /* Whether there is nothing to wait for and nothing to tell about a stream. */
@@ -101,7 +98,10 @@ static inline CUresult ring_kick(struct queue *queue)
 
 	if (queue->kicked == tail)
 		return CUDA_SUCCESS;
+	/* Pairs with the worker, and with the walks of active.c. */
 	fence_full();
+	if (unlikely(load_relaxed(&queue->listed) != LISTED_ACTIVE))
+		active_add(queue);
 	if (load_relaxed(&queue->page->flags) & GPUMEM_TIMELINE_NEED_WAKEUP)
 		result = queue_doorbell(queue);
 	if (!result)

@@ -33,7 +33,6 @@
 static struct lock queue_lock;
 static struct queue *idle_queues;	/* queue_lock; of no stream, perhaps still at work */
 static CUstream free_streams;		/* queue_lock */
-CUstream all_streams;			/* queue_lock to write; atomic */
 static uint64_t last_stream_id;		/* atomic */
 
 /* ---- queues */
@@ -55,8 +54,7 @@ static struct queue *queue_get(CUstream stream, bool helper)
 		*link = queue->next_idle;
 	lock_drop(&queue_lock);
 	if (queue) {
-		store_relaxed(&queue->ctx, stream->ctx);
-		store_release(&queue->blocking, blocking);
+		active_move(queue, stream->ctx, blocking);
 		return queue;
 	}
 	queue = queue_make(stream->ctx->device, load_relaxed(&stream->priority));
@@ -296,44 +294,40 @@ CUresult stream_lock_slow(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Of which queues of a device something is wanted. */
-enum queue_choice { QUEUES_ALL, QUEUES_CONTEXT, QUEUES_BLOCKING };
-
-static bool queue_chosen(struct queue *queue, CUcontext ctx, enum queue_choice choice)
+/* Whether a context's queues are idle; @every: not those of blocking streams alone. */
+static bool queues_idle(CUcontext ctx, bool every)
 {
-	if (choice == QUEUES_ALL)
-		return true;
-	if (load_relaxed(&queue->ctx) != ctx)
-		return false;
-	return choice == QUEUES_CONTEXT || load_acquire(&queue->blocking);
-}
-
-static bool queues_idle(const struct device *device, CUcontext ctx, enum queue_choice choice)
-{
+	struct active_walk walk;
 	struct queue *queue;
+	uint64_t value;
 
-	for (queue = load_acquire(&device->queues); queue; queue = queue->next)
-		if (queue_chosen(queue, ctx, choice) && !queue_idle(queue))
+	active_walk(&walk, &ctx->active, every, false);
+	while ((queue = active_next(&walk, &value)))
+		if (!queue_reached(queue, value))
 			return false;
 	return true;
 }
 
-/* Wait for what was submitted before the call; the first error counts. */
-static CUresult queues_wait(const struct device *device, CUcontext ctx, enum queue_choice choice)
+/* Wait for what was submitted before the call; the first error of @ctx's counts, NULL: of any. */
+static CUresult queues_wait(struct active *active, bool every, CUcontext ctx)
 {
 	CUresult first = CUDA_SUCCESS;
+	struct active_walk walk;
 	struct queue *queue;
+	uint64_t value;
 
-	for (queue = load_acquire(&device->queues); queue; queue = queue->next) {
-		CUresult result;
+	active_walk(&walk, active, every, true);
+	while ((queue = active_next(&walk, &value))) {
+		CUresult result = queue_settle(queue, value);
 
-		if (!queue_chosen(queue, ctx, choice))
-			continue;
-		result = queue_settle(queue, load_acquire(&queue->tail));
 		/* Another context's failure is not this call's. */
 		if (!first && (!ctx || load_relaxed(&queue->ctx) == ctx))
 			first = result;
 	}
+	active_know(active, every);
+	/* Work on the CPU may have failed just before its queue was found idle. */
+	if (!first && ctx && active == &ctx->active)
+		first = load_relaxed(&ctx->sticky);
 	return first;
 }
 
@@ -342,19 +336,6 @@ static CUresult queues_wait(const struct device *device, CUcontext ctx, enum que
 static int clamp_priority(int priority)
 {
 	return priority > 0 ? 0 : priority < -5 ? -5 : priority;
-}
-
-static CUstream stream_make(void)
-{
-	CUstream stream = calloc(1, sizeof(*stream));
-
-	if (!stream)
-		return NULL;
-	lock_take(&queue_lock);
-	stream->next_made = all_streams;
-	store_release(&all_streams, stream);
-	lock_drop(&queue_lock);
-	return stream;
 }
 
 CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsigned int flags,
@@ -368,7 +349,7 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 		free_streams = stream->next;
 	lock_drop(&queue_lock);
 	if (!stream)
-		stream = stream_make();
+		stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->ctx = ctx;
@@ -378,8 +359,7 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 	stream->id = __atomic_add_fetch(&last_stream_id, 1, __ATOMIC_RELAXED);
 	stream->sync_policy = -1;
 	stream->legacy_seen = 0;
-	store_release(&stream->obeys, kind == STREAM_LEGACY_KIND || flags & CU_STREAM_NON_BLOCKING ?
-		      NULL : ctx);
+	store_release(&stream->clear, kind != STREAM_CONTEXT && flags & CU_STREAM_NON_BLOCKING);
 	pthread_mutex_lock(&ctx->lock);
 	stream->link = NULL;
 	stream->next = ctx->streams;
@@ -429,6 +409,7 @@ CUresult stream_destroy(CUstream stream)
 		queue->stream = NULL;
 		queue->rested = false;
 	}
+	order_leave(stream);
 	lock_drop(&stream->lock);
 	if (queue)
 		queue_put(queue);
@@ -455,6 +436,7 @@ void ctx_release_streams(CUcontext ctx)
 			break;
 		stream_destroy(stream);
 	}
+	active_clear(&ctx->active);
 	/* What failed in this life must not fail the next one of the same structure. */
 	for (queue = load_acquire(&ctx_device(ctx)->queues); queue; queue = queue->next) {
 		CUcontext owner = ctx;
@@ -559,12 +541,12 @@ bool stream_idle(CUstream stream)
 
 	if (queue && !queue_idle(queue))
 		return false;
-	if (stream->kind == STREAM_LEGACY_KIND)
-		return queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING);
-	if (unlikely(stream->kind == STREAM_CONTEXT))
-		return queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_CONTEXT);
-	if (stream->flags & CU_STREAM_NON_BLOCKING)
+	if (likely(load_acquire(&stream->clear)))
 		return true;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_idle(stream->ctx, false);
+	if (unlikely(stream->kind == STREAM_CONTEXT))
+		return queues_idle(stream->ctx, true);
 	queue = legacy_queue(stream->ctx);
 	return !queue || queue_idle(queue);
 }
@@ -653,6 +635,7 @@ static CUresult join_finish(struct join *join, CUresult result)
 	known = ring_finish(helper, CUDA_SUCCESS);
 	if (known) {
 		/* It may have got what the kernel was not told of: nobody must wait for it. */
+		active_remove(helper);
 		store_relaxed(&helper->ctx, NULL);
 		queue_end(helper);
 		return result ? result : known;
@@ -682,15 +665,15 @@ static CUresult join_add(struct join *join, struct queue *other, uint64_t value)
 /* The legacy stream's next entry comes after what blocking streams have queued. */
 static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 {
-	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
 	struct join join = { .stream = stream, .queue = queue };
 	CUresult result = CUDA_SUCCESS;
+	struct active_walk walk;
+	struct queue *other;
+	uint64_t value;
 
-	for (; other && !result; other = other->next) {
-		uint64_t value = load_acquire(&other->tail);
-
-		if (!queue_chosen(other, stream->ctx, QUEUES_BLOCKING) ||
-		    queue_reached(other, value) || other->legacy_seen == value)
+	active_walk(&walk, &stream->ctx->active, false, false);
+	while (!result && (other = active_next(&walk, &value))) {
+		if (queue_reached(other, value) || other->legacy_seen == value)
 			continue;
 		result = join_add(&join, other, value);
 		if (!result)
@@ -701,7 +684,7 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 	if (unlikely(result))
 		for (other = load_acquire(&ctx_device(stream->ctx)->queues); other;
 		     other = other->next)
-			if (queue_chosen(other, stream->ctx, QUEUES_BLOCKING))
+			if (load_relaxed(&other->ctx) == stream->ctx)
 				other->legacy_seen = 0;
 	return result;
 }
@@ -709,18 +692,16 @@ static CUresult wait_for_blocking(CUstream stream, struct queue *queue)
 /* The next entry comes after what all streams of the context have queued. */
 static CUresult wait_for_context(CUstream stream, struct queue *queue)
 {
-	struct queue *other = load_acquire(&ctx_device(stream->ctx)->queues);
 	struct join join = { .stream = stream, .queue = queue };
 	CUresult result = CUDA_SUCCESS;
+	struct active_walk walk;
+	struct queue *other;
+	uint64_t value;
 
-	for (; other && !result; other = other->next) {
-		uint64_t value = load_acquire(&other->tail);
-
-		if (other != queue && other != join.helper &&
-		    queue_chosen(other, stream->ctx, QUEUES_CONTEXT) &&
-		    !queue_reached(other, value))
+	active_walk(&walk, &stream->ctx->active, true, false);
+	while (!result && (other = active_next(&walk, &value)))
+		if (other != queue && other != join.helper && !queue_reached(other, value))
 			result = join_add(&join, other, value);
-	}
 	return join_finish(&join, result);
 }
 
@@ -780,10 +761,9 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 		store_release(&stream->queue, queue);
 	}
 	*out = queue;
-	/* Without a legacy stream there is nothing to wait for. */
-	if (likely(stream->flags & CU_STREAM_NON_BLOCKING ? stream->kind != STREAM_CONTEXT :
-		   !load_acquire(&stream->ctx->legacy)))
+	if (likely(load_acquire(&stream->clear)))
 		return CUDA_SUCCESS;
+	order_before_legacy(stream);
 	result = stream_follow(stream, queue);
 	/* Some of the waits may be in the ring. */
 	return result ? ring_finish(queue, result) : CUDA_SUCCESS;
@@ -799,7 +779,7 @@ CUresult stream_drain(CUstream stream)
 	if (result)
 		return result;
 	if (stream->kind == STREAM_LEGACY_KIND)
-		return queues_wait(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING);
+		return queues_wait(&stream->ctx->active, false, stream->ctx);
 	if (stream->flags & CU_STREAM_NON_BLOCKING)
 		return CUDA_SUCCESS;
 	queue = legacy_queue(stream->ctx);
@@ -839,16 +819,18 @@ CUresult stream_moment(CUstream stream, struct queue **out, uint64_t *value)
 
 void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg)
 {
-	struct queue *queue;
-	unsigned int i;
+	struct active *active;
 
-	for (i = 0; i < client.devices; i++)
-		for (queue = load_acquire(&client.device[i].queues); queue; queue = queue->next) {
-			uint64_t value = load_acquire(&queue->tail);
+	for (active = active_first(); active; active = active->next) {
+		struct active_walk walk;
+		struct queue *queue;
+		uint64_t value;
 
+		active_walk(&walk, active, true, false);
+		while ((queue = active_next(&walk, &value)))
 			if (!queue_reached(queue, value))
 				each(queue, value, arg);
-		}
+	}
 }
 
 /* ---- waiting for work */
@@ -860,7 +842,7 @@ CUresult stream_query(CUstream stream)
 	if (queue && !queue_idle(queue))
 		return CUDA_ERROR_NOT_READY;
 	if (stream->kind == STREAM_LEGACY_KIND &&
-	    !queues_idle(ctx_device(stream->ctx), stream->ctx, QUEUES_BLOCKING))
+	    !queues_idle(stream->ctx, false))
 		return CUDA_ERROR_NOT_READY;
 	return queue ? queue_error(queue) : CUDA_SUCCESS;
 }
@@ -876,7 +858,7 @@ CUresult stream_synchronize(CUstream stream)
 
 CUresult ctx_synchronize(CUcontext ctx)
 {
-	return queues_wait(ctx_device(ctx), ctx, QUEUES_CONTEXT);
+	return queues_wait(&ctx->active, true, ctx);
 }
 
 /* All contexts on all devices: streams of one device reach the memory of the others. */
@@ -884,10 +866,10 @@ CUresult work_synchronize(void)
 {
 	CUresult first = CUDA_SUCCESS;
 	CUcontext ctx = ctx_top();
-	unsigned int i;
+	struct active *active;
 
-	for (i = 0; i < client.devices; i++) {
-		CUresult result = queues_wait(&client.device[i], ctx, QUEUES_ALL);
+	for (active = active_first(); active; active = active->next) {
+		CUresult result = queues_wait(active, true, ctx);
 
 		if (!first && ctx)
 			first = result;

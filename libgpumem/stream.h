@@ -39,7 +39,11 @@ struct queue {
 	bool following;			/* and just is */
 	uint64_t awaited;		/* the lock's holder waits for this value, or 0; atomic */
 	CUcontext ctx;			/* of the last owner, NULL if it is gone; atomic */
-	bool blocking;			/* the last owner obeys the legacy stream; atomic */
+	bool blocking;			/* the last owner is a blocking stream; atomic */
+	uint32_t listed;		/* enum listed; active->lock to write; atomic */
+	struct active *active;		/* whose lists it is in, or NULL; the same */
+	uint64_t stamp;			/* of when it was listed; active->lock, as the next two */
+	struct queue *next_listed, *prev_listed;
 	uint64_t legacy_seen;		/* the legacy stream waits for this value; its lock */
 	uint64_t synced;		/* the process waited for this value; atomic */
 	struct lock past_lock;
@@ -61,7 +65,9 @@ struct CUstream_st {
 	struct lock lock;		/* order of submission */
 	uint32_t resting;		/* who has the lock waits for entries; lock; read without */
 	uint32_t gave_way;		/* of the legacy stream: how many wait for it; atomic */
-	CUcontext obeys;		/* whose legacy stream it obeys, or NULL; atomic */
+	uint32_t clear;			/* the legacy stream is not to be looked at (order.c); atomic */
+	bool entered;			/* in ctx->active.entered; its lock, as the next two */
+	CUstream next_entered, prev_entered;
 	CUcontext ctx;
 	enum stream_kind kind;
 	unsigned int flags;
@@ -72,11 +78,7 @@ struct CUstream_st {
 	uint64_t legacy_seen;		/* this value of the legacy stream is waited for; lock */
 	struct heap *heaps;		/* what pools keep for it; atomic */
 	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
-	CUstream next_made;		/* in all_streams; constant */
 };
-
-/* Every structure of a stream there ever was; only grows. */
-extern CUstream all_streams;
 
 /*
  * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
@@ -98,11 +100,20 @@ static inline CUresult stream_begin(CUstream stream)
 	CUresult result = stream_lock(stream);
 
 	fence_locked();
-	if (likely(!result) && !(stream->flags & CU_STREAM_NON_BLOCKING) &&
-	    load_acquire(&stream->ctx->legacy))
+	if (likely(!result) && unlikely(!load_acquire(&stream->clear)))
 		order_enter(stream);
 	return result;
 }
+
+/*
+ * List a blocking stream as used, and find out whether the legacy stream has nothing to wait for. False
+ * if the legacy stream is at work. stream->lock is held.
+ */
+bool order_clear(CUstream stream);
+/* The stream is destroyed; its lock is held. */
+void order_leave(CUstream stream);
+/* Before an entry is put into the legacy stream: blocking streams look for it. Its lock is held. */
+void order_before_legacy(CUstream stream);
 
 /*
  * Before and after waiting with the lock of @queue's stream held, until it has reached @value: others

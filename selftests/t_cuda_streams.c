@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Many streams.
+ *
+ * What a call costs does not depend on how many streams there are, or were: the same calls are timed
+ * in turn with a few streams and with many, and the best of several rounds are compared.
+ */
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+
+#define MANY		1500
+#define ROUNDS		4
+#define CALLS		200
+
+FIXTURE(many)
+{
+	CUcontext ctx;
+	CUdeviceptr d;
+	CUstream *streams;
+};
+
+FIXTURE_SETUP(many)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuMemAlloc(&self->d, 4 * KIB));
+	/* The legacy stream is there. */
+	ASSERT_CU(cuMemsetD8(self->d, 0, 64));
+	self->streams = calloc(MANY, sizeof(*self->streams));
+	ASSERT_NE(NULL, self->streams);
+}
+
+FIXTURE_TEARDOWN_PARENT(many)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* What is timed. */
+struct probe {
+	CUdeviceptr d;
+	CUstream stream;
+	CUevent event;
+};
+
+static CUresult legacy_fill(struct probe *p)
+{
+	return cuMemsetD8(p->d, 1, 64);
+}
+
+static CUresult alloc_free(struct probe *p)
+{
+	CUdeviceptr d;
+	CUresult result = cuMemAlloc(&d, 4 * KIB);
+
+	(void)p;
+	return result ? result : cuMemFree(d);
+}
+
+static CUresult synchronize(struct probe *p)
+{
+	(void)p;
+	return cuCtxSynchronize();
+}
+
+static CUresult blocking_copy(struct probe *p)
+{
+	return cuMemcpyDtoDAsync(p->d, p->d + 2 * KIB, 64, p->stream);
+}
+
+static CUresult record(struct probe *p)
+{
+	return cuEventRecord(p->event, p->stream);
+}
+
+typedef CUresult (*probe_fn)(struct probe *p);
+
+/* The least time of a few tries; ~0 if a call fails. */
+static __u64 least(probe_fn fn, struct probe *p, unsigned int calls)
+{
+	__u64 best = ~0ull;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		__u64 start = mono_ns();
+
+		for (unsigned int i = 0; i < calls; i++)
+			if (fn(p))
+				return ~0ull;
+		start = mono_ns() - start;
+		best = start < best ? start : best;
+	}
+	return best;
+}
+
+static const struct {
+	const char *name;
+	probe_fn fn;
+} many_probes[] = {
+	{ "legacy fill", legacy_fill }, { "alloc and free", alloc_free },
+	{ "synchronize", synchronize },
+};
+
+struct base {
+	double ratio[ARRAY_SIZE(many_probes)];
+};
+
+/* What a call costs, in units of a call that concerns no other stream; negative if one fails. */
+static double cost(unsigned int i, struct probe *p)
+{
+	__u64 ns = ~0ull, unit = ~0ull;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		__u64 once = least(many_probes[i].fn, p, CALLS);
+		__u64 other = least(blocking_copy, p, 10 * CALLS);
+
+		if (once == ~0ull || other == ~0ull)
+			return -1;
+		ns = once < ns ? once : ns;
+		unit = other < unit ? other : unit;
+	}
+	return 10.0 * ns / unit;
+}
+
+static bool bases(struct base *base, struct probe *p)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(many_probes); i++) {
+		base->ratio[i] = cost(i, p);
+		if (base->ratio[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Whether the calls cost about what they did; a machine that is busy elsewhere gets some tries. */
+static bool no_dearer(const struct base *base, struct probe *p, const char *when)
+{
+	bool ok = true;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(many_probes); i++) {
+		double ratio = 0;
+		bool fine = false;
+
+		for (int tries = 0; tries < 10 && !fine; tries++) {
+			ratio = cost(i, p);
+			fine = ratio >= 0 && ratio <= 1.5 * base->ratio[i];
+		}
+		ksft_print_msg("%s, %s: %.2f copies, was %.2f\n", when, many_probes[i].name, ratio,
+			       base->ratio[i]);
+		ok &= fine;
+	}
+	return ok;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* @busy: each had an operation that was queued */
+static CUresult make(CUstream *streams, unsigned int first, unsigned int count, bool busy,
+		     unsigned int flags)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned int i = first; !result && i < count; i++) {
+		result = cuStreamCreate(&streams[i], flags);
+		if (!result && busy)
+			result = cuLaunchHostFunc(streams[i], nothing, NULL);
+	}
+	return result;
+}
+
+FIXTURE_VARIANT(many)
+{
+	bool busy;
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(many, idle)
+{
+	.busy = false,
+};
+
+FIXTURE_VARIANT_ADD(many, once_busy)
+{
+	.busy = true,
+};
+
+FIXTURE_VARIANT_ADD(many, once_busy_non_blocking)
+{
+	.busy = true, .flags = CU_STREAM_NON_BLOCKING,
+};
+
+/* Streams that are idle, or were destroyed, cost other calls nothing. */
+TEST_F_TIMEOUT(many, cost_beside_many, 300)
+{
+	struct probe p = { .d = self->d };
+	struct base base;
+
+	/* The unit is measured in a stream that never waits for others. */
+	ASSERT_CU(cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(make(self->streams, 0, 10, variant->busy, variant->flags));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_TRUE(bases(&base, &p));
+	ASSERT_CU(make(self->streams, 10, MANY, variant->busy, variant->flags));
+	ASSERT_CU(cuCtxSynchronize());
+	EXPECT_TRUE(no_dearer(&base, &p, "beside many"));
+	/* Used, but nothing was waiting: each is found idle once. */
+	for (int i = 0; i < MANY; i++)
+		ASSERT_CU(cuMemsetD8Async(self->d, 0, 64, self->streams[i]));
+	EXPECT_TRUE(no_dearer(&base, &p, "after use"));
+	for (int i = 0; i < MANY; i++)
+		ASSERT_CU(cuStreamDestroy(self->streams[i]));
+	EXPECT_TRUE(no_dearer(&base, &p, "all destroyed"));
+}
+
+/* A legacy stream that is idle costs blocking streams nothing. */
+TEST_F(many, cost_beside_legacy)
+{
+	struct probe p = { .d = self->d }, q;
+	static const struct {
+		const char *name;
+		probe_fn fn;
+	} probes[] = { { "copy", blocking_copy }, { "record", record } };
+	CUstream apart;
+
+	ASSERT_CU(make(&p.stream, 0, 1, variant->busy, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&p.event, CU_EVENT_DISABLE_TIMING));
+	q = p;
+	q.stream = apart;
+	ASSERT_CU(cuEventCreate(&q.event, CU_EVENT_DISABLE_TIMING));
+	ASSERT_CU(cuCtxSynchronize());
+	for (unsigned int i = 0; i < ARRAY_SIZE(probes); i++) {
+		__u64 blocking = 0, other = 0;
+		bool fine = false;
+
+		for (int tries = 0; tries < 5 && !fine; tries++) {
+			/* The other order would find the legacy stream not looked at yet. */
+			ASSERT_CU(cuMemsetD8(self->d, 1, 64));
+			blocking = least(probes[i].fn, &p, 20000);
+			other = least(probes[i].fn, &q, 20000);
+			fine = blocking != ~0ull && blocking * 10 <= other * 13;
+		}
+		ksft_print_msg("%s: %llu.%02llu ns in a blocking stream, %llu.%02llu in another\n",
+			       probes[i].name, blocking / 20000, blocking / 200 % 100, other / 20000,
+			       other / 200 % 100);
+		EXPECT_TRUE(fine);
+	}
+}
+
+TEST_HARNESS_MAIN
