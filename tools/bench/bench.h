@@ -48,7 +48,7 @@ void bench_peer(const char *name, double ns);
 void bench_skip(const char *name, const char *why);
 /* Prints what went wrong, with errno, and exits. */
 void bench_die(const char *what) __attribute__((noreturn));
-/* For libgpumem's calls: cuInit() and a context, or bench_die(). */
+/* For libgpumem's calls: cuInit() and a context of the first device, or bench_die(). */
 void bench_cuda(void);
 #define bench_cu(call) do { if (call) bench_die(#call); } while (0)
 
@@ -114,6 +114,11 @@ void bench_eventfd_end(void);
 void bench_bo(void);
 void bench_copy(void);
 void bench_engine(void);
+void bench_live(void);
+void bench_live_million(void);
+void bench_devices(void);
+void bench_clients(void);
+void bench_threads(void);
 void bench_lookup(void);
 void bench_malloc(void);
 void bench_mem(void);

@@ -53,12 +53,17 @@ static const struct bench {
 	{ "stream", bench_stream, false },
 	{ "queue", bench_queue, false },
 	{ "lookup", bench_lookup, false },
+	{ "live", bench_live, false },
 	{ "malloc", bench_malloc, false },
 	{ "pool", bench_pool, false },
 	{ "copy", bench_copy, true },
 	{ "ring", bench_ring, true },
 	{ "engine", bench_engine, true },
 	{ "pool_threads", bench_pool_threads, true },
+	{ "live_million", bench_live_million, true },
+	{ "devices", bench_devices, true },
+	{ "clients", bench_clients, true },
+	{ "threads", bench_threads, true },
 };
 
 #define BENCHES	(sizeof(benches) / sizeof(benches[0]))

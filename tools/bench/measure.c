@@ -156,6 +156,8 @@ void bench_cuda(void)
 	CUcontext ctx;
 	CUdevice dev;
 
+	/* Other devices of the machine are for bench_devices(). */
+	setenv("CUDA_VISIBLE_DEVICES", "0", 0);
 	errno = ENODEV;
 	if (cuInit(0) || cuDeviceGet(&dev, 0) || cuDevicePrimaryCtxRetain(&ctx, dev) ||
 	    cuCtxSetCurrent(ctx))
