@@ -436,6 +436,9 @@ void gpumem_bo_release(struct gpumem_object *obj)
  * @bo: buffer object
  * @vma: shared mapping, vm_pgoff counted in @bo
  *
+ * A forked child inherits mappings of host memory, which stay shared, and no
+ * others.
+ *
  * Context: mmap_lock held for writing.
  * Return: 0, or -EINVAL if the range leaves @bo or @bo cannot be mapped.
  */
@@ -444,21 +447,33 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 	unsigned long pages = bo->length >> PAGE_SHIFT;
 	int ret;
 
-	if (bo->foreign)
-		return gpumem_foreign_mmap(bo->foreign, vma);
-	if (!bo->file)
+	if (bo->foreign) {
+		ret = gpumem_foreign_mmap(bo->foreign, vma);
+	} else if (!bo->file) {
 		return -EINVAL;
-	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
-		return -EINVAL;
-	vma->vm_pgoff += bo->base >> PAGE_SHIFT;
+	} else {
+		if (vma->vm_pgoff > pages ||
+		    vma_pages(vma) > pages - vma->vm_pgoff)
+			return -EINVAL;
+		vma->vm_pgoff += bo->base >> PAGE_SHIFT;
+		ret = gpumem_shmem_mmap(bo->file, vma);
+	}
+	if (ret)
+		return ret;
 	/*
 	 * A window must not become larger: mremap() would show what lies behind
 	 * it.  Roots end where their file ends.
 	 */
-	ret = gpumem_shmem_mmap(bo->file, vma);
-	if (!ret && bo->root)
+	if (bo->root)
 		vm_flags_set(vma, VM_DONTEXPAND);
-	return ret;
+	/*
+	 * A forked child would keep device memory that its parent frees, and
+	 * could write to it.  Set here, there is no moment at which fork() finds
+	 * the mapping without the flag.
+	 */
+	if (bo->kind != GPUMEM_BO_HOST)
+		vm_flags_set(vma, VM_DONTCOPY);
+	return 0;
 }
 
 /**

@@ -71,7 +71,8 @@
  *
  * Buffer objects map at any page aligned offset behind it; a stream maps its
  * ring (see struct gpumem_ring), a timeline its read-only page.  Buffer objects
- * need MAP_SHARED.  Rings and timelines are not inherited by fork().
+ * need MAP_SHARED.  A child after fork() inherits mappings of host memory
+ * (GPUMEM_BO_ALLOC_HOST), which it shares with its parent, and no others.
  */
 #define GPUMEM_MMAP_OFFSET(id)	((__u64)(id) << GPUMEM_MMAP_SHIFT)
 
