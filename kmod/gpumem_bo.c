@@ -431,49 +431,50 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	kfree(bo);
 }
 
+/* gpumem_bo_mmap() but for what a forked child inherits. */
+static int gpumem_bo_mmap_any(struct gpumem_bo *bo,
+			      struct vm_area_struct *vma)
+{
+	unsigned long pages = bo->length >> PAGE_SHIFT;
+	int ret;
+
+	if (bo->foreign)
+		return gpumem_foreign_mmap(bo->foreign, vma);
+	if (!bo->file)
+		return -EINVAL;
+	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
+		return -EINVAL;
+	vma->vm_pgoff += bo->base >> PAGE_SHIFT;
+	/*
+	 * A window must not become larger: mremap() would show what lies behind
+	 * it.  Roots end where their file ends.
+	 */
+	ret = gpumem_shmem_mmap(bo->file, vma);
+	if (!ret && bo->root)
+		vm_flags_set(vma, VM_DONTEXPAND);
+	return ret;
+}
+
 /**
  * gpumem_bo_mmap - map a buffer object for its client's process
  * @bo: buffer object
  * @vma: shared mapping, vm_pgoff counted in @bo
  *
  * A forked child inherits mappings of host memory, which stay shared, and no
- * others.
+ * others: it would keep device memory that its parent frees, and could write to
+ * it.  The flag is set here, so there is no moment at which fork() finds the
+ * mapping without it.
  *
  * Context: mmap_lock held for writing.
  * Return: 0, or -EINVAL if the range leaves @bo or @bo cannot be mapped.
  */
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 {
-	unsigned long pages = bo->length >> PAGE_SHIFT;
-	int ret;
+	int ret = gpumem_bo_mmap_any(bo, vma);
 
-	if (bo->foreign) {
-		ret = gpumem_foreign_mmap(bo->foreign, vma);
-	} else if (!bo->file) {
-		return -EINVAL;
-	} else {
-		if (vma->vm_pgoff > pages ||
-		    vma_pages(vma) > pages - vma->vm_pgoff)
-			return -EINVAL;
-		vma->vm_pgoff += bo->base >> PAGE_SHIFT;
-		ret = gpumem_shmem_mmap(bo->file, vma);
-	}
-	if (ret)
-		return ret;
-	/*
-	 * A window must not become larger: mremap() would show what lies behind
-	 * it.  Roots end where their file ends.
-	 */
-	if (bo->root)
-		vm_flags_set(vma, VM_DONTEXPAND);
-	/*
-	 * A forked child would keep device memory that its parent frees, and
-	 * could write to it.  Set here, there is no moment at which fork() finds
-	 * the mapping without the flag.
-	 */
-	if (bo->kind != GPUMEM_BO_HOST)
+	if (!ret && bo->kind != GPUMEM_BO_HOST)
 		vm_flags_set(vma, VM_DONTCOPY);
-	return 0;
+	return ret;
 }
 
 /**

@@ -345,13 +345,13 @@ TEST_F(object, mappings_and_fork)
 	ASSERT_NE(NULL, host);
 	EXPECT_EQ(0, run_child(store, host + 5000));
 	EXPECT_STREQ("child", host + 5000);
-	EXPECT_FALSE(faults_with(host, true, SIGSEGV));
+	EXPECT_FALSE(faults_in_child(host, true, SIGSEGV));
 	strcpy(bo + 5000, "parent");
-	EXPECT_TRUE(faults_with(bo, false, SIGSEGV));
-	EXPECT_TRUE(faults_with(bo, true, SIGSEGV));
+	EXPECT_TRUE(faults_in_child(bo, false, SIGSEGV));
+	EXPECT_TRUE(faults_in_child(bo, true, SIGSEGV));
 	EXPECT_STREQ("parent", bo + 5000);
-	EXPECT_TRUE(faults_with(ring, false, SIGSEGV));
-	EXPECT_TRUE(faults_with(page, false, SIGSEGV));
+	EXPECT_TRUE(faults_in_child(ring, false, SIGSEGV));
+	EXPECT_TRUE(faults_in_child(page, false, SIGSEGV));
 	EXPECT_EQ(0, *(volatile char *)page);
 	EXPECT_EQ(0, *(volatile char *)ring);
 }

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -645,23 +647,55 @@ static int touch(void *arg)
 	return 0;
 }
 
-bool faults_with(volatile void *p, bool write, int sig)
+bool faults_in_child(volatile void *p, bool write, int sig)
 {
 	struct touch t = { p, write };
 
 	return run_child(touch, &t) == -sig;
 }
 
-static int look(void *arg)
+/* A child does not inherit device memory: the process touches it itself. */
+static __thread sigjmp_buf caught;
+
+static void on_fault(int sig)
 {
-	signal(SIGSEGV, SIG_DFL);
-	signal(SIGBUS, SIG_DFL);
-	return *(volatile unsigned char *)arg;
+	siglongjmp(caught, sig);
+}
+
+/* The byte at @p, before it is written if @write, or minus the signal that touching it raises. */
+static int touch_here(volatile unsigned char *p, bool write)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	const struct sigaction ours = { .sa_handler = on_fault, .sa_flags = SA_ONSTACK };
+	struct sigaction segv, bus;
+	volatile int value;
+	int sig;
+
+	pthread_mutex_lock(&lock);
+	sigaction(SIGSEGV, &ours, &segv);
+	sigaction(SIGBUS, &ours, &bus);
+	sig = sigsetjmp(caught, 1);
+	if (sig) {
+		value = -sig;
+	} else {
+		value = *p;
+		if (write)
+			*p = 1;
+	}
+	sigaction(SIGBUS, &bus, NULL);
+	sigaction(SIGSEGV, &segv, NULL);
+	pthread_mutex_unlock(&lock);
+	return value;
+}
+
+bool faults_with(volatile void *p, bool write, int sig)
+{
+	return touch_here(p, write) == -sig;
 }
 
 int peek(const volatile void *p)
 {
-	return run_child(look, (void *)p);
+	return touch_here((volatile unsigned char *)p, false);
 }
 
 void unmap_all(void)

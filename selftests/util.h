@@ -146,6 +146,8 @@ int end_child(pid_t pid);
 int kill_child(pid_t pid);
 /* Does reading (or writing) the byte at @p raise @sig? */
 bool faults_with(volatile void *p, bool write, int sig);
+/* The same of a forked child. */
+bool faults_in_child(volatile void *p, bool write, int sig);
 /* The byte at @p, or minus the signal that reading it raises. */
 int peek(const volatile void *p);
 /*
