@@ -6,9 +6,11 @@
  * token is made once per alloc, so that the handles of one alloc are the same bytes; freeing the
  * alloc revokes it. Nothing in a handle is a pid, a path or an address.
  *
- * Opening maps the pages around the range as an alloc of its own, in a block of its own. Opening
- * the same handle again gives the same pointer and counts; the last close unmaps. The process that
- * made a handle cannot open it.
+ * Opening maps the pages around the range as an alloc of its own, in a block of its own, which
+ * belongs to the context that is current. Opening the same handle again in that context gives the same
+ * pointer and counts; in another context of its device it fails, as on an H200; in a context of another
+ * device it is another import. The last close, from whichever context, unmaps, and so does the end of
+ * the context that opened. The process that made a handle cannot open it.
  *
  * A DMA-buf is opened by a function that CUDA does not have, each time as an alloc of its own. One
  * that another driver made, and that it does not let processes map, is dark: only the engine reaches
@@ -50,7 +52,9 @@ struct share {
 	unsigned int opens;
 	uint32_t token_id;		/* exporter's */
 	uint8_t token[GPUMEM_TOKEN_SIZE];
-	uint64_t ptr;			/* importer's */
+	uint64_t ptr;			/* importer's, as the next two */
+	CUcontext ctx;			/* that opened it */
+	CUdevice device;		/* of that context */
 	uint64_t pool_id;		/* BUFFER_ID of a pool's block, or 0 */
 };
 
@@ -216,12 +220,13 @@ static CUresult import(CUcontext ctx, uint64_t life, struct share *share, uint64
 	return adopt(ctx, life, share, device, open.id, open.length, open.delta, open.bytes, 0, ptr);
 }
 
-/* The import of a token, or NULL. mem_lock is held. */
-static struct share *import_find(const uint8_t *token)
+/* The import of a token by a context of a device, or NULL. mem_lock is held. */
+static struct share *import_find(const uint8_t *token, CUdevice device)
 {
 	struct share *share = imports;
 
-	while (share && memcmp(share->token, token, sizeof(share->token)))
+	while (share && (share->device != device ||
+			 memcmp(share->token, token, sizeof(share->token))))
 		share = share->next;
 	return share;
 }
@@ -248,6 +253,8 @@ static CUresult import_new(CUcontext ctx, uint64_t life, const struct handle *ha
 	share->import = true;
 	share->opening = true;
 	share->opens = 1;
+	share->ctx = ctx;
+	share->device = ctx->device;
 	memcpy(share->token, handle->token, sizeof(share->token));
 	share->next = imports;
 	imports = share;
@@ -283,9 +290,11 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in, unsigned int flags)
 			return result;
 	}
 	lock_take(&mem_lock);
-	while ((share = import_find(handle.token)) && share->opening)
+	while ((share = import_find(handle.token, ctx->device)) && share->opening)
 		import_await();
-	if (share) {
+	if (share && share->ctx != ctx) {
+		result = CUDA_ERROR_INVALID_HANDLE;
+	} else if (share) {
 		share->opens++;
 		*ptr = share->ptr;
 	} else {

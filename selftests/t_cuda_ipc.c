@@ -6,6 +6,7 @@
  *
  * The other process (peer) is this program, exec'ed anew.
  */
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -220,6 +221,109 @@ TEST_F(ipc, open_twice)
 	ASSERT_CU(peer_open(&self->peer, &handle, &third));
 	EXPECT_TRUE(peer_sees(&self->peer, third, want, 4096));
 	EXPECT_CU(peer_close(&self->peer, third));
+	EXPECT_EQ(0, peer_end(&self->peer));
+}
+
+/* An import belongs to the context that opened it; another context of the device cannot open it. */
+TEST_F(ipc, two_contexts)
+{
+	struct peer_message m = { .op = PEER_ALLOC, .bytes = 4096 };
+	CUdeviceptr first, again, p = 1, far;
+	CUcontext two, other;
+	CUdevice device;
+
+	ASSERT_CU(peer_call(&self->peer, &m));
+	m.op = PEER_GET;
+	ASSERT_CU(peer_call(&self->peer, &m));
+	ASSERT_CU(cuCtxCreate(&two, NULL, 0, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	ASSERT_CU(cuIpcOpenMemHandle(&first, m.handle, LAZY));
+	ASSERT_CU(cuCtxSetCurrent(two));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle(&p, m.handle, LAZY));
+	EXPECT_EQ(1, p);
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuIpcOpenMemHandle(&again, m.handle, LAZY));
+	EXPECT_EQ(first, again);
+	EXPECT_EQ(1, dev_attr(0, "views"));
+	/* A context of another device has an import of its own. */
+	ASSERT_CU(cuDeviceGet(&device, 1));
+	ASSERT_CU(cuCtxCreate(&other, NULL, 0, device));
+	ASSERT_CU(cuIpcOpenMemHandle(&far, m.handle, LAZY));
+	EXPECT_NE(first, far);
+	EXPECT_EQ(2, dev_attr(0, "views"));
+	EXPECT_CU(cuIpcOpenMemHandle(&p, m.handle, LAZY));
+	EXPECT_EQ(far, p);
+	/* Closing works from any context. */
+	EXPECT_CU(cuIpcCloseMemHandle(first));
+	ASSERT_CU(cuCtxSetCurrent(two));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle(&p, m.handle, LAZY));
+	EXPECT_CU(cuIpcCloseMemHandle(first));
+	EXPECT_EQ(INVALID, cuIpcCloseMemHandle(first));
+	EXPECT_EQ(1, dev_attr(0, "views"));
+	/* Now it can be opened here, until the context goes. */
+	EXPECT_CU(cuIpcOpenMemHandle(&p, m.handle, LAZY));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle(&again, m.handle, LAZY));
+	EXPECT_CU(cuCtxDestroy(two));
+	EXPECT_EQ(1, dev_attr(0, "views"));
+	EXPECT_EQ(INVALID, cuIpcCloseMemHandle(p));
+	EXPECT_CU(cuIpcOpenMemHandle(&again, m.handle, LAZY));
+	EXPECT_CU(cuIpcCloseMemHandle(again));
+	EXPECT_CU(cuCtxDestroy(other));
+	EXPECT_EQ(0, dev_attr(0, "views"));
+	EXPECT_EQ(0, peer_end(&self->peer));
+}
+
+#define OPENERS	6
+
+struct opener {
+	CUcontext ctx;
+	const CUipcMemHandle *handle;
+	pthread_barrier_t *start;
+	CUdeviceptr p;
+	CUresult result;
+};
+
+static void *open_main(void *arg)
+{
+	struct opener *o = arg;
+
+	o->result = cuCtxSetCurrent(o->ctx);
+	pthread_barrier_wait(o->start);
+	if (!o->result)
+		o->result = cuIpcOpenMemHandle(&o->p, *o->handle, LAZY);
+	return NULL;
+}
+
+/* Threads that open a handle at the same time get one import. */
+TEST_F(ipc, opened_at_once)
+{
+	struct peer_message m = { .op = PEER_ALLOC, .bytes = 4 * MIB };
+	struct opener opener[OPENERS];
+	pthread_t thread[OPENERS];
+	pthread_barrier_t start;
+
+	ASSERT_CU(peer_call(&self->peer, &m));
+	m.op = PEER_GET;
+	ASSERT_CU(peer_call(&self->peer, &m));
+	pthread_barrier_init(&start, NULL, OPENERS);
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < OPENERS; i++) {
+			opener[i] = (struct opener){
+				.ctx = self->ctx, .handle = &m.handle, .start = &start,
+			};
+			ASSERT_EQ(0, pthread_create(&thread[i], NULL, open_main, &opener[i]));
+		}
+		for (int i = 0; i < OPENERS; i++) {
+			pthread_join(thread[i], NULL);
+			EXPECT_CU(opener[i].result);
+			EXPECT_EQ(opener[0].p, opener[i].p);
+		}
+		EXPECT_EQ(1, dev_attr(0, "views"));
+		for (int i = 0; i < OPENERS; i++)
+			EXPECT_CU(cuIpcCloseMemHandle(opener[0].p));
+		EXPECT_EQ(0, dev_attr(0, "views"));
+	}
 	EXPECT_EQ(0, peer_end(&self->peer));
 }
 
