@@ -16,12 +16,14 @@
  * Destroying waits for all work of all devices first, so that no queued copy reaches a new owner.
  * Destroying a part does nothing. A context takes its arrays along.
  *
- * Locks: array_lock for the lists and for whether an array is one, from the check of its context to
- * its place in the list, and while it is taken apart; mem_lock nests inside. Copies take none.
+ * Locks: array_lock for the lists and for whether an array is one; mem_lock nests inside. It is not
+ * held while memory is populated or given back: after that the context is checked, and under the lock
+ * the array gets its place in the list. Copies take none.
  */
 #include <stdlib.h>
 
 #include "array.h"
+#include "block.h"
 
 #define ROW_ALIGN	32u
 #define PART_ALIGN	512u
@@ -178,15 +180,28 @@ static void array_place(CUarray array, uint64_t base)
 	}
 }
 
-/* Memory for an array of @bytes, unless it is one without. */
+/*
+ * Memory for an array of @bytes, unless it is one without. array_lock is held, and dropped while the
+ * memory is populated: the array is not in the list yet.
+ */
 static CUresult backing(CUcontext ctx, unsigned int flags, uint64_t bytes, struct alloc **alloc,
 			uint64_t *base)
 {
+	uint64_t life = ctx_life(ctx);
+	CUresult result;
+
 	*alloc = NULL;
 	*base = 0;
 	if (flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return CUDA_SUCCESS;
-	return mem_alloc_hidden(ctx, alloc, base, bytes);
+	lock_drop(&array_lock);
+	result = mem_alloc_hidden(ctx, alloc, base, bytes);
+	lock_take(&array_lock);
+	if (result || ctx_lives_on(ctx, life))
+		return result;
+	/* The end of the context has freed the memory, or will. */
+	*alloc = NULL;
+	return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 /* ---- arrays */
@@ -240,6 +255,7 @@ CUresult array_create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 
 CUresult array_destroy(CUarray array)
 {
+	struct block *doomed = NULL;
 	struct alloc *alloc = NULL;
 	CUresult result;
 	uint64_t id;
@@ -256,11 +272,12 @@ CUresult array_destroy(CUarray array)
 		alloc = array->alloc;
 		array_end(array);
 		if (alloc)
-			mem_free_hidden(alloc);
+			mem_free_hidden(alloc, &doomed);
 	} else {
 		result = CUDA_ERROR_INVALID_HANDLE;
 	}
 	lock_drop(&array_lock);
+	blocks_destroy(doomed);
 	return result;
 }
 
@@ -394,6 +411,7 @@ CUresult mipmap_create(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *des
 
 CUresult mipmap_destroy(CUmipmappedArray mipmap)
 {
+	struct block *doomed = NULL;
 	struct alloc *alloc = NULL;
 	CUresult result;
 	uint64_t id;
@@ -407,11 +425,12 @@ CUresult mipmap_destroy(CUmipmappedArray mipmap)
 		alloc = mipmap->alloc;
 		mipmap_end(mipmap);
 		if (alloc)
-			mem_free_hidden(alloc);
+			mem_free_hidden(alloc, &doomed);
 	} else {
 		result = CUDA_ERROR_INVALID_HANDLE;
 	}
 	lock_drop(&array_lock);
+	blocks_destroy(doomed);
 	return result;
 }
 

@@ -504,8 +504,11 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
 /* Device memory that no lookup finds, of a context. */
 CUresult mem_alloc_hidden(CUcontext ctx, struct alloc **alloc, uint64_t *ptr, uint64_t size);
-/* Give it back, unless the context did; no work that uses it is left. */
-void mem_free_hidden(struct alloc *alloc);
+/*
+ * Give it back, unless the context did; no work that uses it is left. The caller destroys the doomed
+ * block (block.h).
+ */
+void mem_free_hidden(struct alloc *alloc, struct block **doomed);
 CUresult mem_free(uint64_t ptr);
 /* Free memory that no pool has in the order of a stream. */
 CUresult mem_free_in(uint64_t ptr, CUstream stream);

@@ -331,14 +331,11 @@ static void alloc_free(struct alloc *alloc, struct block **doomed)
 	alloc_clear(alloc);
 }
 
-void mem_free_hidden(struct alloc *alloc)
+void mem_free_hidden(struct alloc *alloc, struct block **doomed)
 {
-	struct block *doomed = NULL;
-
 	lock_take(&mem_lock);
-	alloc_free(alloc, &doomed);
+	alloc_free(alloc, doomed);
 	lock_drop(&mem_lock);
-	blocks_destroy(doomed);
 }
 
 /* Whether the alloc of an id still begins at an address; mem_lock is held. */

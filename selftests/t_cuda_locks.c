@@ -335,8 +335,20 @@ TEST_F(locks, retains_beside_the_runtime)
 
 /* --- memory that takes long to populate or to pin */
 
-enum { DEVICE, HOST, MANAGED, REGISTERED, KINDS };
-static const char *const kind_name[KINDS] = { "device", "host", "managed", "registered" };
+enum { DEVICE, HOST, MANAGED, REGISTERED, ARRAY, KINDS };
+static const char *const kind_name[KINDS] = { "device", "host", "managed", "registered", "array" };
+
+static CUresult make_array(CUdeviceptr *p, size_t rows)
+{
+	const CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = 1024, .Height = rows, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1,
+	};
+	CUarray array = NULL;
+	CUresult result = cuArrayCreate(&array, &desc);
+
+	*p = (uintptr_t)array;
+	return result;
+}
 
 static CUresult take(int kind, CUdeviceptr *p, void *own, size_t bytes)
 {
@@ -347,6 +359,8 @@ static CUresult take(int kind, CUdeviceptr *p, void *own, size_t bytes)
 		return cuMemHostAlloc((void **)p, bytes, 0);
 	case MANAGED:
 		return cuMemAllocManaged(p, bytes, CU_MEM_ATTACH_GLOBAL);
+	case ARRAY:
+		return make_array(p, bytes / (4 * KIB));
 	default:
 		*p = (uintptr_t)own;
 		return cuMemHostRegister(own, bytes, 0);
@@ -356,6 +370,7 @@ static CUresult take(int kind, CUdeviceptr *p, void *own, size_t bytes)
 static CUresult give(int kind, CUdeviceptr p)
 {
 	return kind == REGISTERED ? cuMemHostUnregister((void *)(uintptr_t)p) :
+		kind == ARRAY ? cuArrayDestroy((CUarray)(uintptr_t)p) :
 		kind == HOST ? cuMemFreeHost((void *)(uintptr_t)p) : cuMemFree(p);
 }
 
@@ -371,6 +386,7 @@ struct small {
 	CUcontext ctx;
 	atomic_int stop;
 	atomic_uint calls;
+	bool arrays;			/* the calls make arrays, not pinned memory */
 	double worst;			/* of a call */
 	CUresult result;
 };
@@ -381,12 +397,13 @@ static void *small_calls(void *arg)
 
 	small->result = cuCtxSetCurrent(small->ctx);
 	while (!small->result && !atomic_load(&small->stop)) {
+		int kind = small->arrays ? ARRAY : HOST;
 		double start = seconds(), took;
-		void *p;
+		CUdeviceptr p;
 
-		small->result = cuMemHostAlloc(&p, 4 * KIB, 0);
+		small->result = take(kind, &p, NULL, 4 * KIB);
 		if (!small->result)
-			small->result = cuMemFreeHost(p);
+			small->result = give(kind, p);
 		took = seconds() - start;
 		small->worst = took > small->worst ? took : small->worst;
 		atomic_fetch_add(&small->calls, 1);
@@ -397,7 +414,7 @@ static void *small_calls(void *arg)
 /* How long small calls of another thread take, at worst, as a part of what a large call takes. */
 static double small_beside_large(CUcontext ctx, int kind, void *own, size_t bytes)
 {
-	struct small small = { .ctx = ctx };
+	struct small small = { .ctx = ctx, .arrays = kind == ARRAY };
 	double start, took = 0;
 	CUdeviceptr p = 0;
 	pthread_t thread;
