@@ -116,8 +116,10 @@ struct range {
 	uint32_t carved;		/* cells that were given out at all */
 	uint32_t out;			/* cells that are not in the free list */
 	bool listed;			/* in the list of those with room */
-	bool mixed;			/* while the depot is merged: freed in several queues */
-	uint32_t pending;		/* the same: cells in the depot */
+	/* While the depot is merged: */
+	bool mixed;			/* freed in several queues */
+	uint32_t pending;		/* cells in the depot */
+	struct moment last;		/* of these cells and of the pages */
 	struct cell *free;
 };
 
@@ -351,7 +353,7 @@ void cell_release(pool_t *pool, struct cell *cell, unsigned int class);
 /* Empty the depot of what is settled; heaps before. */
 void depot_drain(pool_t *pool, const struct taker *taker);
 /* Make pending pages of ranges of cells that were all freed in one queue. */
-void depot_merge(pool_t *pool);
+void depot_merge(pool_t *pool, const struct taker *taker);
 void depot_put(pool_t *pool, struct cell *cell, unsigned int class);
 /* A block whose size has no class. */
 void large_release(pool_t *pool, struct cell *cell, const struct moment *freed);

@@ -18,6 +18,10 @@
  * or if the process waited for it, so that this does not depend on who was faster; and if the pool
  * is exhausted, when it is done.
  *
+ * Pages that are taken while they are pending keep their moment until it has come; then it is
+ * dropped, when cells are carved from them and when they merge. Otherwise what is freed in another
+ * stream later could not merge with it.
+ *
  * Locks: pool->lock for all that belongs to a pool; cells_lock for unused arrays of cells.
  */
 #include <stdlib.h>
@@ -102,6 +106,40 @@ bool moment_passed(const struct moment *moment, const struct taker *taker)
 	return taker->any;
 }
 
+/* Drop a moment that has come: what was freed in other streams can merge with it then. */
+static void moment_settle(struct moment *moment, const struct taker *taker)
+{
+	if (moment_settled(moment, taker))
+		moment->queue = NULL;
+}
+
+/*
+ * Make @last the later of two moments. False if neither stream is known to come after the other:
+ * there is no such moment.
+ */
+static bool moment_later(struct moment *last, const struct moment *moment)
+{
+	if (!moment->queue)
+		return true;
+	if (!last->queue) {
+		*last = *moment;
+	} else if (last->queue == moment->queue) {
+		if (last->value < moment->value)
+			last->value = moment->value;
+	} else if (queue_follows(moment->queue, moment->value, last->queue, last->value)) {
+		*last = *moment;
+	} else {
+		return queue_follows(last->queue, last->value, moment->queue, moment->value);
+	}
+	return true;
+}
+
+/* How many things a taker looks at; when the pool has nothing else, all of them. */
+static unsigned int tries_of(const struct taker *taker, unsigned int usual)
+{
+	return taker->exhausted ? ~0u : usual;
+}
+
 /* ---- ranges of cells */
 
 static struct cells *cells_get(unsigned int class)
@@ -161,7 +199,7 @@ static void room_remove(pool_t *pool, struct range *range)
 static struct cell *room_take(pool_t *pool, unsigned int class, const struct taker *taker)
 {
 	struct range *range = pool->room[class];
-	unsigned int tries = ROOM_TRIES;
+	unsigned int tries = tries_of(taker, ROOM_TRIES);
 	struct cells *cells;
 	struct cell *cell;
 
@@ -171,8 +209,10 @@ static struct cell *room_take(pool_t *pool, unsigned int class, const struct tak
 		if (cell) {
 			range->free = cell->next;
 		} else {
-			if (range->carved == cells->count ||
-			    !moment_passed(&range->freed, taker))
+			if (range->carved == cells->count)
+				continue;
+			moment_settle(&range->freed, taker);
+			if (!moment_passed(&range->freed, taker))
 				continue;
 			cell = &cells->cell[range->carved];
 			cell_begin(cell);
@@ -246,7 +286,7 @@ static struct cell *depot_take(pool_t *pool, unsigned int class, const struct ta
 {
 	struct bin *bin = &pool->depot[class];
 	struct cell **link, *cell;
-	unsigned int tries = DEPOT_TRIES;
+	unsigned int tries = tries_of(taker, DEPOT_TRIES);
 
 	for (link = &bin->head; (cell = *link) && tries; link = &cell->next, tries--) {
 		if (!moment_passed(&cell->freed, taker))
@@ -300,26 +340,21 @@ void depot_drain(pool_t *pool, const struct taker *taker)
 	}
 }
 
-/* The last moment of a range's cells in the depot. */
-static void merge_count(struct range *range, const struct cell *cell)
+/* One more cell of a range is in the depot. */
+static void merge_count(struct range *range, const struct cell *cell, const struct taker *taker)
 {
-	const struct moment *freed = &cell->freed;
-
-	if (!range->pending++)
-		range->mixed = range->freed.queue && range->freed.queue != freed->queue;
-	if (!range->freed.queue)
-		range->freed = *freed;
-	else if (range->freed.queue != freed->queue)
+	if (!range->pending++) {
+		/* The moment of the pages that the range was carved from. */
+		moment_settle(&range->freed, taker);
+		range->last = range->freed;
+		range->mixed = false;
+	}
+	if (!range->mixed && !moment_later(&range->last, &cell->freed))
 		range->mixed = true;
-	else if (range->freed.value < freed->value)
-		range->freed.value = freed->value;
 }
 
-/*
- * What is in the depot is pending here. A range gets the last of its cells' moments, which is late
- * enough for all that is not carved yet.
- */
-void depot_merge(pool_t *pool)
+/* What is in the depot is pending here. A range that is given back gets the last of the moments. */
+void depot_merge(pool_t *pool, const struct taker *taker)
 {
 	unsigned int class;
 
@@ -328,7 +363,7 @@ void depot_merge(pool_t *pool)
 		struct cell **link, *cell;
 
 		for (cell = bin->head; cell; cell = cell->next)
-			merge_count(range_of(cell->base), cell);
+			merge_count(range_of(cell->base), cell, taker);
 		for (link = &bin->head; (cell = *link);) {
 			struct range *range = range_of(cell->base);
 			bool last = range->pending == range->out && !range->mixed;
@@ -343,6 +378,7 @@ void depot_merge(pool_t *pool)
 			store_relaxed(link, cell->next);
 			bin->count--;
 			range->pending--;
+			range->freed = range->last;
 			room_give(pool, range, cell);
 		}
 	}

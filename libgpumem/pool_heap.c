@@ -12,7 +12,8 @@
  *      heaps have of the class, then all; and if the pool is full a part of an idle chunk;
  *   3. a new chunk, after idle ones that are too small were given back if the pool has much more
  *      than it ever needed;
- *   4. what is free and done, whatever the attributes say;
+ *   4. what is free and done, whatever the attributes say; then the same after cells that are
+ *      pending in one stream became pages;
  *   5. a new chunk after idle chunks of all pools were given back;
  *   6. what is still pending, if REUSE_ALLOW_INTERNAL_DEPENDENCIES: the stream is made to wait;
  *   7. nothing: OUT_OF_MEMORY.
@@ -274,8 +275,12 @@ static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool 
 	taker->exhausted = true;
 	pool_drain(pool, taker);
 	cell = cells_take(pool, size, taker);
+	if (cell)
+		return cell;
+	/* Pages of one stream may be this one's, or of a stream that it waits for. */
+	depot_merge(pool, taker);
+	cell = cells_take(pool, size, taker);
 	if (!cell && last && load_relaxed(&pool->internal)) {
-		depot_merge(pool);
 		taker->any = true;
 		cell = cells_take(pool, size, taker);
 	}
@@ -316,7 +321,9 @@ static CUresult come_after(CUstream stream, const struct moment *moment)
 		return result;
 	result = stream_prepare(stream, &queue);
 	if (!result) {
-		if (queue != moment->queue)
+		/* One wait is enough for all blocks of one moment. */
+		if (queue != moment->queue &&
+		    !queue_follows(queue, ~0ull, moment->queue, moment->value))
 			result = queue_follow(queue, moment->queue, moment->value);
 		result = ring_finish(queue, result);
 	}

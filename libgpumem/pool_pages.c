@@ -360,7 +360,7 @@ static bool may_split(pool_t *pool, uint32_t pages, uint32_t have, bool drained)
 struct range *pages_take(pool_t *pool, uint32_t pages, const struct taker *taker)
 {
 	struct range *range = tree_find(pool->tree, pages), *other, *rest;
-	unsigned int tries = 32;
+	unsigned int tries = taker->exhausted ? ~0u : 32;
 
 	if (pool->pending) {
 		other = tree_search(pool->pending, pages, taker, &tries);
