@@ -313,9 +313,8 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 				     vma);
 		break;
 	case GPUMEM_OBJ_STREAM:
-		ret = gpumem_stream_mmap(container_of(obj,
-						      struct gpumem_stream,
-						      obj), vma);
+		ret = gpumem_ring_mmap(container_of(obj, struct gpumem_stream,
+						    obj)->ring, vma);
 		break;
 	case GPUMEM_OBJ_TIMELINE:
 		ret = gpumem_timeline_mmap(container_of(obj,

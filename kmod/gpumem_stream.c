@@ -35,7 +35,6 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/vmalloc.h>
 
 #include "gpumem_compat.h"
 #include "gpumem_private.h"
@@ -46,7 +45,7 @@
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
 /* Streams of a client, those included that finish without an id. */
-#define GPUMEM_MAX_STREAMS	4096
+#define GPUMEM_MAX_STREAMS	16384
 
 static_assert(sizeof(struct gpumem_sqe) == 64);
 static_assert(sizeof(struct gpumem_ring) <= GPUMEM_RING_SQES);
@@ -76,7 +75,7 @@ void gpumem_stream_exit(void)
 
 static u64 gpumem_stream_tail(struct gpumem_stream *stream)
 {
-	struct gpumem_ring *ring = stream->ring;
+	struct gpumem_ring *ring = stream->ring->head;
 
 	if (test_bit_acquire(GPUMEM_STREAM_CLOSING, &stream->state))
 		return stream->final;
@@ -92,7 +91,6 @@ static bool gpumem_stream_broken(struct gpumem_stream *stream)
 /* Take the next entry.  Return false if there is none. */
 static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 {
-	struct gpumem_sqe *sqes = stream->ring + GPUMEM_RING_SQES;
 	u64 tail = gpumem_stream_tail(stream);
 
 	if (gpumem_stream_broken(stream) || tail == stream->head)
@@ -103,8 +101,7 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 		gpumem_timeline_lose(stream->timeline);
 		return false;
 	}
-	memcpy(&stream->sqe, &sqes[stream->head & (stream->entries - 1)],
-	       sizeof(stream->sqe));
+	gpumem_ring_read(stream->ring, stream->head, &stream->sqe);
 	stream->head++;
 	stream->row = 0;
 	stream->col = 0;
@@ -347,7 +344,7 @@ void gpumem_stream_handle_gone(struct gpumem_object *obj)
 	struct gpumem_stream *stream = container_of(obj, struct gpumem_stream,
 						    obj);
 	struct gpumem_client *client = obj->client;
-	struct gpumem_ring *ring = stream->ring;
+	struct gpumem_ring *ring = stream->ring->head;
 	bool stopped;
 
 	spin_lock(&client->stream_lock);
@@ -442,39 +439,6 @@ void gpumem_stream_cancel_all(struct gpumem_client *client)
 	}
 }
 
-static void gpumem_stream_free_ring(struct gpumem_stream *stream)
-{
-	unsigned int i;
-
-	if (stream->ring)
-		vunmap(stream->ring);
-	for (i = 0; i < stream->npages && stream->pages[i]; i++)
-		__free_page(stream->pages[i]);
-	kfree(stream->pages);
-}
-
-static int gpumem_stream_alloc_ring(struct gpumem_stream *stream)
-{
-	size_t bytes = GPUMEM_RING_SQES +
-		       stream->entries * sizeof(struct gpumem_sqe);
-	unsigned int i;
-
-	stream->npages = PFN_UP(bytes);
-	stream->pages = kcalloc(stream->npages, sizeof(*stream->pages),
-				GFP_KERNEL_ACCOUNT);
-	if (!stream->pages) {
-		stream->npages = 0;
-		return -ENOMEM;
-	}
-	for (i = 0; i < stream->npages; i++) {
-		stream->pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-		if (!stream->pages[i])
-			return -ENOMEM;
-	}
-	stream->ring = vmap(stream->pages, stream->npages, VM_MAP, PAGE_KERNEL);
-	return stream->ring ? 0 : -ENOMEM;
-}
-
 static void gpumem_stream_reap(struct work_struct *work)
 {
 	struct gpumem_stream *stream = container_of(work, struct gpumem_stream,
@@ -521,7 +485,7 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	list_del(&stream->link);
 	spin_unlock(&client->stream_lock);
 	atomic64_dec(&client->count.streams);
-	gpumem_stream_free_ring(stream);
+	gpumem_ring_put(stream->ring);
 	if (stream->timeline) {
 		gpumem_timeline_lose(stream->timeline);
 		gpumem_object_put(&stream->timeline->obj);
@@ -530,24 +494,6 @@ void gpumem_stream_release(struct gpumem_object *obj)
 		gpumem_object_put(&stream->vm->obj);
 	kref_get(&client->ref);
 	gpumem_stream_reap_later(stream);
-}
-
-/**
- * gpumem_stream_mmap - show a stream's ring
- * @stream: stream
- * @vma: the whole ring, offset 0
- *
- * Return: 0 or a negative errno.
- */
-int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma)
-{
-	if (vma->vm_pgoff || vma_pages(vma) != stream->npages)
-		return -EINVAL;
-	if (vma->vm_flags & VM_EXEC)
-		return -EACCES;
-	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
-		     VM_MAYEXEC);
-	return vm_map_pages(vma, stream->pages, stream->npages);
 }
 
 /**
@@ -610,9 +556,11 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 		ret = -ENOENT;
 		goto err_put;
 	}
-	ret = gpumem_stream_alloc_ring(stream);
-	if (ret)
+	stream->ring = gpumem_ring_alloc(stream->entries);
+	if (!stream->ring) {
+		ret = -ENOMEM;
 		goto err_put;
+	}
 	timeline = gpumem_timeline_alloc(client, 0, true);
 	if (!timeline) {
 		ret = -ENOMEM;

@@ -198,6 +198,22 @@ enum gpumem_run {
 };
 
 /**
+ * struct gpumem_ring_mem - the memory of a ring (gpumem_ring.c)
+ */
+struct gpumem_ring_mem {
+	/** @ref: the stream, and each mapping */
+	struct kref ref;
+	/** @mask: number of entries less one; constant */
+	u32 mask;
+	/** @npages: number of @pages; constant */
+	unsigned int npages;
+	/** @head: the first page seen by the kernel; hostile content */
+	struct gpumem_ring *head;
+	/** @pages: NULL until touched, but for the first; written once */
+	struct page *pages[];
+};
+
+/**
  * struct gpumem_stream - a ring, its timeline and the work that empties it
  */
 struct gpumem_stream {
@@ -223,12 +239,8 @@ struct gpumem_stream {
 	struct gpumem_share share;
 	/** @reap: frees the structure */
 	struct work_struct reap;
-	/** @pages: of the ring; constant */
-	struct page **pages;
-	/** @npages: number of @pages */
-	unsigned int npages;
-	/** @ring: @pages seen by the kernel; hostile content */
-	void *ring;
+	/** @ring: referenced; hostile content; constant */
+	struct gpumem_ring_mem *ring;
 	/** @entries: length of the ring; constant */
 	u32 entries;
 	/** @kcov_handle: of the task that made it, for KCOV; constant */
@@ -339,11 +351,17 @@ void gpumem_stream_poll_end(struct gpumem_stream *stream);
 void gpumem_stream_kick_polls(struct gpumem_client *client);
 void gpumem_stream_cancel_all(struct gpumem_client *client);
 void gpumem_stream_reap_later(struct gpumem_stream *stream);
-int gpumem_stream_mmap(struct gpumem_stream *stream, struct vm_area_struct *vma);
 void gpumem_stream_handle_gone(struct gpumem_object *obj);
 void gpumem_stream_release(struct gpumem_object *obj);
 int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd);
+
+/* gpumem_ring.c */
+struct gpumem_ring_mem *gpumem_ring_alloc(u32 entries);
+void gpumem_ring_put(struct gpumem_ring_mem *ring);
+void gpumem_ring_read(const struct gpumem_ring_mem *ring, u64 index,
+		      struct gpumem_sqe *sqe);
+int gpumem_ring_mmap(struct gpumem_ring_mem *ring, struct vm_area_struct *vma);
 
 /* gpumem_runner.c */
 void gpumem_runner_init(struct gpumem_runner *runner);

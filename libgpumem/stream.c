@@ -613,7 +613,7 @@ bool queue_follows(struct queue *queue, uint64_t at, struct queue *other, uint64
  * of the ring is waited for in helping queues, and for these in the ring.
  */
 #define JOIN_SELF	4u
-#define JOIN_HELPER	(QUEUE_ENTRIES / 2)
+#define JOIN_HELPER	128u
 
 struct join {
 	CUstream stream;

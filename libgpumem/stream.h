@@ -9,7 +9,7 @@
 
 #define STREAM_MAGIC	0x6d727473	/* "strm" */
 #define STREAM_PLAIN	0x6e6c7073	/* "spln": of kind STREAM_CREATED, and not destroyed */
-#define QUEUE_ENTRIES	256u
+#define QUEUE_ENTRIES	4096u
 
 enum stream_kind {
 	STREAM_CREATED, STREAM_LEGACY_KIND, STREAM_THREAD,

@@ -132,6 +132,8 @@ static inline __u64 whole_slots(__u64 bytes)
 
 /* Copies from and to the process's own memory go through staging memory in pieces of this. */
 #define STAGE		MIB
+/* Entries that a stream's ring holds: QUEUE_ENTRIES in libgpumem/stream.h. */
+#define RING_DEPTH	4096
 /* Asynchronous operations above this are always queued. */
 #define INLINE		(256 * KIB)
 

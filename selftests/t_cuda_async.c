@@ -289,7 +289,7 @@ static bool over(struct inside *in)
 /* What would wait for the function itself is not permitted. */
 TEST_F(async, function_would_wait_for_itself)
 {
-	struct inside in = { .s = self->s, .most = 2000 };
+	struct inside in = { .s = self->s, .most = 2 * RING_DEPTH };
 	CUstream own[2] = { self->s, self->t };
 	pthread_t thread;
 	void *bad;
@@ -315,7 +315,7 @@ TEST_F(async, function_would_wait_for_itself)
 	}
 	/* A thread of the program has the stream meanwhile, and waits for room in it. */
 	in.to = self->s;
-	in.submitted = 400;
+	in.submitted = RING_DEPTH + 150;
 	for (int i = 0; i < 2; i++) {
 		in.copies = i;
 		in.result = CUDA_SUCCESS;
@@ -337,7 +337,7 @@ TEST_F(async, function_would_wait_for_itself)
 /* What waits for others is waited for, however much there is to be done. */
 TEST_F(async, function_waits_for_others)
 {
-	struct inside in = { .s = self->s, .to = self->t, .most = 1000, .go = 1 };
+	struct inside in = { .s = self->s, .to = self->t, .most = RING_DEPTH + 1000, .go = 1 };
 	unsigned char host[64];
 
 	ASSERT_CU(cuMemAlloc(&in.d, 128));
@@ -348,10 +348,10 @@ TEST_F(async, function_waits_for_others)
 	set(self->word, 1);
 	ASSERT_TRUE(over(&in));
 	EXPECT_CU(in.result);
-	EXPECT_EQ(1000, in.done);
+	EXPECT_EQ(in.most, in.done);
 	ASSERT_CU(cuStreamSynchronize(self->t));
 	ASSERT_CU(cuMemcpyDtoH(host, in.d, 64));
-	for (unsigned int i = 936; i < 1000; i++)
+	for (unsigned int i = in.most - 64; i < in.most; i++)
 		EXPECT_EQ(i % 251, host[i % 64]);
 }
 

@@ -594,7 +594,7 @@ TEST_F(batch, between_events)
 	EXPECT_CU(cuEventDestroy(after));
 }
 
-/* More than the ring has entries, of every kind. */
+/* A thousand copies in a call, of every kind. */
 TEST_F(batch, a_thousand)
 {
 	enum { N = 1000 };

@@ -407,15 +407,17 @@ FIXTURE_VARIANT_ADD(stuck, thread_second)
  */
 TEST_F(stuck, ring_full)
 {
-	struct call first = { .fn = fill_number, .stream = FIRST, .dst = self->t.buf, .times = 400 };
+	struct call first = {
+		.fn = fill_number, .stream = FIRST, .dst = self->t.buf, .times = RING_DEPTH + 150,
+	};
 	CUstream second = SECOND, other[OTHERS];
 	cuuint32_t got[1 + OTHERS], last;
 	unsigned int stuck;
 
 	ASSERT_CU(shut(first.stream, self->t.gate));
 	ASSERT_TRUE(call_start(&first, self->t.ctx));
-	stuck = calls_until_stuck(&first, 200);
-	ASSERT_GT(400, stuck);
+	stuck = calls_until_stuck(&first, RING_DEPTH - 50);
+	ASSERT_GT(first.times, stuck);
 	ASSERT_NE(0, stuck);
 	ASSERT_CU(shut(second, self->t.second_gate));
 	ASSERT_CU(cuMemcpyDtoDAsync(self->t.out, self->t.buf, sizeof(got[0]), second));
@@ -439,7 +441,7 @@ TEST_F(stuck, ring_full)
 	EXPECT_EQ(stuck - 1, got[0]);
 	for (int i = 0; i < OTHERS && second != CU_STREAM_LEGACY; i++)
 		EXPECT_EQ(stuck - 1, got[1 + i]);
-	EXPECT_EQ(399, last);
+	EXPECT_EQ(first.times - 1, last);
 	for (int i = 0; i < OTHERS; i++)
 		ASSERT_CU(cuStreamDestroy(other[i]));
 }
@@ -565,12 +567,12 @@ TEST_F(function, before_parts)
 
 TEST_F(function, before_a_full_ring)
 {
-	struct call first = { .fn = fill_number, .dst = self->t.buf, .times = 300 };
+	struct call first = { .fn = fill_number, .dst = self->t.buf, .times = RING_DEPTH + 50 };
 	cuuint32_t last;
 
 	function_before(_metadata, &self->t, &first);
 	ASSERT_CU(cuMemcpyDtoH(&last, self->t.buf, sizeof(last)));
-	EXPECT_EQ(299, last);
+	EXPECT_EQ(first.times - 1, last);
 }
 
 /*

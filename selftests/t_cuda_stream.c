@@ -256,7 +256,7 @@ TEST_F(stream, own_stream)
 /* More entries than a ring has, behind a load: nothing is lost, nothing overtakes. */
 TEST_F(stream, ring_full)
 {
-	enum { N = 3000, WORDS = 64 };
+	enum { N = RING_DEPTH + 1000, WORDS = 64 };
 	const unsigned int *words;
 
 	ASSERT_EQ(NOT_READY, load_put_busy(&self->load, self->free));
@@ -424,7 +424,7 @@ TEST_F(stream, event_of_destroyed_stream)
 	EXPECT_CU(cuCtxSynchronize());
 }
 
-/* More streams than a stream has entries hold one that comes after all of them, not the program. */
+/* More streams than are waited for in one queue hold one that comes after all of them, not the program. */
 TEST_F_TIMEOUT(stream, hundreds_hold, 240)
 {
 	enum { N = 300 };

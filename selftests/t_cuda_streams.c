@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many streams.
+ * Many streams, and deep streams.
  *
  * What a call costs does not depend on how many streams there are, or were: the same calls are timed
  * in turn with a few streams and with many, and the best of several rounds are compared.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 
@@ -246,6 +249,95 @@ TEST_F(many, cost_beside_legacy)
 			       other / 200 % 100);
 		EXPECT_TRUE(fine);
 	}
+}
+
+/* --- deep streams */
+
+/* Opens a gate after a while, in case the thread that submits behind it does not come back. */
+struct keeper {
+	pthread_t thread;
+	volatile __u32 *word;
+	atomic_uint submitted;
+	atomic_uint late;
+};
+
+static void *keep(void *arg)
+{
+	struct keeper *k = arg;
+
+	for (int i = 0; i < 2000 && !atomic_load(&k->submitted); i++)
+		usleep(10000);
+	atomic_store(&k->late, !atomic_load(&k->submitted));
+	__atomic_store_n(k->word, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+FIXTURE(deep)
+{
+	CUcontext ctx;
+	CUdeviceptr d;
+	CUstream s;
+	struct keeper keeper;
+};
+
+FIXTURE_SETUP(deep)
+{
+	void *word;
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuMemAlloc(&self->d, 4 * KIB));
+	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemHostAlloc(&word, 4 * KIB, 0));
+	self->keeper.word = word;
+	*self->keeper.word = 0;
+	ASSERT_CU(cuStreamWaitValue32(self->s, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_EQ(0, pthread_create(&self->keeper.thread, NULL, keep, &self->keeper));
+}
+
+FIXTURE_TEARDOWN_PARENT(deep)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+/* The H200 takes 1,021 operations behind a gate before the caller blocks. */
+#define DEEP	1100
+
+static unsigned int functions_ran;
+static unsigned int functions_wrong;
+
+static void count(void *arg)
+{
+	functions_wrong += functions_ran++ != (uintptr_t)arg;
+}
+
+TEST_F(deep, functions_behind_a_gate)
+{
+	for (uintptr_t i = 0; i < DEEP; i++)
+		ASSERT_CU(cuLaunchHostFunc(self->s, count, (void *)i));
+	EXPECT_EQ(0, atomic_load(&self->keeper.late));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(self->s));
+	atomic_store(&self->keeper.submitted, 1);
+	ASSERT_EQ(0, pthread_join(self->keeper.thread, NULL));
+	EXPECT_EQ(0, atomic_load(&self->keeper.late));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(DEEP, functions_ran);
+	EXPECT_EQ(0, functions_wrong);
+}
+
+TEST_F(deep, entries_behind_a_gate)
+{
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i <= DEEP; i++)
+		ASSERT_CU(cuMemsetD32Async(self->d, i, 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(self->s));
+	atomic_store(&self->keeper.submitted, 1);
+	ASSERT_EQ(0, pthread_join(self->keeper.thread, NULL));
+	EXPECT_EQ(0, atomic_load(&self->keeper.late));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_CU(cuMemcpyDtoH(&got, self->d, sizeof(got)));
+	EXPECT_EQ(DEEP, got);
 }
 
 TEST_HARNESS_MAIN

@@ -111,6 +111,73 @@ TEST_F(stream, mappings)
 	EXPECT_EQ(1, self->s.ring->tail);
 }
 
+/* kB of a mapping that are in memory, or -1. */
+static long resident(const void *at)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	char line[512];
+	long kb = -1;
+	bool here = false;
+
+	while (f && kb < 0 && fgets(line, sizeof(line), f)) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = start == (unsigned long)at;
+		else if (here)
+			sscanf(line, "Rss: %ld kB", &kb);
+	}
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+/* A ring takes memory as it is filled; what nobody touched is NOPs. */
+TEST_F(stream, ring_as_touched)
+{
+	struct gpumem_sqe fill = sqe_fill(ADDR, 1, 0x5a, 100), nop = sqe_nop();
+	long page = page_size / KIB;
+	struct stream s;
+
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 4096));
+	ASSERT_EQ(0, stream_push(&s, &nop));
+	ASSERT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(2 * page, resident(s.ring));
+	/* Entries in pages of which none is there. */
+	s.tail += 2000;
+	stream_publish(&s);
+	ASSERT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(2001, s.page->value);
+	EXPECT_EQ(0, s.page->error);
+	EXPECT_EQ(2 * page, resident(s.ring));
+	ASSERT_EQ(0, stream_push(&s, &fill));
+	ASSERT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(0, s.page->error);
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(0x5a, self->p[i]);
+	EXPECT_EQ(3 * page, resident(s.ring));
+	for (int i = 0; i < 4096; i++)
+		ASSERT_EQ(0, stream_push(&s, &fill));
+	ASSERT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(0, s.page->error);
+	EXPECT_EQ((long)(s.ring_size / KIB), resident(s.ring));
+	/* Pages that are let go are the same when they come back. */
+	ASSERT_EQ(0, madvise(s.ring, s.ring_size, MADV_DONTNEED));
+	EXPECT_EQ(s.tail, s.ring->tail);
+	ASSERT_EQ(0, stream_push(&s, &nop));
+	ASSERT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(0, stream_close(&s));
+	/* The mapping of a stream that is gone still gets pages, also in two parts. */
+	ASSERT_EQ(0, stream_open(&s, self->fd, self->vm, 0, 4096));
+	EXPECT_EQ(0, gp_destroy(self->fd, s.id));
+	EXPECT_EQ(0, munmap((char *)s.ring + 16 * page_size, page_size));
+	memset(s.ring, 1, 16 * page_size);
+	memset((char *)s.ring + 17 * page_size, 1, s.ring_size - 17 * page_size);
+	EXPECT_EQ(0, munmap(s.ring, s.ring_size));
+	EXPECT_EQ(0, munmap((void *)(uintptr_t)s.page, page_size));
+	EXPECT_EQ(0, gp_destroy(self->fd, s.timeline));
+}
+
 /* --- what entries do */
 
 TEST_F(stream, copy)

@@ -744,6 +744,8 @@ struct gpumem_sqe {
  * full barrier, reads @flags of the stream's timeline page and calls
  * GPUMEM_STREAM_DOORBELL if GPUMEM_TIMELINE_NEED_WAKEUP is set.  A slot is free
  * again when @head of the timeline page has passed it.
+ *
+ * Pages of slots are allocated when they are touched; until then they are zeros.
  */
 struct gpumem_ring {
 	__aligned_u64 tail;
