@@ -13,12 +13,13 @@
  * follow each other, each aligned to PART_ALIGN; all layers of a level lie together. The sizes that
  * sparse and deferred arrays tell are of this layout, in units of TILE, as on devices.
  *
- * Destroying waits for all work of all devices first, so that no queued copy reaches a new owner.
+ * Destroying waits first for the work of the array's context, and for copies of other contexts that
+ * read it (free_wait.c).
  * Destroying a part does nothing. A context takes its arrays along.
  *
  * Locks: array_lock for the lists and for whether an array is one; mem_lock nests inside. It is not
- * held while memory is populated or given back: after that the context is checked, and under the lock
- * the array gets its place in the list. Copies take none.
+ * held while memory is populated or given back: after that the context is checked, and under the
+ * lock the array gets its place in the list. Copies take none.
  */
 #include <stdlib.h>
 
@@ -181,8 +182,8 @@ static void array_place(CUarray array, uint64_t base)
 }
 
 /*
- * Memory for an array of @bytes, unless it is one without. array_lock is held, and dropped while the
- * memory is populated: the array is not in the list yet.
+ * Memory for an array of @bytes, unless it is one without. array_lock is held, and dropped while
+ * the memory is populated: the array is not in the list yet.
  */
 static CUresult backing(CUcontext ctx, unsigned int flags, uint64_t bytes, struct alloc **alloc,
 			uint64_t *base)
@@ -253,6 +254,13 @@ CUresult array_create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	return result;
 }
 
+/* @alloc is never given back to malloc(): another thread may destroy the array meanwhile. */
+static CUresult array_wait(CUcontext ctx, const struct alloc *alloc)
+{
+	return alloc ? free_wait(ctx, load_relaxed(&alloc->base), load_relaxed(&alloc->size)) :
+		free_wait(ctx, 0, 0);
+}
+
 CUresult array_destroy(CUarray array)
 {
 	struct block *doomed = NULL;
@@ -265,7 +273,7 @@ CUresult array_destroy(CUarray array)
 	if (array->kind != ARRAY_WHOLE)
 		return CUDA_SUCCESS;
 	id = load_relaxed(&array->id);
-	result = work_synchronize();
+	result = array_wait(array->layout.ctx, array->alloc);
 	lock_take(&array_lock);
 	/* Another thread may have destroyed it meanwhile. */
 	if (array_valid(array) && array->id == id) {
@@ -419,7 +427,7 @@ CUresult mipmap_destroy(CUmipmappedArray mipmap)
 	if (!mipmap_valid(mipmap))
 		return CUDA_ERROR_INVALID_HANDLE;
 	id = load_relaxed(&mipmap->id);
-	result = work_synchronize();
+	result = array_wait(mipmap->ctx, mipmap->alloc);
 	lock_take(&array_lock);
 	if (mipmap_valid(mipmap) && mipmap->id == id) {
 		alloc = mipmap->alloc;

@@ -109,7 +109,8 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array)
  * cuArrayDestroy - destroy an array
  * @array: of any context. A level or a plane stays: it goes with what it is a part of
  *
- * Waits for all work of the process. Needs no context.
+ * Waits for all work of the context that owns it, and for copies of other contexts that read it. Needs
+ * no context.
  *
  * Return: INVALID_HANDLE; the error of work that failed (the array is destroyed then).
  */

@@ -47,7 +47,8 @@ ENTRY(cuMemAllocHost, mem_alloc_host_32_body);
  * cuMemFreeHost - give pinned host memory back
  * @ptr: what cuMemHostAlloc() or cuMemAllocHost() gave; NULL is no error
  *
- * Waits for all work. No context is needed, and it need not be the one that the memory was
+ * Waits for all work of the context that owns the memory, and for copies of other contexts that
+ * read it. No context is needed, and it need not be the one that the memory was
  * allocated in.
  *
  * Return: INVALID_VALUE for any other address.

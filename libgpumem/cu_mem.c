@@ -134,7 +134,8 @@ ENTRY(cuMemAllocPitch, mem_alloc_pitch_32_body);
  * cuMemFree_v2 - free device memory
  * @ptr: what an allocation of any context returned, or 0
  *
- * Waits for all work of the process. Needs no context.
+ * Waits for all work of the context that owns the memory, and for copies of other contexts that
+ * read it. Needs no context.
  *
  * Return: INVALID_VALUE for any other address; CONTEXT_IS_DESTROYED if the current context is gone;
  * the error of work that failed (the memory is freed then).

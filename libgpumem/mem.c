@@ -8,7 +8,8 @@
  * at a 2 MiB aligned address. A block is given back when its last alloc is freed (block.c). Nothing
  * is kept back: what a program frees, other processes can have.
  *
- * Freeing waits for all work of all devices first, so that no queued work reaches a new owner.
+ * Freeing waits first for the work of the context that owns the memory, and for copies of other
+ * contexts that read it (free_wait.c).
  *
  * Managed memory is the device's, too, in blocks of its own: the CPU reaches it in strict mode.
  *
@@ -309,8 +310,8 @@ static void alloc_hide(struct alloc *alloc)
 }
 
 /*
- * mem_lock is held; no work that uses the memory is left. The caller destroys what is doomed when it
- * has dropped the lock.
+ * mem_lock is held; no work that uses the memory is left. The caller destroys what is doomed when
+ * it has dropped the lock.
  */
 static void alloc_free(struct alloc *alloc, struct block **doomed)
 {
@@ -365,7 +366,7 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind)
 	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST)) != kind)
 		return CUDA_ERROR_INVALID_VALUE;
 	id = span.id;
-	result = work_synchronize();
+	result = free_wait(span.ctx, span.base, span.size);
 	lock_take(&mem_lock);
 	/* Another thread may have freed it meanwhile. */
 	if (alloc_found(ptr, id, &span))

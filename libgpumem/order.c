@@ -56,6 +56,8 @@
 #define NAP_NS		50000
 #define PATIENCE	(SPINS + 20)
 
+static unsigned int turns;		/* of threads of the program, that are not over; atomic */
+
 /* What its thread did is visible if it is not. */
 static bool at_work(const struct CUstream_st *stream)
 {
@@ -277,10 +279,13 @@ CUresult order_turn(struct queue *queue, struct turn *turn)
 		result = turn_begin(queue, turn);
 	if (result)
 		return result;
+	__atomic_fetch_add(&turns, 1, __ATOMIC_SEQ_CST);
 	turn_hold(turn);
 	result = ring_kick(queue);
-	if (result)
+	if (result) {
 		turn_over(turn);
+		__atomic_fetch_sub(&turns, 1, __ATOMIC_RELEASE);
+	}
 	return result;
 }
 
@@ -302,8 +307,14 @@ void order_over(const struct turn *turn)
 	while (!turn_come(turn) && !queue_failed(turn->queue))
 		queue_doze(turn->queue, turn->value);
 	turn_over(turn);
+	__atomic_fetch_sub(&turns, 1, __ATOMIC_RELEASE);
 	/* Whoever asks finds nothing left of it. */
 	queue_wait(turn->queue, turn->value + 1);
+}
+
+bool order_unfinished(void)
+{
+	return load_acquire(&turns);
 }
 
 CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *arg)

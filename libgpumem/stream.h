@@ -132,6 +132,8 @@ CUresult order_turn(struct queue *queue, struct turn *turn);
 /* Wait for it with the lock held: everything before is done. */
 CUresult order_wait(const struct turn *turn);
 void order_over(const struct turn *turn);
+/* Whether any thread has a turn of its own, in whichever context. */
+bool order_unfinished(void);
 /* Have the caller do something in stream order. No lock is held. */
 CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *arg);
 
@@ -230,6 +232,8 @@ bool queue_entry(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe);
 /* Wait for all work of the process; the current context's error. */
 CUresult work_synchronize(void);
 CUresult ctx_synchronize(CUcontext ctx);
+/* Wait before @length bytes of a context's memory are freed (free_wait.c); the same errors. */
+CUresult free_wait(CUcontext owner, uint64_t base, uint64_t length);
 /* A context ends; its work is done. */
 void ctx_release_streams(CUcontext ctx);
 
