@@ -230,12 +230,14 @@ static CUresult list_nodes(unsigned int *ordinals, unsigned int max, unsigned in
 
 int fd_raise(int fd)
 {
-	int high = fd, saved;
+	int high = fd, saved, cancel;
 
 	if (fd >= 0 && fd < 3) {
 		high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		saved = errno;
+		cancel = cancel_disable();
 		close(fd);
+		cancel_restore(cancel);
 		errno = saved;
 	}
 	return high;
@@ -499,6 +501,7 @@ static CUresult client_init_locked(void)
 CUresult client_init(void)
 {
 	CUresult result = CUDA_SUCCESS;
+	int cancel;
 
 	debug_init(NULL);
 	if (!not_initialized())
@@ -506,10 +509,12 @@ CUresult client_init(void)
 	/* A forked child: the word is wiped but the pointer is set. */
 	if (load_acquire(&client.alive) != &never_alive)
 		return CUDA_ERROR_NOT_INITIALIZED;
+	cancel = cancel_disable();
 	pthread_mutex_lock(&init_lock);
 	if (not_initialized())
 		result = client_init_locked();
 	pthread_mutex_unlock(&init_lock);
+	cancel_restore(cancel);
 	return result;
 }
 

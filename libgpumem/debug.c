@@ -9,14 +9,15 @@
  * library may have recovered from another error. The record is made when a thread notes its first call
  * or its cuInit() fails, and freed when the thread ends.
  *
- * Each line is written by one call of write(), so lines of several threads do not mix. Nothing here
- * takes a lock, and nothing changes errno.
+ * Each line is written by one system call, so lines of several threads do not mix. Nothing here takes a
+ * lock or lets a thread be cancelled.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -81,6 +82,7 @@ static void add(struct line *line, const char *format, ...)
 		line->length += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* write() would let the thread be cancelled, and a caller may hold locks. */
 static void print(struct line *line)
 {
 	size_t done = 0;
@@ -88,7 +90,7 @@ static void print(struct line *line)
 
 	line->text[line->length++] = '\n';
 	while (done < line->length) {
-		n = write(STDERR_FILENO, line->text + done, line->length - done);
+		n = syscall(SYS_write, STDERR_FILENO, line->text + done, line->length - done);
 		if (n < 0 && errno != EINTR)
 			break;
 		if (n > 0)
@@ -342,19 +344,26 @@ void debug_work(struct queue *queue, CUresult result)
 {
 	const struct gpumem_timeline_page *page = queue->page;
 	struct line line = { .length = 0 };
-	uint64_t failed = load_relaxed(&page->failed);
 	const char *name = "?";
 	struct gpumem_sqe sqe;
+	uint32_t error;
+	uint64_t failed;
 	int saved = errno;
+	bool there;
 
 	if (!client.debug)
 		return;
+	/* The number is written before the error. */
+	error = load_acquire(&page->error);
+	failed = load_relaxed(&page->failed);
 	cuGetErrorName(result, &name);
 	add(&line, "gpumem: stream %#llx of device %d: operation %llu",
 	    (unsigned long long)(uintptr_t)load_relaxed(&queue->stream), queue->device,
 	    (unsigned long long)failed);
-	/* A slot is written again when the ring has gone round. */
-	if (load_acquire(&queue->tail) - failed <= QUEUE_ENTRIES && queue_entry(queue, failed, &sqe)) {
+	/* A slot is written again when the ring has gone round, perhaps while it is read. */
+	there = queue_entry(queue, failed, &sqe);
+	fence_full();
+	if (there && load_relaxed(&queue->tail) - failed < QUEUE_ENTRIES) {
 		add(&line, " (%s", op_name(sqe.op));
 		if (sqe.dst)
 			add(&line, " to 0x%llx", (unsigned long long)sqe.dst);
@@ -368,7 +377,7 @@ void debug_work(struct queue *queue, CUresult result)
 		add(&line, ")");
 	}
 	add(&line, " failed: %s: ", name);
-	add_errno(&line, load_acquire(&page->error));
+	add_errno(&line, error);
 	print(&line);
 	errno = saved;
 }

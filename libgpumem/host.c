@@ -11,9 +11,10 @@
  * do not overlap in any byte, but may share pages. Each has a block of its own that bears the
  * buffer object; that block has no units and is not in the index of the arenas.
  *
- * Lookups read the array without a lock: list_seq is odd while it changes. A lookup that finds it so
- * tries a bounded number of times, and then takes change_lock, which is held meanwhile. An array that
- * became too short is replaced by one of twice the length and never freed, for there may be readers.
+ * Lookups read the array without a lock: list_seq is odd while it changes. A lookup that finds it
+ * so tries a bounded number of times, and then takes change_lock, which is held meanwhile. An array
+ * that became too short is replaced by one of twice the length and never freed, for there may be
+ * readers.
  *
  * Device registers and the like (CU_MEMHOSTREGISTER_IOMEMORY) have no pages that could be pinned.
  * The kernel does not hear of them: their registration only tells where they are, and the CPU
@@ -73,8 +74,8 @@ static enum found look(uint64_t addr, struct span *span)
 	if (seq & 1)
 		return CHANGING;
 	/*
-	 * The count is stored after the array that has room for it, and arrays do not shrink: what is
-	 * read may be stale, but it is there.
+	 * The count is stored after the array that has room for it, and arrays do not shrink: what
+	 * is read may be stale, but it is there.
 	 */
 	array = load_acquire(&list);
 	found = list_find(array, count, addr);
@@ -315,6 +316,7 @@ static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, u
 	uint32_t kind = ALLOC_REGISTERED, bo = 0;
 	CUresult result = CUDA_SUCCESS;
 	uint64_t life = ctx_life(ctx);
+	int cancel;
 
 	if (flags & CU_MEMHOSTREGISTER_PORTABLE)
 		kind |= ALLOC_PORTABLE;
@@ -330,10 +332,14 @@ static CUresult register_checked(CUcontext ctx, uint64_t addr, uint64_t bytes, u
 	lock_drop(&mem_lock);
 	if (result)
 		return result;
-	if (kind & ALLOC_IO)
+	if (kind & ALLOC_IO) {
+		/* It reads a file. */
+		cancel = cancel_disable();
 		result = is_io(addr, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	else
+		cancel_restore(cancel);
+	} else {
 		result = pin(&bo, addr, bytes, kind & ALLOC_READ_ONLY);
+	}
 	if (result)
 		return result;
 	lock_take(&mem_lock);

@@ -138,6 +138,24 @@ static inline void lock_drop(struct lock *lock)
 		lock_wake(lock);
 }
 
+/*
+ * Around code that reaches a cancellation point with a lock held, or with something to be given back:
+ * a thread that is cancelled there would leave both for ever. The thread is cancelled afterwards, at
+ * the next cancellation point.
+ */
+static inline int cancel_disable(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void cancel_restore(int state)
+{
+	pthread_setcancelstate(state, &state);
+}
+
 /* ---- client (client.c) */
 
 /* A list of shared blocks of one kind (block.c). */

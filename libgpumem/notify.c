@@ -172,6 +172,8 @@ static void *notify_main(void *arg)
 	struct gpumem_notice notice;
 
 	notifying = true;
+	/* A callback could cancel the thread that runs it. */
+	cancel_disable();
 	while (notice_read(&notice)) {
 		CUdevice device = device_of(notice.device);
 
@@ -286,6 +288,26 @@ static CUresult notify_unregister(CUdevice device, CUasyncCallbackHandle handle)
 	return CUDA_SUCCESS;
 }
 
+/* Both reach cancellation points with notify_lock held. */
+static CUresult uncancelled_register(CUdevice device, CUasyncCallback callback, void *data,
+				     CUasyncCallbackHandle *handle)
+{
+	int cancel = cancel_disable();
+	CUresult result = notify_register(device, callback, data, handle);
+
+	cancel_restore(cancel);
+	return result;
+}
+
+static CUresult uncancelled_unregister(CUdevice device, CUasyncCallbackHandle handle)
+{
+	int cancel = cancel_disable();
+	CUresult result = notify_unregister(device, handle);
+
+	cancel_restore(cancel);
+	return result;
+}
+
 /**
  * cuDeviceRegisterAsyncNotification - have a function called when the process has too much memory
  * @device: whose memory
@@ -304,7 +326,7 @@ static CUresult notify_unregister(CUdevice device, CUasyncCallbackHandle handle)
 CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callback,
 					   void *user_data, CUasyncCallbackHandle *handle)
 {
-	CALL(notify_register(device, callback, user_data, handle), device, callback, user_data,
+	CALL(uncancelled_register(device, callback, user_data, handle), device, callback, user_data,
 	     handle);
 }
 
@@ -319,5 +341,5 @@ CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback call
  */
 CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle handle)
 {
-	CALL(notify_unregister(device, handle), device, handle);
+	CALL(uncancelled_unregister(device, handle), device, handle);
 }

@@ -57,9 +57,12 @@ uint32_t scope_pool_flags(void)
 
 CUresult scope_refused(void)
 {
+	int cancel = cancel_disable();
+
 	if (!__atomic_exchange_n(&refused, true, __ATOMIC_RELAXED))
 		fprintf(stderr, "gpumem: handles with GPUMEM_IPC=%s are refused: the parameter "
 			"ipc_scope of the kernel module gpumem allows only narrower ones\n",
 			scopes[scope].name);
+	cancel_restore(cancel);
 	return CUDA_ERROR_NOT_PERMITTED;
 }

@@ -554,7 +554,7 @@ TEST_F(locks, destroy_beside_allocation)
 	}
 }
 
-/* --- lookups by a thread of high priority, on the CPU of the thread that changes what it looks up */
+/* --- lookups by a thread of high priority that preempted the thread that changes them */
 
 #define REGISTRATIONS	3000
 #define LOOKUPS		1500
@@ -641,6 +641,82 @@ TEST_F_TIMEOUT(locks, lookup_preempts_change, 60)
 	EXPECT_LT(1, atomic_load(&changer.changes));
 	TH_LOG("worst lookup %.0f times the mean, %u changes", worst * LOOKUPS / all,
 	       atomic_load(&changer.changes));
+}
+
+/* --- threads that are cancelled; a call is no place for it, as it may hold a lock */
+
+static void *cancelled(void *arg)
+{
+	CUresult (*call)(void) = (CUresult (*)(void))(uintptr_t)arg;
+
+	pthread_cancel(pthread_self());
+	if (call())
+		return NULL;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Whether a call of a thread that is being cancelled is done, and the thread cancelled after it. */
+static bool done_and_cancelled(CUresult (*call)(void))
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	return !pthread_create(&thread, NULL, cancelled, (void *)(uintptr_t)call) &&
+	       !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
+}
+
+static CUresult init(void)
+{
+	return cuInit(0);
+}
+
+TEST(cancelled_in_init)
+{
+	int count = 0;
+
+	ASSERT_TRUE(done_and_cancelled(init));
+	/* The thread had initialized the library. */
+	EXPECT_CU(cuDeviceGetCount(&count));
+	EXPECT_CU(cuInit(0));
+	EXPECT_LT(0, count);
+}
+
+static void told(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
+{
+	(void)info, (void)data, (void)handle;
+}
+
+static CUresult notify(void)
+{
+	CUasyncCallbackHandle handle;
+	CUresult result = cuDeviceRegisterAsyncNotification(0, told, NULL, &handle);
+
+	return result ? result : cuDeviceUnregisterAsyncNotification(0, handle);
+}
+
+TEST_F(locks, cancelled_in_notify)
+{
+	for (int i = 0; i < 3; i++)
+		EXPECT_TRUE(done_and_cancelled(notify));
+	EXPECT_CU(notify());
+}
+
+static CUresult fail(void)
+{
+	/* With GPUMEM_DEBUG=1 it says so on standard error. */
+	return cuMemFree(12345) == INVALID ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+TEST(cancelled_in_a_failure)
+{
+	CUcontext ctx;
+
+	setenv("GPUMEM_DEBUG", "1", 1);
+	ASSERT_CU(cuda_start(&ctx));
+	for (int i = 0; i < 3; i++)
+		EXPECT_TRUE(done_and_cancelled(fail));
+	EXPECT_TRUE(fail() == CUDA_SUCCESS);
 }
 
 TEST_HARNESS_MAIN
