@@ -14,11 +14,11 @@
  * block at a time, and a thread that finds no room in a list that is growing waits for the new
  * block instead of making another. It sleeps until the list has changed.
  *
- * Withheld ranges: units that were shared with others (a token or a DMA-buf of them exists or existed)
- * are retired in the kernel when they are freed. While somebody else can still reach one of their
- * pages they stay taken, in a list of the block. The list is looked at again when no other room is
- * left and before the library would ask the kernel for more memory. A block whose last alloc goes is
- * destroyed at once: the kernel keeps shared memory for as long as it is shared.
+ * Withheld ranges: units that were shared with others (a token or a DMA-buf of them exists or
+ * existed) are retired in the kernel when they are freed. While somebody else can still reach one
+ * of their pages they stay taken, in a list of the block. The list is looked at again when no other
+ * room is left and before the library would ask the kernel for more memory. A block whose last
+ * alloc goes is destroyed at once: the kernel keeps shared memory for as long as it is shared.
  *
  * Invariants: a block in a list has units that are taken, or is about to be taken out of it with
  * mem_lock held. Units that are taken belong to the thread that took them until it has published an

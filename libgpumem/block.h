@@ -15,8 +15,8 @@
 #include "internal.h"
 
 /*
- * A published block of new memory, or around a buffer object, which becomes the block's in any case.
- * mem_lock is not held.
+ * A published block of new memory, or around a buffer object, which becomes the block's in any
+ * case. mem_lock is not held.
  */
 CUresult block_alloc(struct block **made, CUdevice device, uint64_t length, uint32_t flags);
 CUresult block_make(struct block **made, CUdevice device, uint32_t bo, uint64_t mapped, bool dark);
@@ -41,16 +41,16 @@ struct scrub {
 
 /*
  * Take @units of a shared block of @kind's list, which grows if there is no room. mem_lock is held;
- * it is dropped while the list grows, and while another thread has it grow. *@scrub says what has to
- * be zeroed before the units are used.
+ * it is dropped while the list grows, and while another thread has it grow. *@scrub says what has
+ * to be zeroed before the units are used.
  */
 CUresult units_take(struct shared *list, CUdevice device, unsigned int units, uint32_t flags,
 		    struct block **block, struct scrub *scrub);
 /* Zero what an earlier owner left. mem_lock is not held; the units are taken. */
 CUresult units_scrub(const struct block *block, const struct scrub *scrub);
 /*
- * Give units back. @exported: a token or a DMA-buf of them exists or existed, and while somebody can
- * reach their pages they stay taken. mem_lock is held.
+ * Give units back. @exported: a token or a DMA-buf of them exists or existed, and while somebody
+ * can reach their pages they stay taken. mem_lock is held.
  */
 void units_give(struct block *block, unsigned int first, unsigned int units, bool exported,
 		struct block **doomed);

@@ -18,9 +18,9 @@
  * and the first call that needs the context waits until the life before has ended.
  *
  * Destroying a context waits for its work, destroys its streams and frees its memory. Events live
- * on: they hold nothing of the context. Other contexts' work is not waited for, which may never end: if
- * it still needs the memory, the program has made a mistake, and the work fails. The exception is work
- * of the library's threads.
+ * on: they hold nothing of the context. Other contexts' work is not waited for, which may never
+ * end: if it still needs the memory, the program has made a mistake, and the work fails. The
+ * exception is work of the library's threads.
  *
  * The sticky error is the result of work that failed on the device. It is set by whoever first
  * notices, and every later call that needs the context returns it.

@@ -16,8 +16,8 @@
  * context's handle is the same in all its lives, as the driver promises.
  *
  * cudaDeviceReset() may take as long as the work that it waits for, so the driver resets without
- * primary_lock. Meanwhile (resetting) no thread takes a context for alive without asking the driver,
- * because a retain may have come before the reset, or after it.
+ * primary_lock. Meanwhile (resetting) no thread takes a context for alive without asking the
+ * driver, because a retain may have come before the reset, or after it.
  *
  * Locks: primary_lock, held over the driver's retain and release but not over its reset. A forked
  * child takes it only if the driver was never started before the fork: otherwise the driver has
@@ -104,7 +104,7 @@ static cudaError_t retain(int device)
 	result = cuDevicePrimaryCtxRetain(&primary->ctx, device);
 	if (result)
 		return rt_code(result);
-	/* The reference to the life before is one too many. It is not the last: this does not wait. */
+	/* The reference to the life before is one too many. This does not wait. */
 	if (primary->retained)
 		cuDevicePrimaryCtxRelease_v2(device);
 	primary->retained = true;

@@ -7,18 +7,19 @@
  * alloc revokes it. Nothing in a handle is a pid, a path or an address.
  *
  * Opening maps the pages around the range as an alloc of its own, in a block of its own, which
- * belongs to the context that is current. Opening the same handle again in that context gives the same
- * pointer and counts; in another context of its device it fails, as on an H200; in a context of another
- * device it is another import. The last close, from whichever context, unmaps, and so does the end of
- * the context that opened. The process that made a handle cannot open it.
+ * belongs to the context that is current. Opening the same handle again in that context gives the
+ * same pointer and counts; in another context of its device it fails, as on an H200; in a context
+ * of another device it is another import. The last close, from whichever context, unmaps, and so
+ * does the end of the context that opened. The process that made a handle cannot open it.
  *
  * A DMA-buf is opened by a function that CUDA does not have, each time as an alloc of its own. One
- * that another driver made, and that it does not let processes map, is dark: only the engine reaches
- * it, as if in strict mode. Any of them may be used by others at any time, so none is touched inline.
+ * that another driver made, and that it does not let processes map, is dark: only the engine
+ * reaches it, as if in strict mode. Any of them may be used by others at any time, so none is
+ * touched inline.
  *
  * The kernel opens and maps without a lock. Meanwhile the share is in the list of imports already
- * (opening), so that another thread that opens the same handle waits for the result and does not map
- * the memory twice.
+ * (opening), so that another thread that opens the same handle waits for the result and does not
+ * map the memory twice.
  *
  * Locks: mem_lock for the list of imports and everything in a struct share.
  *
@@ -60,7 +61,7 @@ struct share {
 
 static struct share *imports;		/* mem_lock */
 static struct share *of_pools;		/* mem_lock; tokens of blocks of pools */
-static uint32_t opened_count;		/* how often one stopped opening; mem_lock to write; a futex */
+static uint32_t opened_count;		/* of shares that stopped opening; mem_lock; read as a futex */
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
 
@@ -217,7 +218,8 @@ static CUresult import(CUcontext ctx, uint64_t life, struct share *share, uint64
 		return open.result & GPUMEM_TOKEN_OPEN_OWN ? CUDA_ERROR_INVALID_CONTEXT :
 			CUDA_ERROR_INVALID_VALUE;
 	}
-	return adopt(ctx, life, share, device, open.id, open.length, open.delta, open.bytes, 0, ptr);
+	return adopt(ctx, life, share, device, open.id, open.length, open.delta, open.bytes, 0,
+		     ptr);
 }
 
 /* The import of a token by a context of a device, or NULL. mem_lock is held. */
@@ -231,7 +233,7 @@ static struct share *import_find(const uint8_t *token, CUdevice device)
 	return share;
 }
 
-/* Wait until a share of the list has been opened, or could not be. The lock is dropped meanwhile. */
+/* Wait until a share has been opened, or could not be. mem_lock is dropped meanwhile. */
 static void import_await(void)
 {
 	uint32_t count = opened_count;
