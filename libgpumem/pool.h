@@ -163,6 +163,7 @@ struct heap {
 	uint32_t revoked;		/* the owner must take the lock; atomic */
 	bool dirty;			/* something was freed since it was drained; atomic */
 	bool common;			/* several threads use it: it gets no owner any more */
+	bool gone;			/* its stream is, but it could not be claimed; pool->lock */
 	struct lock lock;
 	struct heap *next_of_stream;	/* atomic */
 	struct heap *next_of_pool, **link;	/* pool->lock */
@@ -176,6 +177,7 @@ struct tally {
 	uint64_t id, id_end;		/* BUFFER_IDs to be given out */
 	uint32_t birth;			/* flags of a cell when it becomes live; atomic */
 	uint32_t plain;			/* of cells that the thread frees by plain stores; atomic */
+	bool fenced;			/* the thread enters heaps with a barrier; atomic */
 	struct tally *next_of_thread;
 	struct tally *next_of_pool, **link;	/* pool->lock */
 };
@@ -209,6 +211,7 @@ struct CUmemPoolHandle_st {
 	uint64_t marks_used[MARKS / 64];	/* a bit by mark: a tally has it; lock */
 	uint64_t marks_retired[MARKS / 64];	/* the same: it never counts again; atomic; lock */
 	struct heap *heaps;		/* lock */
+	unsigned int heaps_gone;	/* of these, those without a stream; lock */
 	struct chunk *chunks, *idle;	/* lock */
 	struct chunk *kept, *oldest_kept;	/* lock */
 	uint32_t kept_count;		/* lock */
@@ -377,6 +380,7 @@ void late_reclaim(pool_t *pool);
 
 struct pool_thread {
 	struct tally *tallies;
+	bool fenced;			/* all of them are */
 };
 
 /* Its address stands for the thread. */

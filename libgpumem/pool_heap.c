@@ -64,6 +64,7 @@ static struct heap *heap_make(CUstream stream, pool_t *pool)
 	heap->pool = pool;
 	heap->stream = stream;
 	heap->common = false;
+	heap->gone = false;
 	memset(heap->recent, 0, sizeof(heap->recent));
 	heap->next_of_pool = pool->heaps;
 	if (heap->next_of_pool)
@@ -114,7 +115,8 @@ static bool heaps_gather(pool_t *pool, unsigned int class)
 	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
 		if (load_relaxed(&heap->owner) != &pool_thread || !heap->bin[class].count)
 			continue;
-		heap_claim(heap);
+		if (!heap_claim(heap))
+			continue;
 		bin_empty(heap, class);
 		heap_drop(heap);
 		any = true;
@@ -122,9 +124,39 @@ static bool heaps_gather(pool_t *pool, unsigned int class)
 	return any;
 }
 
+static void heap_drain(struct heap *heap)
+{
+	heap_empty(heap);
+	if (!heap->gone)
+		return;
+	store_relaxed(&heap->owner, NULL);
+	heap->tally = NULL;
+}
+
+/* A heap without stream and owner. pool->lock is held. */
+static void heap_put(struct heap *heap)
+{
+	*heap->link = heap->next_of_pool;
+	if (heap->next_of_pool)
+		heap->next_of_pool->link = heap->link;
+	lock_take(&heap_lock);
+	heap->next_of_pool = unused_heaps;
+	unused_heaps = heap;
+	lock_drop(&heap_lock);
+}
+
 void heaps_drain(pool_t *pool)
 {
-	heaps_each(pool, NULL, heap_empty);
+	struct heap *heap, *next;
+
+	heaps_each(pool, NULL, heap_drain);
+	for (heap = pool->heaps; heap && pool->heaps_gone; heap = next) {
+		next = heap->next_of_pool;
+		if (!heap->gone || load_relaxed(&heap->owner) || load_relaxed(&heap->dirty))
+			continue;
+		pool->heaps_gone--;
+		heap_put(heap);
+	}
 }
 
 void pool_drain(pool_t *pool, const struct taker *taker)
@@ -144,20 +176,19 @@ void pool_stream_gone(CUstream stream)
 
 		next = load_acquire(&heap->next_of_stream);
 		lock_take(&pool->lock);
-		heap_claim(heap);
-		heap_empty(heap);
-		store_relaxed(&heap->owner, NULL);
-		heap->tally = NULL;
-		*heap->link = heap->next_of_pool;
-		if (heap->next_of_pool)
-			heap->next_of_pool->link = heap->link;
-		heap_drop(heap);
+		if (heap_claim(heap)) {
+			heap_empty(heap);
+			store_relaxed(&heap->owner, NULL);
+			heap->tally = NULL;
+			heap_drop(heap);
+			heap_put(heap);
+		} else {
+			/* heaps_drain() will be able to. */
+			heap->gone = true;
+			pool->heaps_gone++;
+		}
 		store_relaxed(&pool->dirty, true);
 		lock_drop(&pool->lock);
-		lock_take(&heap_lock);
-		heap->next_of_pool = unused_heaps;
-		unused_heaps = heap;
-		lock_drop(&heap_lock);
 	}
 	store_release(&stream->heaps, NULL);
 }
@@ -295,6 +326,8 @@ static void fill(struct heap *heap, unsigned int class, const struct taker *take
 
 	if (want > BATCH_MOST)
 		want = BATCH_MOST;
+	if (!heap_claim(heap))
+		return;
 	for (i = 0; i < want; i++) {
 		cell = cells_spare(heap->pool, class, taker);
 		if (!cell)
@@ -302,12 +335,11 @@ static void fill(struct heap *heap, unsigned int class, const struct taker *take
 		store_relaxed(last, cell);
 		last = &cell->next;
 	}
-	if (!i)
-		return;
-	heap_claim(heap);
-	store_relaxed(last, heap->bin[class].head);
-	heap->bin[class].head = first;
-	heap->bin[class].count += i;
+	if (i) {
+		store_relaxed(last, heap->bin[class].head);
+		heap->bin[class].head = first;
+		heap->bin[class].count += i;
+	}
 	heap_drop(heap);
 }
 
@@ -367,8 +399,7 @@ static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t 
 
 	if (!tally)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (heap) {
-		heap_claim_to_use(heap, tally);
+	if (heap && heap_claim_to_use(heap, tally)) {
 		cell = heap->bin[class].head;
 		if (cell) {
 			heap->bin[class].head = cell->next;
@@ -523,7 +554,8 @@ static __attribute__((noinline)) void spill(struct heap *heap, unsigned int clas
 	unsigned int keep;
 
 	lock_take(&heap->pool->lock);
-	heap_claim(heap);
+	if (!heap_claim(heap))
+		goto out;
 	keep = class_keep[class] / 2;
 	if (bin->count > keep) {
 		unsigned int i;
@@ -540,6 +572,7 @@ static __attribute__((noinline)) void spill(struct heap *heap, unsigned int clas
 		}
 	}
 	heap_drop(heap);
+out:
 	lock_drop(&heap->pool->lock);
 }
 
@@ -555,11 +588,10 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 	    !(load_relaxed(&pool->flags) & POOL_DESTROYED) &&
 	    !(load_relaxed(&cell->flags) & ALLOC_EXPORTED))
 		heap = heap_make(stream, pool);
-	if (heap) {
+	if (heap && heap_claim_to_use(heap, tally)) {
 		struct bin *bin = &heap->bin[class_of(size)];
 		bool full;
 
-		heap_claim_to_use(heap, tally);
 		store_relaxed(&cell->next, bin->head);
 		bin->head = cell;
 		full = ++bin->count > class_keep[class_of(size)];

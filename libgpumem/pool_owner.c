@@ -11,6 +11,15 @@
  * Where there is no membarrier the owner executes a barrier itself. A stream that two threads use
  * loses its heap's owner; both take the lock from then on.
  *
+ * membarrier can stop working: a filter of system calls that the program installs, or no memory. The
+ * first failure clears pool_asymmetric for good. An owner that reads this has a barrier in every entry
+ * from then on, the present one included, and says so in all its tallies (tally->fenced). Before, it
+ * may be inside unseen: its store of "busy" need not have come out of its CPU. So a heap whose owner
+ * has not said so cannot be claimed by another thread, however long ago the failure was. What lies in
+ * such a heap stays there until the owner enters any heap of its own, or ends; the other threads do
+ * without: they allocate from the pool, free to the depot, and leave the heap of a stream that is
+ * destroyed in the pool's list. A wait for the owner would have no end if it does not use pools again.
+ *
  * A free claims the block: of two frees of one block at the same time one succeeds. In general the
  * claim is a compare-and-exchange of the cell's sequence count and flags: it fails if the cell was
  * claimed, or became live again, since it was looked at. That costs as much as the rest of a free,
@@ -24,7 +33,9 @@
  *   - Another thread that frees a cell with a mark first retires the mark: it sets tally->plain to a
  *     value that no cell has, revokes all heaps of the tally, and waits until the owner has left
  *     them. From then on every claim of a cell with this mark is atomic. The thread marks no further
- *     cells in this pool, and the mark is not used again.
+ *     cells in this pool, and the mark is not used again. Where a heap cannot be claimed since
+ *     membarrier failed, an entry that had begun before is not waited for: of all that is described
+ *     here, only a second free at that very time may then go unnoticed.
  *   - The marks of threads that end are used again: a mark has one thread at a time, and the plain
  *     stores of the earlier thread came before its end.
  *
@@ -49,29 +60,57 @@ void owners_init(bool have_key)
 	pool_owners = have_key;
 }
 
-static void owners_see(void)
+void owner_fence(void)
 {
-	if (!pool_asymmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
-		fence_full();
+	struct tally *tally;
+
+	if (!pool_thread.fenced) {
+		/* After "busy": who reads this sees that the owner is in. */
+		for (tally = pool_thread.tallies; tally; tally = tally->next_of_thread)
+			store_release(&tally->fenced, true);
+		pool_thread.fenced = true;
+	}
+	fence_full();
 }
 
-static void owner_out(struct heap *heap)
+/* After "revoked" is stored. True: every thread of the process has executed a barrier since. */
+static bool owners_see(void)
 {
+	if (load_relaxed(&pool_asymmetric)) {
+		if (!syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+			return true;
+		store_relaxed(&pool_asymmetric, false);
+	}
+	fence_full();
+	return false;
+}
+
+/*
+ * Wait until the owner has left a heap that is revoked. False: it may be inside unseen. @seen: what
+ * owners_see() said. heap->lock is held.
+ */
+static bool owner_out(struct heap *heap, bool seen)
+{
+	if (!seen && !load_acquire(&heap->tally->fenced))
+		return false;
 	while (load_acquire(&heap->busy))
 		sched_yield();
+	return true;
 }
 
-void heap_claim(struct heap *heap)
+bool heap_claim(struct heap *heap)
 {
 	const void *owner;
 
 	lock_take(&heap->lock);
 	owner = load_relaxed(&heap->owner);
 	if (!owner || owner == &pool_thread)
-		return;
+		return true;
 	store_relaxed(&heap->revoked, 1);
-	owners_see();
-	owner_out(heap);
+	if (owner_out(heap, owners_see()))
+		return true;
+	heap_drop(heap);
+	return false;
 }
 
 void heap_drop(struct heap *heap)
@@ -80,14 +119,15 @@ void heap_drop(struct heap *heap)
 	lock_drop(&heap->lock);
 }
 
-void heap_claim_to_use(struct heap *heap, struct tally *tally)
+bool heap_claim_to_use(struct heap *heap, struct tally *tally)
 {
 	const void *owner;
 
-	heap_claim(heap);
+	if (!heap_claim(heap))
+		return false;
 	owner = load_relaxed(&heap->owner);
 	if (owner == &pool_thread || heap->common)
-		return;
+		return true;
 	if (owner) {
 		heap->common = true;
 		store_relaxed(&heap->owner, NULL);
@@ -96,12 +136,13 @@ void heap_claim_to_use(struct heap *heap, struct tally *tally)
 		heap->tally = tally;
 		store_relaxed(&heap->owner, &pool_thread);
 	}
+	return true;
 }
 
 void heaps_each(pool_t *pool, const struct tally *owner, void (*fn)(struct heap *heap))
 {
 	struct heap *heap;
-	bool foreign = false;
+	bool foreign = false, seen = false;
 
 	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
 		const void *thread;
@@ -114,11 +155,11 @@ void heaps_each(pool_t *pool, const struct tally *owner, void (*fn)(struct heap 
 		}
 	}
 	if (foreign)
-		owners_see();
+		seen = owners_see();
 	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
-		if (load_relaxed(&heap->revoked))
-			owner_out(heap);
-		if (!owner || heap->tally == owner)
+		bool out = !load_relaxed(&heap->revoked) || owner_out(heap, seen);
+
+		if (out && (!owner || heap->tally == owner))
 			fn(heap);
 		heap_drop(heap);
 	}

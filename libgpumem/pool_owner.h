@@ -8,10 +8,13 @@
 #include "pool.h"
 
 extern bool pool_owners;		/* heaps have owners; constant once there is a pool */
-extern bool pool_asymmetric;		/* membarrier works; constant once there is a pool */
+extern bool pool_asymmetric;		/* membarrier works; goes to false only; atomic */
 
 /* Before the first pool. */
 void owners_init(bool have_key);
+
+/* The barrier of an owner that is about to enter a heap, where membarrier does not work. */
+void owner_fence(void);
 
 /* By the owner, if it is this thread. */
 static inline bool heap_enter(struct heap *heap)
@@ -19,10 +22,10 @@ static inline bool heap_enter(struct heap *heap)
 	if (unlikely(load_relaxed(&heap->owner) != &pool_thread))
 		return false;
 	store_relaxed(&heap->busy, 1);
-	if (likely(pool_asymmetric))
+	if (likely(load_relaxed(&pool_asymmetric)))
 		__asm__ volatile("" ::: "memory");
 	else
-		fence_full();
+		owner_fence();
 	/* A thread that revoked the heap may have taken it away meanwhile, and be done. */
 	if (likely(!load_acquire(&heap->revoked) && load_relaxed(&heap->owner) == &pool_thread))
 		return true;
@@ -35,14 +38,17 @@ static inline void heap_leave(struct heap *heap)
 	store_release(&heap->busy, 0);
 }
 
-/* By any thread. The heap is this thread's alone until heap_drop(). */
-void heap_claim(struct heap *heap);
+/*
+ * By any thread. The heap is this thread's alone until heap_drop(). False, if the thread does not own
+ * the heap: membarrier failed, and the owner has not entered a heap since.
+ */
+bool heap_claim(struct heap *heap);
 void heap_drop(struct heap *heap);
 /* The same for work in the heap's stream: the thread may become the owner. */
-void heap_claim_to_use(struct heap *heap, struct tally *tally);
+bool heap_claim_to_use(struct heap *heap, struct tally *tally);
 /*
  * Claim the heaps of a pool, all or those of one owner, with one barrier; call @fn with each and
- * drop it.  pool->lock is held.
+ * drop it. Those that cannot be claimed are left out.  pool->lock is held.
  */
 void heaps_each(pool_t *pool, const struct tally *owner, void (*fn)(struct heap *heap));
 

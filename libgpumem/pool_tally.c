@@ -81,6 +81,8 @@ struct tally *tally_get(pool_t *pool)
 	if (!tally)
 		return NULL;
 	tally->pool = pool;
+	/* What a thread has read here once it reads in every entry. */
+	tally->fenced = !load_relaxed(&pool_asymmetric);
 	tally->next_of_thread = pool_thread.tallies;
 	pool_thread.tallies = tally;
 	lock_take(&pool->lock);
