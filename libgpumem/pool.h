@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the stream-ordered allocator share: pool.c (pools as objects), pool_pages.c
- * (chunks and pages), pool_cells.c (blocks, and what has been freed), pool_late.c (what comes free
- * late), pool_heap.c (the fast path), pool_owner.c (which thread may be in a heap), pool_tally.c
- * (threads), pool_ipc.c (pools of other processes).
+ * (chunks and pages), pool_grow.c (how large chunks are), pool_cells.c (blocks, and what has been
+ * freed), pool_late.c (what comes free late), pool_heap.c (the fast path), pool_owner.c (which thread
+ * may be in a heap), pool_tally.c (threads), pool_ipc.c (pools of other processes).
  *
  * Vocabulary
  *
@@ -46,7 +46,7 @@
 #define POOL_MAGIC	0x6c6f6f70	/* "pool" */
 
 #define CELL_UNIT	512ull
-#define SHARES_CHUNK	(256ull << 10)	/* what is larger has one of its own */
+#define SHARES_CHUNK	(256ull << 10)	/* what is larger is cut to measure (pool_grow.c) */
 #define LIMIT_REST	(32ull << 20)	/* of a pool's limit that is too little to be left, at most */
 #define CELLS_MAX	(32ull << 10)	/* largest size that shares pages with others */
 #define CLASS_MAX	(1ull << 20)	/* largest size that has a class */
@@ -312,6 +312,12 @@ void chunks_forget(pool_t *pool);
 /* The words of chunks, shared with the kernel; NULL if it has none. Constant once there is a pool. */
 extern uint32_t *chunk_words;
 void chunks_init(void);
+/* One more chunk that has room for @size bytes (pool_grow.c). */
+CUresult pool_grow(pool_t *pool, uint64_t size);
+/* Before the first pool. */
+void grow_init(void);
+/* There is one chunk more, or less. */
+void grow_count(int more);
 struct range *range_of(uint64_t addr);
 void range_publish_cells(struct range *range, struct cells *cells);
 

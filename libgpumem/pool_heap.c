@@ -23,7 +23,6 @@
 #include "pool_owner.h"
 #include "ring.h"
 
-#define CHUNK_USUAL	(32ull << 20)
 #define ID_BATCH	256
 #define BATCH_MOST	64
 #define POOL_GONE	((CUresult)-1)	/* never told to anybody */
@@ -235,55 +234,6 @@ void taker_init(struct taker *taker, const pool_t *pool, CUstream stream)
 	};
 }
 
-/* One more chunk that has room for @size bytes. */
-static CUresult grow(pool_t *pool, uint64_t size)
-{
-	uint64_t need = size > CLASS_MAX ? size : class_bytes[class_of(size)];
-	uint64_t usual = pool->reserved / 64, length, most;
-	CUresult result;
-
-	if (size <= CELLS_MAX)
-		need = class_pages[class_of(size)] * PAGE;
-	/*
-	 * What is small shares a chunk. What is large has one of its own, exactly, until the pool
-	 * is so large that one to be shared is little.
-	 */
-	need = round_up(need, size > SHARES_CHUNK ? PAGE : SLOT);
-	if (need < size || need > 1ull << 40)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (size > SHARES_CHUNK)
-		usual /= 16;
-	length = min_u64(usual & ~(SLOT - 1), CHUNK_USUAL);
-	if (length < need)
-		length = need;
-	if (pool->limit && pool->reserved + length > pool->limit)
-		length = need;
-	/* What is reserved stays near to what was ever needed. */
-	pool_used_merge(pool);
-	most = pool_used(pool) + size;
-	if (most < (uint64_t)pool->used_high)
-		most = pool->used_high;
-	most += most / 16;
-	chunks_release(pool, most > length ? most - length : 0, true);
-	if (pool->limit && pool->reserved + length > pool->limit)
-		chunks_release(pool, pool->limit > length ? pool->limit - length : 0, true);
-	if (pool->limit) {
-		uint64_t left = pool->limit - min_u64(pool->reserved, pool->limit);
-
-		if (length > left) {
-			debug_refused(GPUMEM_LIMIT_POOL, pool->device, length, pool->reserved,
-				      pool->limit);
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		if (left - length <= limit_rest(pool))
-			length = left & ~(PAGE - 1);
-	}
-	result = chunk_make(pool, length);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && length > need)
-		result = chunk_make(pool, need);
-	return result;
-}
-
 /* Steps 1 to 4 of the list above, and if @last step 6. The pool is locked. */
 static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool last)
 {
@@ -298,7 +248,7 @@ static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool 
 	cell = cells_take(pool, size, taker);
 	if (cell)
 		return cell;
-	grow(pool, size);
+	pool_grow(pool, size);
 	taker->split = true;
 	cell = cells_take(pool, size, taker);
 	if (cell)

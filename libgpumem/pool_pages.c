@@ -533,6 +533,7 @@ static void chunk_link(pool_t *pool, struct chunk *chunk)
 	if (chunk->next)
 		chunk->next->prev = chunk;
 	pool->chunks = chunk;
+	grow_count(1);
 }
 
 /*
@@ -605,6 +606,7 @@ static void chunk_drop(struct chunk *chunk)
 		if (pool->flags & POOL_MANAGED)
 			managed_forget_range(block->base, (uint64_t)chunk->pages * PAGE);
 	}
+	grow_count(-1);
 	if (chunk->prev)
 		chunk->prev->next = chunk->next;
 	else

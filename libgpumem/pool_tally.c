@@ -59,6 +59,7 @@ static void tallies_init(void)
 	owners_init(!pthread_key_create(&thread_key, thread_end));
 	classes_init();
 	chunks_init();
+	grow_init();
 }
 
 void pools_prepare(void)
