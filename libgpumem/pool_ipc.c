@@ -77,18 +77,13 @@ static bool channel_held;		/* channel_lock */
 
 /* ---- channels */
 
-CUresult channel_hold(void)
+/* Attach the first channel that may be opened. channel_lock is held. */
+static CUresult channel_attach(void)
 {
 	CUresult result = CUDA_ERROR_NOT_PERMITTED;
 	struct dirent *entry;
-	DIR *dir;
+	DIR *dir = opendir(CHANNELS);
 
-	lock_take(&channel_lock);
-	if (channel_held) {
-		lock_drop(&channel_lock);
-		return CUDA_SUCCESS;
-	}
-	dir = opendir(CHANNELS);
 	while (result && dir && (entry = readdir(dir))) {
 		struct gpumem_channel_attach attach = { .size = sizeof(attach) };
 		int error;
@@ -105,8 +100,23 @@ CUresult channel_hold(void)
 	}
 	if (dir)
 		closedir(dir);
-	channel_held = !result;
+	return result;
+}
+
+CUresult channel_hold(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	int state;
+
+	/* Opening and closing are cancellation points, which would leave the lock taken. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	lock_take(&channel_lock);
+	if (!channel_held) {
+		result = channel_attach();
+		channel_held = !result;
+	}
 	lock_drop(&channel_lock);
+	pthread_setcancelstate(state, NULL);
 	return result;
 }
 

@@ -7,6 +7,7 @@
  * The other process (importer) is this program, exec'ed anew; it gets descriptors by SCM_RIGHTS.
  */
 #include <malloc.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -640,6 +641,34 @@ static int exporter_main(void)
 	for (;;)
 		pause();
 	return 0;
+}
+
+/* A thread that is to be cancelled looks for channels; what it returns, or -1 if it did not. */
+static int cancelled_result = -1;
+
+static void *look_for_channels(void *arg)
+{
+	CUmemoryPool pool;
+
+	pthread_cancel(pthread_self());
+	cancelled_result = shared_pool(&pool, CU_MEM_HANDLE_TYPE_FABRIC);
+	pthread_testcancel();
+	return arg;
+}
+
+/* The call is not a cancellation point, so no lock stays taken. */
+TEST_F(share, cancelled)
+{
+	CUmemoryPool pool;
+	pthread_t thread;
+	void *end;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, look_for_channels, NULL));
+	ASSERT_EQ(0, pthread_join(thread, &end));
+	EXPECT_EQ(PTHREAD_CANCELED, end);
+	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, cancelled_result);
+	EXPECT_EQ(CUDA_ERROR_NOT_PERMITTED, shared_pool(&pool, CU_MEM_HANDLE_TYPE_FABRIC));
+	EXPECT_EQ(0, importer_end(&self->peer));
 }
 
 /* A pool is exported over a fabric to who holds the same channel. */
