@@ -208,6 +208,7 @@ void pools_release_excess(void)
 		if (!(flags & POOL_DESTROYED) && !load_relaxed(&pool->empty) &&
 		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
 			continue;
+		late_look(pool);
 		lock_take(&pool->lock);
 		/* Meanwhile it may have become another. */
 		flags = load_relaxed(&pool->flags);
@@ -232,6 +233,7 @@ void pools_give_back(pool_t *only)
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
 		if (only && pool != only)
 			continue;
+		late_look(pool);
 		lock_take(&pool->lock);
 		if (load_relaxed(&pool->flags) & POOL_IMPORT) {
 			if (pool_valid(pool))
@@ -268,6 +270,7 @@ CUresult pool_trim(pool_t *pool, uint64_t keep)
 
 	if (!pool_usable(pool))
 		return CUDA_ERROR_INVALID_VALUE;
+	late_look(pool);
 	lock_take(&pool->lock);
 	taker_init(&taker, pool, NULL);
 	pool_drain(pool, &taker);
@@ -437,6 +440,7 @@ CUresult pool_destroy(pool_t *pool)
 			/* It is looked up when it is asked for. */
 			store_release(&device_current[i], NULL);
 	pthread_mutex_unlock(&pools_lock);
+	late_look(pool);
 	lock_take(&pool->lock);
 	store_relaxed(&pool->flags, pool->flags | POOL_DESTROYED);
 	pool_reap(pool);

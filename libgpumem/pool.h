@@ -223,8 +223,8 @@ struct CUmemPoolHandle_st {
 	struct range *room[CLASSES_CELLS];	/* ranges of cells with some free; lock */
 	struct bin depot[CLASSES];	/* lock */
 	struct range *unused;		/* lock */
-	struct limbo *limbo;		/* lock */
-	struct withheld_cell *withheld;	/* lock */
+	struct limbo *limbo;		/* lock; atomic */
+	struct withheld_cell *withheld;	/* lock; atomic */
 	uint32_t blocks;		/* ranges that are no free pages; lock */
 	uint64_t live_imports;		/* of an import; lock */
 	uint32_t empty;			/* chunks of an import without pointers; lock; atomic */
@@ -372,14 +372,23 @@ extern uint32_t class_pages[CLASSES_CELLS];
 /* More cells for a heap, if they cost nothing. */
 struct cell *cells_spare(pool_t *pool, unsigned int class, const struct taker *taker);
 
-/* ---- what is freed late (pool_late.c); pool->lock is held */
+/* ---- what is freed late (pool_late.c) */
 
-/* A block that comes free after all of some moments. False: no memory; it is lost until the end. */
+/*
+ * A block that comes free after all of some moments. False: no memory; it is lost until the end.
+ * pool->lock is held.
+ */
 bool late_add(pool_t *pool, struct cell *cell, uint64_t size, const struct moment *moments,
 	      unsigned int count);
-/* A block that was exported by itself: while others reach it nobody gets it. */
-void late_withhold(pool_t *pool, struct cell *cell, uint64_t size);
-/* Release what nobody needs any more. */
+/*
+ * A claimed block that was exported by itself: what was exported opens nothing from now on. Whether
+ * others reach the block; then late_withhold() keeps it back. No lock is held.
+ */
+bool late_retire(const struct cell *cell, uint64_t size);
+void late_withhold(pool_t *pool, struct cell *cell, uint64_t size);	/* pool->lock is held */
+/* Ask the kernel what is still needed, for the next late_reclaim(). pool->lock is not held. */
+void late_look(pool_t *pool);
+/* Release what is not needed any more. pool->lock is held. */
 void late_reclaim(pool_t *pool);
 
 /* ---- threads and tallies (pool_tally.c) */

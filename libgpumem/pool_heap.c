@@ -234,15 +234,21 @@ void taker_init(struct taker *taker, const pool_t *pool, CUstream stream)
 	};
 }
 
-/* Steps 1 to 4 of the list above, and if @last step 6. The pool is locked. */
-static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool last)
+/* Step 1 of the list above, and what of step 2 costs little. The pool is locked. */
+static struct cell *take_ready(pool_t *pool, uint64_t size, const struct taker *taker)
 {
 	struct cell *cell = cells_take(pool, size, taker);
 
 	if (!cell && size <= CLASS_MAX && heaps_gather(pool, class_of(size)))
 		cell = cells_spare(pool, class_of(size), taker);
-	if (cell)
-		return cell;
+	return cell;
+}
+
+/* The rest up to step 4, and if @last step 6. The pool is locked. */
+static struct cell *take(pool_t *pool, uint64_t size, struct taker *taker, bool last)
+{
+	struct cell *cell;
+
 	pool_drain(pool, taker);
 	taker->drained = true;
 	cell = cells_take(pool, size, taker);
@@ -364,6 +370,14 @@ static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t 
 	lock_take(&pool->lock);
 	result = may_take(pool, where, size);
 	if (!result)
+		cell = take_ready(pool, size, &taker);
+	if (!cell && !result && (pool->withheld || pool->limbo)) {
+		lock_drop(&pool->lock);
+		late_look(pool);
+		lock_take(&pool->lock);
+		result = may_take(pool, where, size);
+	}
+	if (!cell && !result)
 		cell = take(pool, size, &taker, false);
 	if (!cell && !result) {
 		/* Other pools' locks are not taken inside this one's. */
@@ -532,7 +546,7 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 {
 	struct tally *tally = tally_get(pool);
 	struct heap *heap = NULL;
-	bool ended;
+	bool reached, ended;
 
 	if (stream && size <= CLASS_MAX && tally &&
 	    !(load_relaxed(&pool->flags) & POOL_DESTROYED) &&
@@ -552,12 +566,15 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 			spill(heap, class_of(size));
 		return;
 	}
+	reached = load_relaxed(&cell->flags) & ALLOC_EXPORTED && late_retire(cell, size);
+	if (load_relaxed(&pool->flags) & POOL_DESTROYED)
+		late_look(pool);
 	lock_take(&pool->lock);
 	if (tally)
 		tally_add(tally, -(int64_t)size);
 	else
 		pool->used_gone -= size;
-	if (load_relaxed(&cell->flags) & ALLOC_EXPORTED)
+	if (reached)
 		late_withhold(pool, cell, size);
 	else
 		cell_return(pool, cell, size);
