@@ -19,6 +19,9 @@
  * the stream waits for the thread, itself or by way of others (host_holds()): the driver waits for
  * ever then, here the call is not permitted.
  *
+ * The thread lives as long as the process: functions that are queued would never run otherwise. If the
+ * kernel refuses to let it wait, it reports that once and looks for turns every millisecond.
+ *
  * Turns are for work.c, too: its threads do the library's own work in stream order. And for those who
  * have to do something themselves in a stream that is busy (order.c).
  *
@@ -30,8 +33,11 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "ring.h"
@@ -117,6 +123,20 @@ bool turn_come(const struct turn *turn)
 	return queue_reached(turn->queue, turn->value);
 }
 
+static void nap_ms(void)
+{
+	const struct timespec time = { .tv_nsec = 1000000 };
+
+	/* Not nanosleep(), where a thread of the program could be cancelled. */
+	syscall(SYS_nanosleep, &time, NULL);
+}
+
+/* Errors for want of memory, which there may be in a moment. */
+static bool signal_again(int error)
+{
+	return error == ENOMEM || error == EAGAIN;
+}
+
 void turn_over(const struct turn *turn)
 {
 	struct gpumem_timeline_signal signal = {
@@ -124,7 +144,9 @@ void turn_over(const struct turn *turn)
 	};
 
 	told_kernel();
-	client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal);
+	/* The stream waits for nothing else; after a failure EIO says that the timeline is gone. */
+	while (unlikely(signal_again(client_ioctl(GPUMEM_TIMELINE_SIGNAL, &signal))))
+		nap_ms();
 }
 
 /* ---- the thread */
@@ -157,6 +179,24 @@ CUresult thread_make(void *(*main)(void *arg), void *arg, const char *name)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_setname_np(thread, name);
 	return CUDA_SUCCESS;
+}
+
+void thread_wait(struct gpumem_timeline_wait *wait, const char *name)
+{
+	static uint32_t reported;
+	int error = client_ioctl(GPUMEM_TIMELINE_WAIT, wait);
+
+	if (likely(!error)) {
+		/* A turn that comes meanwhile is seen by the look that follows. */
+		wait->value = wait->reached + 1;
+		return;
+	}
+	if (error == ETIMEDOUT)
+		return;
+	if (!__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "gpumem: %s: cannot wait for work (%s); looking every millisecond\n",
+			name, strerror(error));
+	nap_ms();
 }
 
 /* The first call of a queue whose turn has come, taken from its list. */
@@ -217,17 +257,14 @@ static void *host_main(void *arg)
 		.size = sizeof(wait), .id = ready, .value = 1, .deadline = ~0ull,
 	};
 
+	(void)arg;
 	host_thread = true;
 	for (;;) {
-		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
-
-		if (error && error != ETIMEDOUT)
-			return arg;
-		/* What is told meanwhile is seen by the look that follows. */
-		wait.value = wait.reached + 1;
+		thread_wait(&wait, "gpumem-host");
 		while (run_some())
 			;
 	}
+	return NULL;
 }
 
 /* host_lock is held. */

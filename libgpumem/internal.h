@@ -626,6 +626,11 @@ void turn_put(const struct turn *turn, uint32_t tell);
 void turn_hold(const struct turn *turn);
 bool turn_come(const struct turn *turn);
 void turn_over(const struct turn *turn);
+/*
+ * Have a thread of thread_make() wait for the next turn, or, if the kernel refuses that, for a
+ * millisecond. It looks for turns after that in any case.
+ */
+void thread_wait(struct gpumem_timeline_wait *wait, const char *name);
 /* A thread of the library's, detached, that handles no signals but its own faults. */
 CUresult thread_make(void *(*main)(void *arg), void *arg, const char *name);
 

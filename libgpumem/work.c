@@ -100,15 +100,11 @@ static void *worker_main(void *arg)
 	};
 
 	for (;;) {
-		int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
-
-		if (error && error != ETIMEDOUT)
-			return NULL;
-		/* What is told meanwhile is seen by the look that follows. */
-		wait.value = wait.reached + 1;
+		thread_wait(&wait, "gpumem-work");
 		while (run_one(arg))
 			;
 	}
+	return NULL;
 }
 
 /* start_lock is held. */

@@ -5,8 +5,13 @@
  * What a call costs does not depend on how many streams there are, or were: the same calls are timed
  * in turn with a few streams and with many, and the best of several rounds are compared.
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "kselftest_harness.h"
 #include "cuda_util.h"
@@ -338,6 +343,51 @@ TEST_F(deep, entries_behind_a_gate)
 	ASSERT_CU(cuStreamSynchronize(self->s));
 	ASSERT_CU(cuMemcpyDtoH(&got, self->d, sizeof(got)));
 	EXPECT_EQ(DEEP, got);
+}
+
+/* --- the thread that runs host functions */
+
+/* From now on no thread of the process can wait for a timeline. */
+static bool refuse_waits(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, GPUMEM_TIMELINE_WAIT, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = ARRAY_SIZE(filter), .filter = filter };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+}
+
+static bool ran(unsigned int functions)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (__atomic_load_n(&functions_ran, __ATOMIC_ACQUIRE) == functions)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* An error that nobody thought of does not end it. */
+TEST_F(many, host_thread_survives)
+{
+	CUstream s;
+
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuLaunchHostFunc(s, count, (void *)0));
+	ASSERT_TRUE(ran(1));
+	ASSERT_TRUE(refuse_waits());
+	for (uintptr_t i = 1; i < 6; i++) {
+		ASSERT_CU(cuLaunchHostFunc(s, count, (void *)i));
+		ASSERT_TRUE(ran(i + 1));
+	}
+	EXPECT_EQ(0, functions_wrong);
 }
 
 TEST_HARNESS_MAIN
