@@ -112,7 +112,7 @@ static CUresult put_turns(struct batch *batch, struct queue *queue, size_t count
 }
 
 /* What the caller does itself; the stream is idle and stays so. */
-static bool put_now(const struct copy *copy, uint64_t *bytes)
+static bool put_now(CUstream stream, const struct copy *copy, uint64_t *bytes)
 {
 	if (!copy_may_inline(copy))
 		return false;
@@ -122,7 +122,9 @@ static bool put_now(const struct copy *copy, uint64_t *bytes)
 			return false;
 		*bytes += bytes_of(copy);
 	}
+	touch_begin(stream);
 	copy_now(copy);
+	touch_end();
 	return true;
 }
 
@@ -152,7 +154,8 @@ static CUresult put_items(struct batch *batch, struct queue **queue, bool idle)
 	/* First what is done at once: the stream is not idle any more when something was put. */
 	for (i = 0; idle && i < batch->count; i++)
 		if (!batch->items[i].copy.dst.host)
-			batch->items[i].done = put_now(&batch->items[i].copy, &bytes);
+			batch->items[i].done = put_now(batch->stream, &batch->items[i].copy,
+							&bytes);
 	for (i = 0; !result && i < batch->count; i++) {
 		struct item *item = &batch->items[i];
 

@@ -92,6 +92,8 @@ static void thread_end(void *arg)
 {
 	struct thread *t = arg;
 
+	if (!not_initialized())
+		touch_check();
 	while (t->streams) {
 		struct thread_stream *own = t->streams;
 

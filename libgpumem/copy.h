@@ -12,6 +12,12 @@
 #include "ring.h"
 #include "vm.h"
 
+/*
+ * Give back the staging memory of a copy that a thread left by a jump, or NULL: @stage, which nothing
+ * queued uses, and @other, which the work in @queue still uses.
+ */
+void copy_abandon(struct stage *stage, struct stage *other, struct queue *queue);
+
 /* Plain memory and a stream that the program made? */
 static inline __attribute__((always_inline)) bool copy_plain(uint64_t dst, uint64_t src,
 							     uint64_t bytes, CUstream handle)

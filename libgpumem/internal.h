@@ -608,16 +608,6 @@ void host_settle(struct queue *queue, uint64_t value);
  */
 bool host_holds(struct queue *queue, uint64_t value);
 
-/*
- * A place in a queue at which the CPU has something to do: entries behind it wait until that is
- * over. One thread of the library is told when it has come.
- */
-struct turn {
-	struct queue *queue;
-	uint64_t value;			/* of the queue: it has come when this is reached */
-	uint64_t ran;			/* of the queue's host timeline: reached when it is over */
-};
-
 /* The next place in a queue; turn_put() must follow. Its owner's stream lock is held for both. */
 CUresult turn_begin(struct queue *queue, struct turn *turn);
 /* Put the turn's two entries, for which there is room; the first adds one to timeline @tell. */

@@ -189,6 +189,14 @@ static void stage_drop(struct stage *stage, struct queue *queue)
 	lock_drop(&stage_lock);
 }
 
+void copy_abandon(struct stage *stage, struct stage *other, struct queue *queue)
+{
+	if (stage)
+		stage_return(stage);
+	if (other)
+		stage_drop(other, queue);
+}
+
 /* ---- what a copy is */
 
 static void *at(uint64_t addr)
@@ -357,8 +365,11 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 		if (result)
 			return result;
 		result = order_wait(&turn);
-		if (!result)
+		if (!result) {
+			touch_begin_turn(stream, &turn);
 			copy_now(copy);
+			touch_end_turn();
+		}
 		order_over(&turn);
 		return result;
 	}
@@ -438,7 +449,9 @@ static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct
 			.width = piece->width, .height = piece->rows,
 		};
 
+		touch_begin_turn(queue->stream, &turn);
 		copy_now(&direct);
+		touch_end_turn();
 	} while (next_piece(copy, piece));
 	order_over(&turn);
 	return CUDA_SUCCESS;
@@ -492,6 +505,20 @@ static CUresult put_piece_out(struct queue *queue, const struct copy *copy,
 	return result ? result : ring_kick(queue);
 }
 
+/* Copy to or from a staging buffer; @other: another one that the caller has. */
+static CUresult copy_staged(CUstream stream, struct queue *queue, const struct copy *copy,
+			    struct stage *stage, struct stage *other)
+{
+	CUresult result = ring_kick(queue);
+
+	if (result)
+		return result;
+	touch_begin_stage(stream, queue, stage, other);
+	copy_now(copy);
+	touch_end_stage();
+	return CUDA_SUCCESS;
+}
+
 /* From the process's memory, or early. Everything is read when this returns. */
 static CUresult put_from_host(CUstream stream, struct queue *queue, const struct copy *copy)
 {
@@ -507,7 +534,7 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 			return copy_pieces(queue, copy, &piece);
 		in = piece_in(copy, &piece, stage->place);
 		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
-			copy_now(&in);
+			result = copy_staged(stream, queue, &in, stage, NULL);
 		else
 			result = read_early(stream->ctx->device, &in);
 		if (!result)
@@ -538,9 +565,10 @@ CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buf
 	return result ? result : queue_status(queue);
 }
 
-/* Take a piece out of staging memory when it has arrived. */
+/* Take a piece out of staging memory when it has arrived; @other: as above. */
 static CUresult finish_piece(struct queue *queue, const struct copy *copy,
-			     const struct piece *piece, struct stage *stage, uint64_t value)
+			     const struct piece *piece, struct stage *stage, struct stage *other,
+			     uint64_t value)
 {
 	CUresult result;
 	struct copy out = {
@@ -553,7 +581,7 @@ static CUresult finish_piece(struct queue *queue, const struct copy *copy,
 	result = queue_wait(queue, value);
 	order_resume(queue);
 	if (!result)
-		copy_now(&out);
+		result = copy_staged(queue->stream, queue, &out, stage, other);
 	/* If nobody waited for it the engine may yet write to it. */
 	if (result)
 		stage_drop(stage, queue);
@@ -576,7 +604,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 
 		/* Who waits for a piece must not have one: all could be taken by such. */
 		if (!stage && pending) {
-			result = finish_piece(queue, copy, &before, pending, value);
+			result = finish_piece(queue, copy, &before, pending, NULL, value);
 			pending = NULL;
 			if (result)
 				break;
@@ -589,7 +617,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 		if (!result)
 			result = ring_kick(queue);
 		if (pending && !result)
-			result = finish_piece(queue, copy, &before, pending, value);
+			result = finish_piece(queue, copy, &before, pending, stage, value);
 		else if (pending)
 			stage_drop(pending, queue);
 		pending = stage;
@@ -597,7 +625,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 		value = load_relaxed(&queue->tail);
 	}
 	if (pending && !result)
-		return finish_piece(queue, copy, &before, pending, value);
+		return finish_piece(queue, copy, &before, pending, NULL, value);
 	if (pending)
 		stage_drop(pending, queue);
 	return result;
@@ -613,8 +641,9 @@ static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUre
 {
 	if (!stream_begin_idle(stream, wait ? 4 : 0, result))
 		return *result;
+	touch_begin(stream);
 	copy_now(copy);
-	lock_drop(&stream->lock);
+	touch_drop(stream);
 	return true;
 }
 

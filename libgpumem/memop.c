@@ -102,9 +102,12 @@ static CUresult memops_run(CUstream stream, const struct memop *ops, unsigned in
 
 	if (result)
 		return result;
-	if (stream_idle(stream))
+	if (stream_idle(stream)) {
+		touch_begin(stream);
 		while (i < count && memop_now(&ops[i]))
 			i++;
+		touch_end();
+	}
 	if (i < count) {
 		result = stream_prepare(stream, &queue);
 		if (!result) {

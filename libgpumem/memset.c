@@ -83,8 +83,12 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		if (stream_begin_idle(stream, 0, &result)) {
+			/* Other memory than the program's own does not fault. */
+			if (unlikely(span.flags & ALLOC_REGISTERED))
+				touch_begin(stream);
 			fill_now(sqe);
-			lock_drop(&stream->lock);
+			if (likely(!(span.flags & ALLOC_REGISTERED)) || touch_end())
+				lock_drop(&stream->lock);
 			return CUDA_SUCCESS;
 		}
 		if (result)

@@ -327,8 +327,9 @@ CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *a
 		return result;
 	queue = stream->queue;
 	if (stream_idle(stream) && !(queue && queue_failed(queue))) {
+		touch_begin(stream);
 		now(arg);
-		lock_drop(&stream->lock);
+		touch_drop(stream);
 		return CUDA_SUCCESS;
 	}
 	result = stream_prepare(stream, &queue);
@@ -338,8 +339,11 @@ CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *a
 	if (result)
 		return result;
 	result = queue_wait(queue, turn.value);
-	if (!result)
+	if (!result) {
+		touch_begin_turn(NULL, &turn);
 		now(arg);
+		touch_end_turn();
+	}
 	order_over(&turn);
 	return result;
 }

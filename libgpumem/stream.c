@@ -181,6 +181,8 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 		.size = sizeof(wait), .id = queue->timeline, .value = value, .deadline = ~0ull,
 	};
 
+	/* The thread may be waiting for a turn of its own. */
+	touch_check();
 	while (!queue_reached(queue, value)) {
 		int error;
 
@@ -380,6 +382,7 @@ CUresult stream_destroy(CUstream stream)
 	struct queue *queue;
 	CUresult result;
 
+	touch_check();
 	/* If the lock can be had now, nobody submits to what is destroyed, so it can later. */
 	if (unlikely(host_thread) && (uintptr_t)stream >= PAGE &&
 	    load_acquire(&stream->magic) == STREAM_MAGIC) {

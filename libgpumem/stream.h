@@ -81,12 +81,25 @@ struct CUstream_st {
 };
 
 /*
+ * A place in a queue at which the CPU has something to do: entries behind it wait until that is
+ * over. One thread of the library is told when it has come.
+ */
+struct turn {
+	struct queue *queue;
+	uint64_t value;			/* of the queue: it has come when this is reached */
+	uint64_t ran;			/* of the queue's host timeline: reached when it is over */
+};
+
+#include "touch.h"
+
+/*
  * Take stream->lock in order to submit. NOT_PERMITTED in a host function, if who has the lock waits
  * for entries that wait for the function.
  */
 CUresult stream_lock_slow(CUstream stream);
 static inline CUresult stream_lock(CUstream stream)
 {
+	touch_check();
 	return likely(lock_try(&stream->lock)) ? CUDA_SUCCESS : stream_lock_slow(stream);
 }
 
@@ -127,7 +140,6 @@ void order_resume(struct queue *queue);
  * A turn of the caller's own in a queue; order_over() must follow, in any case. stream->lock is held.
  * In a host function it holds nobody.
  */
-struct turn;
 CUresult order_turn(struct queue *queue, struct turn *turn);
 /* Wait for it with the lock held: everything before is done. */
 CUresult order_wait(const struct turn *turn);

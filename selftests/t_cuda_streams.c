@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many streams, and deep streams.
+ * Many streams, deep streams, and streams that a thread left in the middle of a call.
  *
  * What a call costs does not depend on how many streams there are, or were: the same calls are timed
  * in turn with a few streams and with many, and the best of several rounds are compared.
@@ -8,8 +8,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -343,6 +346,232 @@ TEST_F(deep, entries_behind_a_gate)
 	ASSERT_CU(cuStreamSynchronize(self->s));
 	ASSERT_CU(cuMemcpyDtoH(&got, self->d, sizeof(got)));
 	EXPECT_EQ(DEEP, got);
+}
+
+/* --- copies that are left by a jump out of a signal handler */
+
+#define BYTES		(2 * STAGE + 5000)
+
+FIXTURE(jump)
+{
+	CUcontext ctx;
+	CUdeviceptr d, word;
+	CUstream s, apart;
+	unsigned char *gone, *host;	/* of BYTES; gone: reading or writing it is a SIGBUS */
+};
+
+static sigjmp_buf before;
+
+static void leave(int sig)
+{
+	(void)sig;
+	siglongjmp(before, 1);
+}
+
+FIXTURE_SETUP(jump)
+{
+	void *word;
+	int fd;
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_CU(cuda_start(&self->ctx));
+	ASSERT_CU(cuMemAlloc(&self->d, BYTES));
+	ASSERT_CU(cuMemsetD8(self->d, 3, BYTES));
+	ASSERT_CU(cuMemHostAlloc(&word, 4 * KIB, 0));
+	self->word = (CUdeviceptr)word;
+	*(volatile __u32 *)word = 0;
+	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuStreamCreate(&self->apart, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuCtxSynchronize());
+	fd = memfd_create("gone", 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, BYTES));
+	self->gone = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, self->gone);
+	ASSERT_EQ(0, ftruncate(fd, 0));
+	close(fd);
+	self->host = malloc(BYTES);
+	ASSERT_NE(NULL, self->host);
+	signal(SIGBUS, leave);
+}
+
+FIXTURE_TEARDOWN_PARENT(jump)
+{
+	EXPECT_TRUE(dev_quiet(10));
+}
+
+FIXTURE_VARIANT(jump)
+{
+	CUstream stream;		/* NULL: the blocking one that is made */
+	bool apart;			/* or the NON_BLOCKING one */
+};
+
+FIXTURE_VARIANT_ADD(jump, blocking)
+{
+	.stream = NULL,
+};
+
+FIXTURE_VARIANT_ADD(jump, non_blocking)
+{
+	.apart = true,
+};
+
+FIXTURE_VARIANT_ADD(jump, legacy)
+{
+	.stream = CU_STREAM_LEGACY,
+};
+
+FIXTURE_VARIANT_ADD(jump, thread)
+{
+	.stream = CU_STREAM_PER_THREAD,
+};
+
+#define STREAM	(variant->apart ? self->apart : variant->stream ? variant->stream : self->s)
+
+/* Whether a copy is left by the handler. */
+static bool from_gone(CUdeviceptr d, const void *gone, size_t bytes, CUstream stream)
+{
+	if (sigsetjmp(before, 1))
+		return true;
+	cuMemcpyHtoDAsync(d, gone, bytes, stream);
+	return false;
+}
+
+static bool to_gone(void *gone, CUdeviceptr d, size_t bytes, CUstream stream)
+{
+	if (sigsetjmp(before, 1))
+		return true;
+	cuMemcpyDtoHAsync(gone, d, bytes, stream);
+	return false;
+}
+
+/* A fill and a copy in a stream, as another thread would make them, come to an end. */
+struct user {
+	CUcontext ctx;
+	CUstream stream;
+	CUdeviceptr d;
+	CUresult result;
+};
+
+static void *use(void *arg)
+{
+	struct user *u = arg;
+	unsigned char byte = 0;
+
+	u->result = cuCtxSetCurrent(u->ctx);
+	if (!u->result)
+		u->result = cuMemsetD8Async(u->d, 9, 64, u->stream);
+	if (!u->result)
+		u->result = cuMemcpyDtoHAsync(&byte, u->d + 63, 1, u->stream);
+	if (!u->result)
+		u->result = cuStreamSynchronize(u->stream);
+	if (!u->result && byte != 9)
+		u->result = CUDA_ERROR_UNKNOWN;
+	return NULL;
+}
+
+static CUresult use_elsewhere(CUcontext ctx, CUstream stream, CUdeviceptr d)
+{
+	struct user u = { .ctx = ctx, .stream = stream, .d = d };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, use, &u) || pthread_join(thread, NULL))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	return u.result;
+}
+
+/* The stream works in this thread, then in others, and so do those that it excludes. */
+static CUresult all_work(CUcontext ctx, CUstream stream, CUstream other, CUdeviceptr d)
+{
+	struct user u = { .ctx = ctx, .stream = stream, .d = d };
+	CUresult result;
+
+	use(&u);
+	result = u.result;
+	if (!result)
+		result = use_elsewhere(ctx, stream, d);
+	if (!result)
+		result = use_elsewhere(ctx, other, d);
+	if (!result)
+		result = use_elsewhere(ctx, CU_STREAM_LEGACY, d);
+	return result ? result : cuCtxSynchronize();
+}
+
+/* What the thread copies itself, of few bytes and of many. */
+TEST_F(jump, out_of_a_copy)
+{
+	for (int i = 0; i < 4; i++) {
+		EXPECT_TRUE(from_gone(self->d, self->gone, i & 1 ? BYTES : 64, STREAM));
+		EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+		EXPECT_TRUE(to_gone(self->gone, self->d, i & 1 ? BYTES : 64, STREAM));
+		EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+	}
+}
+
+/* The next call is one that waits, one in another stream, or one that takes the stream away. */
+TEST_F(jump, then_something_else)
+{
+	EXPECT_TRUE(from_gone(self->d, self->gone, 64, STREAM));
+	EXPECT_CU(cuMemsetD8(self->d, 1, 64));
+	EXPECT_TRUE(from_gone(self->d, self->gone, 64, STREAM));
+	EXPECT_CU(cuMemsetD8Async(self->d, 1, 64, self->s));
+	EXPECT_TRUE(from_gone(self->d, self->gone, 64, self->s));
+	EXPECT_CU(cuStreamDestroy(self->s));
+	EXPECT_CU(cuStreamCreate(&self->s, CU_STREAM_DEFAULT));
+	EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+}
+
+/* Out of a copy to staging memory, behind a gate: more often than there is such memory. */
+TEST_F(jump, out_of_staging)
+{
+	ASSERT_CU(cuStreamWaitValue32(STREAM, self->word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	for (int i = 0; i < 80; i++)
+		ASSERT_TRUE(from_gone(self->d, self->gone, STAGE, STREAM));
+	ASSERT_CU(cuMemcpyHtoDAsync(self->d, self->host, 64, STREAM));
+	__atomic_store_n((__u32 *)self->word, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+}
+
+/* Out of a copy from staging memory; of exported memory, so that the engine copies. */
+TEST_F(jump, out_of_parts)
+{
+	ASSERT_CU(export(self->d));
+	for (int i = 0; i < 80; i++)
+		ASSERT_TRUE(to_gone(self->gone, self->d, BYTES, STREAM));
+	ASSERT_CU(cuMemsetD8Async(self->d, 7, BYTES, STREAM));
+	ASSERT_CU(cuMemcpyDtoHAsync(self->host, self->d, BYTES, STREAM));
+	ASSERT_CU(cuStreamSynchronize(STREAM));
+	EXPECT_TRUE(all_are(self->host, 7, BYTES));
+	EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+}
+
+struct leaver {
+	CUcontext ctx;
+	CUstream stream;
+	CUdeviceptr d;
+	void *gone;
+	bool left;
+};
+
+static void *jump_and_end(void *arg)
+{
+	struct leaver *l = arg;
+
+	if (!cuCtxSetCurrent(l->ctx))
+		l->left = from_gone(l->d, l->gone, 64, l->stream);
+	return NULL;
+}
+
+/* The thread ends without another call. */
+TEST_F(jump, and_end_of_thread)
+{
+	struct leaver l = { .ctx = self->ctx, .stream = STREAM, .d = self->d, .gone = self->gone };
+	pthread_t thread;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, jump_and_end, &l));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_TRUE(l.left);
+	EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
 }
 
 /* --- the thread that runs host functions */
