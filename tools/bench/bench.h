@@ -130,5 +130,6 @@ void bench_queue(void);
 void bench_ring(void);
 void bench_share(void);
 void bench_stream(void);
+void bench_streams(void);
 
 #endif

@@ -51,6 +51,7 @@ static const struct bench {
 	{ "mem", bench_mem, false },
 	{ "publish", bench_publish, false },
 	{ "stream", bench_stream, false },
+	{ "streams", bench_streams, false },
 	{ "queue", bench_queue, false },
 	{ "lookup", bench_lookup, false },
 	{ "live", bench_live, false },
