@@ -26,7 +26,8 @@ struct active {
 	uint64_t stamp;			/* of the queue that was listed last; lock; atomic */
 	struct queue_list active[SIDES];	/* in order of their stamps */
 	struct queue_list finished[SIDES];	/* idle, but not yet recorded as known */
-	CUstream entered;		/* blocking streams (order.c); lock; read without */
+	CUstream entered, last_entered;	/* blocking streams (order.c); lock; read without */
+	uint64_t entered_stamp;		/* of the stream that was listed there last; lock */
 	struct active *next;		/* of all contexts; constant */
 	bool known;			/* in that list; written by the first active_start() */
 };

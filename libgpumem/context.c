@@ -76,15 +76,20 @@ static bool thread_key_made;
 
 /*
  * A context that ends destroys its streams, and their structures are used again: under list_lock
- * either it has not begun to end, or its state says so.
+ * either it has not begun to end, or its state says so. The rest may take long, so the lock is dropped
+ * when the stream is claimed.
  */
 static void thread_stream_destroy(struct thread_stream *own)
 {
+	bool claimed;
+
 	pthread_mutex_lock(&list_lock);
-	if (load_acquire(&own->ctx->state) == CTX_LIVE &&
-	    load_acquire(&own->ctx->generation) == own->generation)
-		stream_destroy(own->stream);
+	claimed = load_acquire(&own->ctx->state) == CTX_LIVE &&
+		load_acquire(&own->ctx->generation) == own->generation &&
+		stream_claim(own->stream);
 	pthread_mutex_unlock(&list_lock);
+	if (claimed)
+		stream_end(own->stream);
 }
 
 /* A thread ends: its own streams finish what they have and go. */
@@ -159,9 +164,15 @@ CUcontext ctx_top(void)
 /* Wait until a life of a primary context has ended. No lock is held. */
 static void end_wait(CUcontext ctx, uint64_t generation)
 {
-	while (load_acquire(&ctx->state) == CTX_ENDING &&
-	       load_acquire(&ctx->generation) == generation)
-		syscall(SYS_futex, &ctx->state, FUTEX_WAIT_PRIVATE, CTX_ENDING, NULL, NULL, 0);
+	for (;;) {
+		/* Read first: the state may be CTX_ENDING again, in a later life. */
+		uint32_t ends = load_acquire(&ctx->ends);
+
+		if (load_acquire(&ctx->state) != CTX_ENDING ||
+		    load_acquire(&ctx->generation) != generation)
+			return;
+		syscall(SYS_futex, &ctx->ends, FUTEX_WAIT_PRIVATE, ends, NULL, NULL, 0);
+	}
 }
 
 /* Whether a context lives, or will when its life before has ended. */
@@ -426,7 +437,7 @@ CUresult primary_retain(CUcontext *out, CUdevice device)
 
 /*
  * End a primary context's life, or wait until the thread that is ending it has done so. A wish for
- * another life that was made before is void. list_lock is held; it is dropped meanwhile.
+ * another life that was made before this call does not start one. list_lock is held; it is dropped meanwhile.
  */
 static void primary_end(CUcontext ctx)
 {
@@ -452,7 +463,8 @@ static void primary_end(CUcontext ctx)
 		store_release(&ctx->state, CTX_DESTROYED);
 	/* After the state: a thread that finds no wish must find the life that came of it. */
 	store_release(&ctx->revive, false);
-	syscall(SYS_futex, &ctx->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	store_release(&ctx->ends, load_relaxed(&ctx->ends) + 1);
+	syscall(SYS_futex, &ctx->ends, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 CUresult primary_release(CUdevice device)

@@ -298,7 +298,8 @@ enum ctx_state {
 
 struct CUctx_st {
 	uint32_t magic;
-	uint32_t state;			/* enum ctx_state; atomic; a futex */
+	uint32_t state;			/* enum ctx_state; atomic */
+	uint32_t ends;			/* lives of a primary context that ended; a futex; list_lock */
 	uint64_t generation;		/* which life of this structure; atomic */
 	uint64_t id;
 	CUdevice device;

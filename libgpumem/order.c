@@ -38,7 +38,7 @@
  * its last operation, and a blocking stream once after each operation of the legacy stream.
  * stream->clear is always set for NON_BLOCKING streams.
  *
- * Nobody is woken when one stops to be at work: that would cost those something that nobody waits for.
+ * Leaving does not wake anyone: a wake-up would tax the uncontended path.
  *
  * Locks: stream->lock is held by the caller, of one stream at a time. Inside it ctx->active.lock for
  * the list.
@@ -68,17 +68,20 @@ static bool at_work(const struct CUstream_st *stream)
 
 static void entered_add(struct active *active, CUstream stream)
 {
-	stream->entered = true;
-	stream->prev_entered = NULL;
-	stream->next_entered = active->entered;
-	if (stream->next_entered)
-		stream->next_entered->prev_entered = stream;
-	store_release(&active->entered, stream);
+	store_relaxed(&stream->entered, true);
+	stream->entered_stamp = ++active->entered_stamp;
+	stream->next_entered = NULL;
+	stream->prev_entered = active->last_entered;
+	if (stream->prev_entered)
+		stream->prev_entered->next_entered = stream;
+	else
+		store_release(&active->entered, stream);
+	active->last_entered = stream;
 }
 
 static void entered_remove(struct active *active, CUstream stream)
 {
-	stream->entered = false;
+	store_relaxed(&stream->entered, false);
 	store_release(&stream->clear, 0);
 	if (stream->prev_entered)
 		stream->prev_entered->next_entered = stream->next_entered;
@@ -86,6 +89,8 @@ static void entered_remove(struct active *active, CUstream stream)
 		store_release(&active->entered, stream->next_entered);
 	if (stream->next_entered)
 		stream->next_entered->prev_entered = stream->prev_entered;
+	else
+		active->last_entered = stream->prev_entered;
 }
 
 bool order_clear(CUstream stream)
@@ -99,6 +104,18 @@ bool order_clear(CUstream stream)
 	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC ||
 		     stream->kind == STREAM_LEGACY_KIND || stream->kind == STREAM_CONTEXT))
 		return true;
+	/*
+	 * A listed stream whose word stays clear, because the legacy stream has unfinished work, takes no
+	 * lock: a legacy stream's operation that begins now removes it from the list, then sees that it
+	 * is locked.
+	 */
+	fence_locked();
+	if (load_relaxed(&stream->entered)) {
+		legacy = load_acquire(&stream->ctx->legacy);
+		queue = legacy && !at_work(legacy) ? load_acquire(&legacy->queue) : NULL;
+		if (queue && !queue_idle(queue))
+			return true;
+	}
 	lock_take(&active->lock);
 	if (!stream->entered)
 		entered_add(active, stream);
@@ -145,35 +162,61 @@ static void rest_no_more(CUstream stream)
 	fence_locked();
 }
 
+/* A stream in which a thread is at work stays listed, for the next operation that waits for it. */
+static void entered_again(struct active *active, CUstream stream)
+{
+	lock_take(&active->lock);
+	if (!stream->entered && load_acquire(&stream->magic) == STREAM_MAGIC)
+		entered_add(active, stream);
+	lock_drop(&active->lock);
+}
+
 /*
- * Take all streams out of the list of those that have been used since the last time, and wait for
- * those that are at work. stream->lock of the legacy stream is held.
+ * Take the streams out of the list that were used since the last time. @wait: an operation that touches
+ * memory follows, so wait for the threads that are at work in these streams. Streams that are listed
+ * from now on see that the legacy stream is at work, so the loop ends. stream->lock of the legacy stream
+ * is held.
  */
-static void close_streams(CUstream legacy)
+static void close_streams(CUstream legacy, bool wait)
 {
 	struct active *active = &legacy->ctx->active;
+	uint64_t end;
 	CUstream other;
 	unsigned int i;
 
 	/* Pairs with order_clear(). */
 	fence_locked();
-	while (load_acquire(&active->entered)) {
+	if (!load_acquire(&active->entered))
+		return;
+	lock_take(&active->lock);
+	end = active->entered_stamp;
+	lock_drop(&active->lock);
+	for (;;) {
 		lock_take(&active->lock);
 		other = active->entered;
-		if (other)
+		if (other && other->entered_stamp <= end)
 			entered_remove(active, other);
+		else
+			other = NULL;
 		lock_drop(&active->lock);
+		if (!other)
+			break;
 		/* An operation that begins in the other stream now finds the word cleared. */
 		fence_full();
-		for (i = 0; other && load_relaxed(&other->ctx) == legacy->ctx && at_work(other); i++)
+		for (i = 0; load_relaxed(&other->ctx) == legacy->ctx && at_work(other); i++) {
+			if (!wait) {
+				entered_again(active, other);
+				break;
+			}
 			nap(i);
+		}
 	}
 }
 
 void order_before_legacy(CUstream stream)
 {
 	if (stream->kind == STREAM_LEGACY_KIND)
-		close_streams(stream);
+		close_streams(stream, false);
 }
 
 static void enter_legacy(CUstream stream)
@@ -188,7 +231,7 @@ static void enter_legacy(CUstream stream)
 		rest_no_more(stream);
 	}
 	/* A blocking stream's operation that begins now sees that the legacy stream is at work. */
-	close_streams(stream);
+	close_streams(stream, true);
 }
 
 static void enter_blocking(CUstream stream)
@@ -199,6 +242,9 @@ static void enter_blocking(CUstream stream)
 	if (likely(order_clear(stream)))
 		return;
 	legacy = load_acquire(&stream->ctx->legacy);
+	/* The context ended meanwhile. */
+	if (unlikely(!legacy))
+		return;
 	__atomic_fetch_add(&legacy->gave_way, 1, __ATOMIC_RELAXED);
 	do {
 		store_release(&stream->resting, 1);

@@ -45,7 +45,6 @@
  * Locks: heap->lock, inside pool->lock; pool->lock for marks.
  */
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,10 +90,14 @@ static bool owners_see(void)
  */
 static bool owner_out(struct heap *heap, bool seen)
 {
+	unsigned int i;
+
 	if (!seen && !load_acquire(&heap->tally->fenced))
 		return false;
-	while (load_acquire(&heap->busy))
-		sched_yield();
+	/* The owner may have a lower priority than this thread: sleep, so that it gets a processor. */
+	for (i = 0; load_acquire(&heap->busy); i++)
+		if (i >= 100)
+			lock_doze();
 	return true;
 }
 
@@ -201,7 +204,7 @@ static bool mark_retired(pool_t *pool, uint32_t mark)
 	return load_acquire(&pool->marks_retired[mark / 64]) >> mark % 64 & 1;
 }
 
-/* Whether it is the calling thread's. */
+/* Whether @mark belongs to the calling thread. */
 static bool mark_mine(pool_t *pool, uint32_t mark)
 {
 	struct tally *tally;
@@ -250,7 +253,7 @@ union head {
 enum claim { CLAIMED, NOT_LIVE, MARKED };
 
 /*
- * @size: what it must be, or 0; then what it is. @mark: one whose cells may be claimed so, or 0; if
+ * @size: what it must be, of a cell that is not exported, or 0; then what it is. @mark: one whose cells may be claimed so, or 0; if
  * MARKED is returned it is the cell's.
  */
 static inline enum claim claim(struct cell *cell, uint64_t ptr, uint64_t *size, uint32_t *mark)
@@ -264,7 +267,8 @@ static inline enum claim claim(struct cell *cell, uint64_t ptr, uint64_t *size, 
 		if (was.seq & 1)
 			return NOT_LIVE;
 		*size = load_relaxed(&cell->size);
-		if (!*size || (want && *size != want) || load_relaxed(&cell->base) != ptr)
+		if (!*size || (want && (*size != want || was.flags & ALLOC_EXPORTED)) ||
+		    load_relaxed(&cell->base) != ptr)
 			return NOT_LIVE;
 		if (was.flags >> CELL_MARK_SHIFT && was.flags >> CELL_MARK_SHIFT != *mark) {
 			*mark = was.flags >> CELL_MARK_SHIFT;
@@ -284,8 +288,7 @@ bool cell_claim_shared(struct cell *cell, uint64_t ptr, uint64_t size)
 {
 	uint32_t mark = 0;
 
-	return !(load_relaxed(&cell->flags) & ALLOC_EXPORTED) &&
-	       claim(cell, ptr, &size, &mark) == CLAIMED;
+	return claim(cell, ptr, &size, &mark) == CLAIMED;
 }
 
 bool cell_claim(pool_t *pool, struct cell *cell, uint64_t ptr, uint64_t *size)

@@ -378,8 +378,6 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 
 CUresult stream_destroy(CUstream stream)
 {
-	uint32_t magic = STREAM_MAGIC;
-	struct queue *queue;
 	CUresult result;
 
 	touch_check();
@@ -391,10 +389,24 @@ CUresult stream_destroy(CUstream stream)
 			return result;
 		lock_drop(&stream->lock);
 	}
-	if ((uintptr_t)stream < PAGE ||
-	    !__atomic_compare_exchange_n(&stream->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
+	if ((uintptr_t)stream < PAGE || !stream_claim(stream))
 		return CUDA_ERROR_INVALID_HANDLE;
+	stream_end(stream);
+	return CUDA_SUCCESS;
+}
+
+bool stream_claim(CUstream stream)
+{
+	uint32_t magic = STREAM_MAGIC;
+
+	return __atomic_compare_exchange_n(&stream->magic, &magic, 0, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}
+
+void stream_end(CUstream stream)
+{
+	struct queue *queue;
+
 	store_release(&stream->plain, 0);
 	pthread_mutex_lock(&stream->ctx->lock);
 	if (stream->link)
@@ -420,7 +432,6 @@ CUresult stream_destroy(CUstream stream)
 	stream->next = free_streams;
 	free_streams = stream;
 	lock_drop(&queue_lock);
-	return CUDA_SUCCESS;
 }
 
 void ctx_release_streams(CUcontext ctx)
@@ -439,6 +450,8 @@ void ctx_release_streams(CUcontext ctx)
 			break;
 		stream_destroy(stream);
 	}
+	/* A thread that had found its stream before may have submitted since the context's work ended. */
+	queues_wait(&ctx->active, true, NULL);
 	active_clear(&ctx->active);
 	/* What failed in this life must not fail the next one of the same structure. */
 	for (queue = load_acquire(&ctx_device(ctx)->queues); queue; queue = queue->next) {

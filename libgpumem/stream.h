@@ -66,7 +66,8 @@ struct CUstream_st {
 	uint32_t resting;		/* who has the lock waits for entries; lock; read without */
 	uint32_t gave_way;		/* of the legacy stream: how many wait for it; atomic */
 	uint32_t clear;			/* the legacy stream is not to be looked at (order.c); atomic */
-	bool entered;			/* in ctx->active.entered; its lock, as the next two */
+	bool entered;			/* in ctx->active.entered; its lock; atomic */
+	uint64_t entered_stamp;		/* when; its lock, as the next two */
 	CUstream next_entered, prev_entered;
 	CUcontext ctx;
 	enum stream_kind kind;
@@ -152,6 +153,9 @@ CUresult order_call(CUstream stream, void (*now)(const void *arg), const void *a
 CUresult stream_create(CUstream *stream, CUcontext ctx, enum stream_kind kind, unsigned int flags,
 		       int priority);
 CUresult stream_destroy(CUstream stream);
+/* The same in two steps: true for the one caller that has to do the second. */
+bool stream_claim(CUstream stream);
+void stream_end(CUstream stream);
 /* The stream that comes after everything in a context. */
 CUresult context_stream(CUcontext ctx, CUstream *stream);
 /* Call @each for all streams that a context has. */
