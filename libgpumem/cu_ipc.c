@@ -24,13 +24,14 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 
 /**
  * cuIpcOpenMemHandle_v2 - reach what another process named
- * @ptr: its address here; the same each time that the handle is opened
+ * @ptr: its address here; the same each time that the context opens the handle
  * @handle: from cuIpcGetMemHandle() of another process
  * @flags: CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
  *
- * The pages of small allocations hold their neighbours, too, which become reachable with them.
+ * The pages of small allocations hold their neighbours, too, which become reachable with them. What
+ * is opened belongs to the current context and ends with it.
  *
- * Return: INVALID_CONTEXT, also for a handle of this process; INVALID_VALUE, also for a handle
+ * Return: INVALID_HANDLE if another context of the device has it open; INVALID_CONTEXT, also for a handle of this process; INVALID_VALUE, also for a handle
  * whose memory is freed; MAP_FAILED if this user may not open it or its device is not visible;
  * OUT_OF_MEMORY.
  */
