@@ -343,6 +343,44 @@ TEST_F(notify, unregistering)
 	EXPECT_EQ(1, ear.count);
 }
 
+static void *unregister_and_end(void *handle)
+{
+	void *result = unregister(handle);
+
+	pthread_testcancel();
+	return result ? result : handle;
+}
+
+/* A thread that is cancelled while it waits unregisters first, and keeps no lock. */
+TEST_F(notify, cancelled_while_it_waits)
+{
+	CUasyncCallbackHandle handle, after;
+	pthread_t thread;
+	struct ear ear;
+	CUdeviceptr p;
+	void *result;
+
+	ear_make(&ear);
+	ear.ask = true;
+	ASSERT_CU(cuMemAlloc(&p, 16 * MIB));
+	ASSERT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &ear, &handle));
+	EXPECT_EQ(0, set_budget(MIB));
+	ASSERT_TRUE(hears(&ear));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, unregister_and_end, handle));
+	nap_ms(50);
+	ASSERT_EQ(0, pthread_cancel(thread));
+	nap_ms(50);
+	EXPECT_EQ(EBUSY, pthread_tryjoin_np(thread, &result));
+	sem_post(&ear.answer);
+	ASSERT_EQ(0, pthread_join(thread, &result));
+	EXPECT_EQ(PTHREAD_CANCELED, result);
+	EXPECT_EQ(INVALID, cuDeviceUnregisterAsyncNotification(0, handle));
+	EXPECT_CU(cuDeviceRegisterAsyncNotification(0, on_notice, &ear, &after));
+	EXPECT_TRUE(hears(&ear));
+	sem_post(&ear.answer);
+	EXPECT_CU(cuDeviceUnregisterAsyncNotification(0, after));
+}
+
 static int in_child(void *arg)
 {
 	CUasyncCallbackHandle handle = arg;
