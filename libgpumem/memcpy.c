@@ -70,15 +70,19 @@ static struct queue *early_queues[GPUMEM_MAX_DEVICES];	/* early_lock */
 
 /* ---- staging memory */
 
-/* Two more pieces; stage_lock is held. */
+/* Two more pieces. stage_lock is held; it is dropped while the kernel populates them. */
 static struct stage *stage_add(CUdevice device)
 {
 	struct stage *pair = calloc(2, sizeof(*pair));
 
 	if (!pair)
 		return NULL;
+	stage_count += 2;
+	lock_drop(&stage_lock);
 	pair[0].addr = mem_internal(device, STAGE_BLOCK, "staging");
+	lock_take(&stage_lock);
 	if (!pair[0].addr) {
+		stage_count -= 2;
 		free(pair);
 		return NULL;
 	}
@@ -86,7 +90,6 @@ static struct stage *stage_add(CUdevice device)
 	pair[0].next = &pair[1];
 	pair[1].next = stages;
 	store_release(&stages, pair);
-	stage_count += 2;
 	return pair;
 }
 
@@ -97,7 +100,8 @@ CUresult copy_reserve(CUdevice device)
 	if (likely(load_acquire(&stages) != NULL))
 		return CUDA_SUCCESS;
 	lock_take(&stage_lock);
-	any = stages || stage_add(device);
+	/* Another thread may have had more luck meanwhile. */
+	any = stages || stage_add(device) || stages;
 	lock_drop(&stage_lock);
 	return any ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
