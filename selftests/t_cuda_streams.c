@@ -259,6 +259,51 @@ TEST_F(many, cost_beside_legacy)
 	}
 }
 
+/*
+ * A stream that the legacy stream found idle was not waited for; a synchronization says so all the same.
+ * Without opportunistic reuse a pool asks for that.
+ */
+TEST_F(many, idle_then_known)
+{
+	const CUmemPool_attribute reuse[] = {
+		CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+		CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+		CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+	};
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	struct probe probe = { .d = self->d };
+	CUdeviceptr freed, before, after;
+	cuuint64_t all = ~0ull;
+	CUmemoryPool pool;
+	CUstream a, b;
+	__u32 *word;
+	int off = 0;
+
+	ASSERT_CU(cuMemPoolCreate(&pool, &props));
+	for (unsigned int i = 0; i < ARRAY_SIZE(reuse); i++)
+		ASSERT_CU(cuMemPoolSetAttribute(pool, reuse[i], &off));
+	ASSERT_CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 4 * KIB, 0));
+	*word = 0;
+	ASSERT_CU(cuStreamCreate(&a, variant->flags));
+	ASSERT_CU(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuStreamWaitValue32(a, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&freed, MIB, pool, a));
+	ASSERT_CU(cuMemFreeAsync(freed, a));
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	while (cuStreamQuery(a) == CUDA_ERROR_NOT_READY)
+		usleep(1000);
+	ASSERT_CU(legacy_fill(&probe));
+	ASSERT_CU(cuMemAllocFromPoolAsync(&before, MIB, pool, b));
+	EXPECT_NE(freed, before);
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuMemAllocFromPoolAsync(&after, MIB, pool, b));
+	EXPECT_EQ(freed, after);
+}
+
 /* --- deep streams */
 
 /* Opens a gate after a while, in case the thread that submits behind it does not come back. */
