@@ -662,7 +662,7 @@ static void gpumem_refusal_keep(struct gpumem_client *client,
 	struct gpumem_refused *last = &client->refused;
 
 	spin_lock(&gpumem_nl_lock);
-	last->pid = task_pid_nr(current);
+	WRITE_ONCE(last->pid, task_pid_nr(current));
 	last->info = (struct gpumem_refusal_info) {
 		.limit = refusal->limit,
 		.device = refusal->dev ? refusal->dev->ordinal : 0,
@@ -671,6 +671,24 @@ static void gpumem_refusal_keep(struct gpumem_client *client,
 		.used = refusal->used,
 		.max = refusal->max,
 	};
+	spin_unlock(&gpumem_nl_lock);
+}
+
+/**
+ * gpumem_refusal_forget - the calling thread begins another call
+ * @client: whose
+ *
+ * Nor does a thread get what was kept for an earlier one with the same id.
+ *
+ * Context: an ioctl of @client.
+ */
+void gpumem_refusal_forget(struct gpumem_client *client)
+{
+	struct gpumem_refused *last = &client->refused;
+
+	spin_lock(&gpumem_nl_lock);
+	if (last->pid == task_pid_nr(current))
+		WRITE_ONCE(last->pid, 0);
 	spin_unlock(&gpumem_nl_lock);
 }
 
@@ -688,7 +706,7 @@ int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd)
 	spin_lock(&gpumem_nl_lock);
 	if (last->pid == task_pid_nr(current)) {
 		found = last->info;
-		*last = (struct gpumem_refused) {};
+		WRITE_ONCE(last->pid, 0);
 	}
 	spin_unlock(&gpumem_nl_lock);
 	found.size = cmd->size;

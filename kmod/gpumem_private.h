@@ -1011,6 +1011,7 @@ __poll_t gpumem_budget_poll(struct file *file, poll_table *wait);
 int gpumem_netlink_init(void);
 void gpumem_netlink_exit(void);
 int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd);
+void gpumem_refusal_forget(struct gpumem_client *client);
 void gpumem_refused(struct gpumem_client *client,
 		    const struct gpumem_refusal *refusal);
 

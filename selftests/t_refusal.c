@@ -332,6 +332,11 @@ TEST_F(refusal, thread_asks_why)
 	ASSERT_EQ(0, refusal_of(self->fd, &r));
 	EXPECT_EQ(0, r.limit);
 	EXPECT_EQ(0, r.asked);
+	/* It belongs to the call before. */
+	ASSERT_EQ(-ENOSPC, bo_alloc(self->fd, total + 2 * MIB, 0, "", &id));
+	ASSERT_EQ(-ENOENT, gp_destroy(self->fd, 12345));
+	ASSERT_EQ(0, refusal_of(self->fd, &r));
+	EXPECT_EQ(0, r.limit);
 
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, page_size, &bo));
 	ASSERT_EQ(0, gp_vm_create(self->fd, &vm));

@@ -1283,15 +1283,16 @@ struct gpumem_channel_attach {
  *	(GPUMEM_REFUSAL)
  * @size: sizeof(struct gpumem_refusal_info)
  * @limit: enum gpumem_limit of <linux/gpumem_netlink.h>, out; 0 if no limit
- *	refused a call of this thread since the thread asked last, or if a limit
- *	refused another thread of the client later
+ *	refused the thread's last call, or if a limit refused another thread of
+ *	the client later
  * @device: N of the /dev/gpumemN that the refused call was about, out
  * @pool: id of the pool whose limit it is, or 0, out
  * @asked: bytes, or objects, that the call asked for, out
  * @used: what counted against the limit at that time, out
  * @max: the limit, or 0 if it is not known, out
  *
- * A client keeps its last refusal only.  Reading a refusal forgets it.
+ * A client keeps its last refusal only.  Reading a refusal forgets it, and so
+ * does the thread's next ioctl.
  */
 struct gpumem_refusal_info {
 	__u32 size;
