@@ -612,6 +612,16 @@ static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size
 	return ++bin->count > class_keep[class];
 }
 
+/* Claim a cell by the owner of a heap that was entered; false if it takes cell_claim(). */
+static inline bool heap_claim_cell(const struct heap *heap, struct cell *cell, uint64_t ptr,
+				   uint64_t size)
+{
+	if (unlikely(!cell_plain(heap, cell)))
+		return cell_claim_shared(cell, ptr, size);
+	cell_dead(cell);
+	return true;
+}
+
 static CUresult free_found(uint64_t ptr, CUstream stream)
 {
 	struct chunk *chunk = vm_chunk(ptr);
@@ -638,9 +648,7 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 		   !(load_relaxed(&pool->flags) & POOL_DESTROYED)) && heap_enter(heap)) {
 		bool full;
 
-		if (cell_plain(heap, cell)) {
-			cell_dead(cell);
-		} else if (!cell_claim_shared(cell, ptr, size)) {
+		if (!heap_claim_cell(heap, cell, ptr, size)) {
 			heap_leave(heap);
 			goto slow;
 		}
@@ -698,11 +706,11 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 		/* The number says that it is still the same allocation: the pool is the heap's. */
 		if (likely(cell && load_relaxed(&cell->base) == ptr &&
 			   load_relaxed(&cell->id) == recent->id &&
-			   (size = load_acquire(&cell->size)) && cell_plain(heap, cell) &&
-			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED))) {
+			   (size = load_acquire(&cell->size)) &&
+			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED) &&
+			   heap_claim_cell(heap, cell, ptr, size))) {
 			bool full;
 
-			cell_dead(cell);
 			full = heap_push(heap, cell, size, &past);
 			heap_leave(heap);
 			if (unlikely(full))
