@@ -189,12 +189,18 @@ static void *notify_main(void *arg)
 	return arg;
 }
 
-/* A module that has nothing to be read from a client's file says that writing is possible. */
-static bool kernel_tells(void)
+/*
+ * A module that has nothing to be read from a client's file says that writing is possible:
+ * NOT_SUPPORTED. poll() itself fails only for want of memory.
+ */
+static CUresult kernel_notifies(void)
 {
 	struct pollfd poller = { .fd = client.fd, .events = POLLOUT };
 
-	return poll(&poller, 1, 0) >= 0 && !(poller.revents & POLLOUT);
+	while (poll(&poller, 1, 0) < 0)
+		if (errno != EINTR)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	return poller.revents & POLLOUT ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 /* notify_lock is held. */
@@ -204,8 +210,9 @@ static CUresult thread_start(void)
 
 	if (started)
 		return CUDA_SUCCESS;
-	if (!kernel_tells())
-		return CUDA_ERROR_NOT_SUPPORTED;
+	result = kernel_notifies();
+	if (result)
+		return result;
 	if (wake_fd < 0)
 		wake_fd = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	/* Nothing but reading is concerned by this. */
