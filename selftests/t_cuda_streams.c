@@ -314,6 +314,35 @@ struct keeper {
 	atomic_uint late;
 };
 
+/*
+ * A wait that the legacy stream got without touching memory holds a blocking stream that was used
+ * before, too.
+ */
+TEST_F(many, wait_in_the_legacy_stream)
+{
+	CUstream used, held;
+	CUevent event;
+	void *word;
+
+	ASSERT_CU(cuMemHostAlloc(&word, 4 * KIB, 0));
+	__atomic_store_n((cuuint32_t *)word, 0, __ATOMIC_RELEASE);
+	ASSERT_CU(cuStreamCreate(&used, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ASSERT_CU(cuMemsetD8Async(self->d, 2, 64, used));
+	ASSERT_CU(cuStreamSynchronize(used));
+	ASSERT_CU(cuMemsetD8Async(self->d, 3, 64, used));
+	ASSERT_CU(cuStreamWaitValue32(held, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(cuEventRecord(event, held));
+	ASSERT_CU(cuStreamWaitEvent(CU_STREAM_LEGACY, event, 0));
+	ASSERT_CU(cuMemsetD8Async(self->d, 4, 64, used));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(used));
+	usleep(20000);
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(used));
+	__atomic_store_n((cuuint32_t *)word, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuStreamSynchronize(used));
+}
+
 static void *keep(void *arg)
 {
 	struct keeper *k = arg;
@@ -648,20 +677,30 @@ static bool ran(unsigned int functions)
 	return false;
 }
 
-/* An error that nobody thought of does not end it. */
+/* An unexpected error of the wait does not end the thread, and is reported once. */
 TEST_F(many, host_thread_survives)
 {
+	int file = memfd_create("stderr", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+	char text[1024] = "", *first;
 	CUstream s;
+	bool all = true;
 
+	ASSERT_LE(0, file);
+	ASSERT_LE(0, saved);
 	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuLaunchHostFunc(s, count, (void *)0));
 	ASSERT_TRUE(ran(1));
-	ASSERT_TRUE(refuse_waits());
-	for (uintptr_t i = 1; i < 6; i++) {
-		ASSERT_CU(cuLaunchHostFunc(s, count, (void *)i));
-		ASSERT_TRUE(ran(i + 1));
-	}
+	dup2(file, STDERR_FILENO);
+	all = refuse_waits();
+	for (uintptr_t i = 1; all && i < 6; i++)
+		all = !cuLaunchHostFunc(s, count, (void *)i) && ran(i + 1);
+	dup2(saved, STDERR_FILENO);
+	EXPECT_TRUE(all);
 	EXPECT_EQ(0, functions_wrong);
+	EXPECT_LT(0, pread(file, text, sizeof(text) - 1, 0));
+	first = strstr(text, "cannot wait for work");
+	EXPECT_NE(NULL, first);
+	EXPECT_TRUE(first && !strstr(first + 1, "cannot wait for work"));
 }
 
 TEST_HARNESS_MAIN
