@@ -273,7 +273,8 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* Another thread may have changed it between the two reads. */
 	buf.size = ucmd.user_size;
 	ucmd.cmd = &buf;
-	if (unlikely(READ_ONCE(client->refused.pid)) && cmd != GPUMEM_REFUSAL)
+	if (unlikely(READ_ONCE(client->refused.pid) == task_pid_nr(current)) &&
+	    cmd != GPUMEM_REFUSAL)
 		gpumem_refusal_forget(client);
 	ret = op->execute(&ucmd);
 	for (i = 0; i < ARRAY_SIZE(ucmd.new); i++) {

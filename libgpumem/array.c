@@ -196,7 +196,7 @@ static CUresult backing(CUcontext ctx, unsigned int flags, uint64_t bytes, struc
 	if (flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return CUDA_SUCCESS;
 	lock_drop(&array_lock);
-	result = mem_alloc_hidden(ctx, alloc, base, bytes);
+	result = mem_alloc_hidden(ctx, life, alloc, base, bytes);
 	lock_take(&array_lock);
 	if (result || ctx_lives_on(ctx, life))
 		return result;

@@ -117,7 +117,7 @@ static void make_thread_key(void)
 }
 
 /* Have thread_end() called for this thread. */
-static void thread_register(void)
+void thread_register(void)
 {
 	if (thread.registered)
 		return;
@@ -306,8 +306,11 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 static void ctx_end(CUcontext ctx)
 {
 	ctx_synchronize(ctx);
-	/* What the library's threads do for others must not find the memory gone: no fault ends there. */
-	if (work_unfinished())
+	/*
+	 * What threads copy for other contexts must not find the memory gone: the fault would be the
+	 * process's.
+	 */
+	if (work_unfinished() || order_unfinished())
 		work_synchronize();
 	ctx_release_streams(ctx);
 	arrays_end(ctx);

@@ -321,8 +321,11 @@ CUresult event_query(CUevent event)
 	if (load_acquire(&event->ipc.id))
 		return ipc_event_query(&event->ipc);
 	point_read(event, &point);
-	if (!point_done(&point))
+	if (!point_done(&point)) {
+		/* It may come after a turn of this thread's own. */
+		touch_check();
 		return CUDA_ERROR_NOT_READY;
+	}
 	return point_wait(event, &point);
 }
 

@@ -4,9 +4,10 @@
  *
  * A free waits for all work of the context that owns the memory, unrelated streams included. In the
  * streams of other contexts it waits for copies that read the memory, and for what is before them
- * in their streams. It waits for nothing else of other contexts and devices: what still writes to
- * the memory from there is a mistake of the program, and fails. This is what an H200 does, where a
- * copy belongs to the context of its source.
+ * in their streams. It waits for nothing else of other contexts and devices. This is what an H200
+ * does, where a copy belongs to the context of its source. A program must not free memory that work
+ * of another context still writes: such work fails if the memory is gone, and writes to the memory's
+ * next owner in the process if that has it.
  *
  * Copies are found in the rings of queues that are not idle. What the library does on the CPU in
  * the order of a stream (copies that a thread does when its turn comes, work of the library's

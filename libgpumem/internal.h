@@ -19,8 +19,9 @@
  * Device addresses are process addresses. All sizes are bytes.
  *
  * Locks, outer to inner: init_lock; lists of contexts; a context's lock; a stream's lock; an
- * event's lock; array_lock; staging, queue, work and event slot locks; mem_lock; change_lock. Queries
- * of streams and events take none, nor do lookups of addresses, unless what they look for changes.
+ * event's lock; array_lock; a pool's lock, its heaps' locks; staging, queue, work and event slot locks;
+ * mem_lock; change_lock. A context's lock of active queues is innermost. Queries of streams (but for the
+ * legacy stream) and events take none, nor do lookups of addresses, unless what they look for changes.
  *
  * Structures that programs hold handles of (contexts, streams, events, arrays), allocs, blocks and queues
  * are never returned to malloc(): they are reused for the same type only, so that a stale handle or
@@ -341,6 +342,8 @@ CUresult primary_release(CUdevice device);
 CUresult primary_reset(CUdevice device);
 CUresult primary_state(CUdevice device, unsigned int *flags, int *active);
 CUresult primary_set_flags(CUdevice device, unsigned int flags);
+/* Have the end of the calling thread noticed. */
+void thread_register(void);
 CUresult thread_capture_mode(CUstreamCaptureMode *mode);
 /* The calling thread's own stream in a context, made at first use. */
 CUresult ctx_thread_stream(CUcontext ctx, CUstream *stream);
@@ -522,7 +525,8 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 /* @flags: ALLOC_HOST, ALLOC_PORTABLE, ALLOC_WRITECOMBINED, ALLOC_MANAGED, ALLOC_SYNC_MEMOPS */
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags);
 /* Device memory that no lookup finds, of a context. */
-CUresult mem_alloc_hidden(CUcontext ctx, struct alloc **alloc, uint64_t *ptr, uint64_t size);
+CUresult mem_alloc_hidden(CUcontext ctx, uint64_t life, struct alloc **alloc, uint64_t *ptr,
+			  uint64_t size);
 /*
  * Give it back, unless the context did; no work that uses it is left. The caller destroys the doomed
  * block (block.h).

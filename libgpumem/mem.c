@@ -130,11 +130,11 @@ static struct shared *shared_list(struct device *device, uint32_t flags)
 		flags & ALLOC_MANAGED ? &device->shared_managed : &device->shared;
 }
 
-static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t size, uint32_t flags)
+static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, uint64_t size,
+			     uint32_t flags)
 {
 	unsigned int units = (size + UNIT - 1) / UNIT, i;
 	struct block *block, *doomed = NULL;
-	uint64_t life = ctx_life(ctx);
 	struct alloc *alloc = NULL;
 	struct scrub scrub;
 	CUresult result;
@@ -162,10 +162,10 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t size, 
 	return result;
 }
 
-static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t size, uint32_t flags)
+static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, uint64_t size,
+			    uint32_t flags)
 {
 	struct block *block, *doomed = NULL;
-	uint64_t life = ctx_life(ctx);
 	struct alloc *alloc = NULL;
 	CUresult result = block_alloc(&block, ctx->device, round_up(size, SLOT), flags);
 
@@ -186,19 +186,20 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t size, u
 	return result;
 }
 
-static CUresult alloc_once(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint64_t size,
-			   uint32_t flags)
+static CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
+			   uint64_t size, uint32_t flags)
 {
-	CUresult result = size <= SLOT ? alloc_shared(made, ctx, size, flags) :
-		alloc_whole(made, ctx, size, flags);
+	CUresult result = size <= SLOT ? alloc_shared(made, ctx, life, size, flags) :
+		alloc_whole(made, ctx, life, size, flags);
 
 	if (!result)
 		*ptr = (*made)->base;
 	return result;
 }
 
-static CUresult alloc_in(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint64_t size,
-			 uint32_t flags)
+/* @life: the context must be in it */
+static CUresult alloc_in(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
+			 uint64_t size, uint32_t flags)
 {
 	uint64_t most = flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total;
 	CUresult result;
@@ -213,24 +214,25 @@ static CUresult alloc_in(CUcontext ctx, struct alloc **made, uint64_t *ptr, uint
 		if (result)
 			return result;
 	}
-	result = alloc_once(ctx, made, ptr, size, flags);
+	result = alloc_once(ctx, life, made, ptr, size, flags);
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		return result;
 	/* What pools keep for later is wanted now. */
 	pools_give_back(NULL);
-	return alloc_once(ctx, made, ptr, size, flags);
+	return alloc_once(ctx, life, made, ptr, size, flags);
 }
 
 CUresult mem_alloc_in(CUcontext ctx, uint64_t *ptr, uint64_t size, uint32_t flags)
 {
 	struct alloc *alloc;
 
-	return alloc_in(ctx, &alloc, ptr, size, flags);
+	return alloc_in(ctx, ctx_life(ctx), &alloc, ptr, size, flags);
 }
 
-CUresult mem_alloc_hidden(CUcontext ctx, struct alloc **alloc, uint64_t *ptr, uint64_t size)
+CUresult mem_alloc_hidden(CUcontext ctx, uint64_t life, struct alloc **alloc, uint64_t *ptr,
+			  uint64_t size)
 {
-	return alloc_in(ctx, alloc, ptr, size, ALLOC_HIDDEN);
+	return alloc_in(ctx, life, alloc, ptr, size, ALLOC_HIDDEN);
 }
 
 CUresult mem_alloc(uint64_t *ptr, uint64_t size)

@@ -31,12 +31,13 @@
  *
  * The legacy stream does not look at all streams of its context. A blocking stream that begins an
  * operation is listed in ctx->active.entered, unless it is listed already. While it is listed, and the
- * legacy stream neither runs an operation nor has unfinished work, stream->clear is set: then the next
+ * legacy stream neither runs an operation nor has unfinished work, stream->clear is 1: then the next
  * operation in the blocking stream reads this one word and does not look at the legacy stream. An
- * operation of the legacy stream takes all streams out of the list, clears their words, and waits for
- * those in which a thread is at work. So the legacy stream pays once for each stream that was used since
- * its last operation, and a blocking stream once after each operation of the legacy stream.
- * stream->clear is always set for NON_BLOCKING streams.
+ * operation of the legacy stream takes all streams out of the list and sets their words to 0; if it
+ * touches memory it waits for those in which a thread is at work. So the legacy stream pays once for
+ * each stream that was used since its last operation, and a blocking stream once after each operation
+ * of the legacy stream.
+ * stream->clear is always 1 for NON_BLOCKING streams.
  *
  * Leaving does not wake anyone: a wake-up would tax the uncontended path.
  *
@@ -105,8 +106,7 @@ bool order_clear(CUstream stream)
 		     stream->kind == STREAM_LEGACY_KIND || stream->kind == STREAM_CONTEXT))
 		return true;
 	/*
-	 * A listed stream whose word stays clear, because the legacy stream has unfinished work, takes no
-	 * lock: a legacy stream's operation that begins now removes it from the list, then sees that it
+	 * A listed stream takes no lock while the legacy stream has unfinished work, as its word stays 0: a legacy stream's operation that begins now removes it from the list, then sees that it
 	 * is locked.
 	 */
 	fence_locked();
@@ -162,15 +162,6 @@ static void rest_no_more(CUstream stream)
 	fence_locked();
 }
 
-/* A stream in which a thread is at work stays listed, for the next operation that waits for it. */
-static void entered_again(struct active *active, CUstream stream)
-{
-	lock_take(&active->lock);
-	if (!stream->entered && load_acquire(&stream->magic) == STREAM_MAGIC)
-		entered_add(active, stream);
-	lock_drop(&active->lock);
-}
-
 /*
  * Take the streams out of the list that were used since the last time. @wait: an operation that touches
  * memory follows, so wait for the threads that are at work in these streams. Streams that are listed
@@ -194,22 +185,21 @@ static void close_streams(CUstream legacy, bool wait)
 	for (;;) {
 		lock_take(&active->lock);
 		other = active->entered;
-		if (other && other->entered_stamp <= end)
+		if (other && other->entered_stamp <= end) {
 			entered_remove(active, other);
-		else
+			/* An operation that begins in the other stream now finds the word cleared. */
+			fence_full();
+			/* The next operation that touches memory waits for it. */
+			if (!wait && at_work(other))
+				entered_add(active, other);
+		} else {
 			other = NULL;
+		}
 		lock_drop(&active->lock);
 		if (!other)
 			break;
-		/* An operation that begins in the other stream now finds the word cleared. */
-		fence_full();
-		for (i = 0; load_relaxed(&other->ctx) == legacy->ctx && at_work(other); i++) {
-			if (!wait) {
-				entered_again(active, other);
-				break;
-			}
+		for (i = 0; wait && load_relaxed(&other->ctx) == legacy->ctx && at_work(other); i++)
 			nap(i);
-		}
 	}
 }
 

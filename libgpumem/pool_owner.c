@@ -253,8 +253,8 @@ union head {
 enum claim { CLAIMED, NOT_LIVE, MARKED };
 
 /*
- * @size: what it must be, of a cell that is not exported, or 0; then what it is. @mark: one whose cells may be claimed so, or 0; if
- * MARKED is returned it is the cell's.
+ * @size: in, the expected size, and exported cells are rejected, or 0 for any cell; out, the cell's size.
+ * @mark: in, a mark whose cells may be claimed atomically, or 0; out, if MARKED is returned, the cell's.
  */
 static inline enum claim claim(struct cell *cell, uint64_t ptr, uint64_t *size, uint32_t *mark)
 {

@@ -13,14 +13,15 @@
  * but those created NON_BLOCKING, and include the threads' own streams. Legacy work waits for what
  * blocking streams have queued, and their work waits for what the legacy stream has queued: a WAIT
  * entry goes before the work unless the value is reached, or a wait for it is already queued. The
- * blocking queues are found by walking the device's list of queues, where the queues of destroyed
- * streams stay until another stream takes them. What is in no queue is order.c's.
+ * blocking queues with unfinished work are in a list of the context (active.c), also those of
+ * destroyed streams. Operations that are in no queue are order.c's.
  *
  * Invariants: queue->tail and the ring are written with the owning stream's lock held. A stream is
  * idle if its queue is and nothing that its next operation must wait for is pending.
  *
  * Locks: stream->lock orders submission; ctx->lock its list of streams; queue_lock the recycling
- * list and the free list of stream structures. Queries take none.
+ * list and the free list of stream structures. Queries take none, but for the legacy stream's, which
+ * takes the lock of the context's active queues.
  *
  * Vocabulary: drain, wait until the next operation could run at once; tail, value (ring.h).
  */
@@ -171,7 +172,10 @@ void queue_doze(struct queue *queue, uint64_t value)
 		.deadline = host_deadline(),
 	};
 
-	if (client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) && load_relaxed(&queue->page->error))
+	int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+
+	/* The queue failed, or the kernel refuses to wait. */
+	if (error && error != ETIMEDOUT)
 		lock_doze();
 }
 
@@ -354,7 +358,7 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 		stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stream->ctx = ctx;
+	store_relaxed(&stream->ctx, ctx);
 	stream->kind = kind;
 	stream->flags = flags;
 	stream->priority = clamp_priority(priority);
@@ -448,7 +452,9 @@ void ctx_release_streams(CUcontext ctx)
 		pthread_mutex_unlock(&ctx->lock);
 		if (!stream)
 			break;
-		stream_destroy(stream);
+		/* Another thread has claimed it, and will take it out of the list. */
+		if (stream_destroy(stream))
+			lock_doze();
 	}
 	/* A thread that had found its stream before may have submitted since the context's work ended. */
 	queues_wait(&ctx->active, true, NULL);
@@ -855,11 +861,12 @@ CUresult stream_query(CUstream stream)
 {
 	struct queue *queue = load_acquire(&stream->queue);
 
-	if (queue && !queue_idle(queue))
+	if ((queue && !queue_idle(queue)) ||
+	    (stream->kind == STREAM_LEGACY_KIND && !queues_idle(stream->ctx, false))) {
+		/* It may be held by a turn of this thread's own. */
+		touch_check();
 		return CUDA_ERROR_NOT_READY;
-	if (stream->kind == STREAM_LEGACY_KIND &&
-	    !queues_idle(stream->ctx, false))
-		return CUDA_ERROR_NOT_READY;
+	}
 	return queue ? queue_error(queue) : CUDA_SUCCESS;
 }
 

@@ -69,7 +69,7 @@ struct CUstream_st {
 	bool entered;			/* in ctx->active.entered; its lock; atomic */
 	uint64_t entered_stamp;		/* when; its lock, as the next two */
 	CUstream next_entered, prev_entered;
-	CUcontext ctx;
+	CUcontext ctx;			/* atomic: the legacy stream may look when it is used again */
 	enum stream_kind kind;
 	unsigned int flags;
 	int priority;			/* atomic */

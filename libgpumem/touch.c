@@ -21,13 +21,18 @@
 #include "copy.h"
 #include "internal.h"
 
-__thread struct touch touch_note __attribute__((tls_model("initial-exec")));
+__thread struct touch touch_note __attribute__((tls_model("initial-exec"))) = { .state = TOUCH_NEW };
 
 void touch_recover(void)
 {
 	const struct touch note = touch_note;
 
 	memset(&touch_note, 0, sizeof(touch_note));
+	if (note.state == TOUCH_NEW) {
+		/* It may never have a context, and its end gives back what it holds, too. */
+		thread_register();
+		return;
+	}
 	copy_abandon(note.stage, note.other, note.queue);
 	if (note.stream)
 		lock_drop(&note.stream->lock);

@@ -9,9 +9,12 @@
 
 struct stage;
 
+/* TOUCH_NEW: nothing is known of the thread yet; its end has to be noticed. */
+enum { TOUCH_NONE, TOUCH_ON, TOUCH_NEW };
+
 /* What the calling thread holds while it copies. */
 struct touch {
-	bool on;			/* it copies, or left a copy by a jump */
+	uint8_t state;			/* TOUCH_ON: it copies, or left a copy by a jump */
 	CUstream stream;		/* its lock is held, or NULL */
 	struct turn turn;		/* is over after the copy; turn.queue is NULL: none */
 	struct stage *stage;		/* staging memory that is copied to or from, or NULL */
@@ -21,13 +24,13 @@ struct touch {
 
 extern __thread struct touch touch_note __attribute__((tls_model("initial-exec")));
 
-/* Give back what a copy that was left by a jump had. */
+/* The slow path of touch_check(): give back what a copy that was left by a jump had. */
 void touch_recover(void);
 
 /* In each call that takes a stream's lock or waits. */
 static inline void touch_check(void)
 {
-	if (unlikely(touch_note.on))
+	if (unlikely(touch_note.state))
 		touch_recover();
 }
 
@@ -35,7 +38,7 @@ static inline void touch_check(void)
 static inline void touch_begin(CUstream stream)
 {
 	touch_note.stream = stream;
-	touch_note.on = true;
+	touch_note.state = TOUCH_ON;
 	/* A handler in this thread finds the note complete. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
@@ -46,8 +49,8 @@ static inline bool touch_end(void)
 	bool on;
 
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	on = touch_note.on;
-	touch_note.on = false;
+	on = touch_note.state;
+	touch_note.state = TOUCH_NONE;
 	return likely(on);
 }
 

@@ -108,13 +108,14 @@ struct freer {
 	enum kind kind;
 	CUdeviceptr p;
 	CUresult result;
-	atomic_int done;
+	atomic_int started, done;
 };
 
 static void *freer_main(void *arg)
 {
 	struct freer *f = arg;
 
+	atomic_store(&f->started, 1);
 	f->result = give(f->kind, f->p);
 	atomic_store(&f->done, 1);
 	return NULL;
@@ -130,6 +131,8 @@ static bool waited(struct freer *f, cuuint32_t *word)
 {
 	bool early;
 
+	while (!atomic_load(&f->started))
+		usleep(1000);
 	usleep(NAP_MS * 1000);
 	early = atomic_load(&f->done);
 	open_gate(word);

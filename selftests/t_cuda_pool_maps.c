@@ -80,7 +80,9 @@ FIXTURE_SETUP(maps)
 	ASSERT_TRUE(dev_quiet(10));
 	self->first = mappings();
 	self->before = number_in(MAX_MAP_COUNT);
-	self->lowered = number_to(MAX_MAP_COUNT, self->first + MORE);
+	/* It is the whole machine's: leave a machine alone that is not the tests' own. */
+	self->lowered = self->before > 0 && (!access("/run/vm", F_OK) || getenv("GPUMEM_SYSTEM")) &&
+		number_to(MAX_MAP_COUNT, self->first + MORE);
 	ASSERT_CU(cuda_start(&self->ctx));
 	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuMemPoolCreate(&self->pool, &props));

@@ -631,7 +631,7 @@ static void *jump_and_end(void *arg)
 {
 	struct leaver *l = arg;
 
-	if (!cuCtxSetCurrent(l->ctx))
+	if (!l->ctx || !cuCtxSetCurrent(l->ctx))
 		l->left = from_gone(l->d, l->gone, 64, l->stream);
 	return NULL;
 }
@@ -646,6 +646,19 @@ TEST_F(jump, and_end_of_thread)
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	ASSERT_TRUE(l.left);
 	EXPECT_CU(all_work(self->ctx, STREAM, self->s, self->d));
+}
+
+/* A thread needs no context to use a stream that was created; the default streams do. */
+TEST_F(jump, and_end_of_thread_without_context)
+{
+	struct leaver l = { .d = self->d, .gone = self->gone };
+	pthread_t thread;
+
+	l.stream = variant->apart ? self->apart : self->s;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, jump_and_end, &l));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_TRUE(l.left);
+	EXPECT_CU(all_work(self->ctx, l.stream, self->s, self->d));
 }
 
 /* --- the thread that runs host functions */
