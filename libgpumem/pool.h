@@ -253,13 +253,13 @@ struct taker {
 /* Between these two the owner of a cell changes it. */
 static inline void cell_begin(struct cell *cell)
 {
-	store_relaxed(&cell->seq, cell->seq + 1);
+	store_relaxed(&cell->seq, load_relaxed(&cell->seq) + 1);
 	fence_release();
 }
 
 static inline void cell_end(struct cell *cell)
 {
-	store_release(&cell->seq, cell->seq + 1);
+	store_release(&cell->seq, load_relaxed(&cell->seq) + 1);
 }
 
 /* ---- moments (pool_cells.c) */

@@ -188,6 +188,9 @@ TEST_F_TIMEOUT(insmod, fails_at_each_of_the_last_steps, 600)
 	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)to);
 	fail_knob("require-end", text);
 	fail_knob("stacktrace-depth", "32");
+	/* The kernel loses a cache's name if its directory in sysfs cannot be made. */
+	if (fail_text("sysfs_slab_add", NULL, &from, &to))
+		fail_reject(from, to);
 	all = points(self->shared);
 	ASSERT_LT(50, all);
 	/* The second half densely, in which the nodes are added; the first here and there. */
