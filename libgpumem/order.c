@@ -213,7 +213,7 @@ static void enter_legacy(CUstream stream)
 {
 	unsigned int i;
 
-	/* Whoever gave way goes first, or would never find a moment between many calls. */
+	/* Streams that yielded go first: between many legacy calls they might never get a turn. */
 	if (unlikely(load_relaxed(&stream->gave_way))) {
 		store_release(&stream->resting, 1);
 		for (i = 0; load_acquire(&stream->gave_way) && i < PATIENCE; i++)

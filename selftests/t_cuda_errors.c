@@ -233,9 +233,21 @@ static int beyond_memlock(void)
 	return beyond_pinned();
 }
 
+/* run() with GPUMEM_DEBUG=1 while a parameter of the module has another value. */
+static bool run_with(struct said *s, const char *parameter, unsigned long long value, int (*fn)(void))
+{
+	long long was = get_param(parameter);
+	bool ok;
+
+	if (was < 0 || set_param(parameter, value))
+		return false;
+	ok = run(s, "1", fn);
+	return !set_param(parameter, was) && ok;
+}
+
 TEST_F(errors, limits)
 {
-	long long limit, size = dev_attr(0, "size");
+	long long size = dev_attr(0, "size");
 	struct said *s = &self->said;
 	char want[256];
 	bool ok;
@@ -255,28 +267,14 @@ TEST_F(errors, limits)
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemAllocFromPoolAsync(ptr=0x",
 			     ": limit: the pool's own limit (maxSize): asked for 5242880 bytes, the limit is"));
 
-	limit = get_param("pin_limit");
-	ASSERT_EQ(0, set_param("pin_limit", MIB));
-	ok = run(s, "1", beyond_pinned);
-	ASSERT_EQ(0, set_param("pin_limit", limit));
-	EXPECT_TRUE(ok);
+	EXPECT_TRUE(run_with(s, "pin_limit", MIB, beyond_pinned));
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemHostAlloc(ptr=0x",
 			     "bytes=4194304, flags=0): CUDA_ERROR_OUT_OF_MEMORY"));
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemHostAlloc(",
 			     "EDQUOT: limit: what one user may pin (the module's parameter pin_limit)"));
-
-	limit = get_param("pin_total");
-	ASSERT_EQ(0, set_param("pin_total", MIB));
-	ok = run(s, "1", beyond_pinned);
-	ASSERT_EQ(0, set_param("pin_total", limit));
-	EXPECT_TRUE(ok);
+	EXPECT_TRUE(run_with(s, "pin_total", MIB, beyond_pinned));
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemHostAlloc(", "limit: what all users may pin"));
-
-	limit = get_param("map_limit");
-	ASSERT_EQ(0, set_param("map_limit", 0));
-	ok = run(s, "1", beyond_mappings);
-	ASSERT_EQ(0, set_param("map_limit", limit));
-	EXPECT_TRUE(ok);
+	EXPECT_TRUE(run_with(s, "map_limit", 0, beyond_mappings));
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemAlloc_v2(",
 			     "GPUMEM_VM_MAP: EDQUOT: limit: mappings of one user"));
 	EXPECT_TRUE(has_line(s, "gpumem: cuMemAlloc_v2(", ": asked for 1\n"));
