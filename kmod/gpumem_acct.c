@@ -1,22 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_acct: counters, as fdinfo, sysfs and an ioctl show them.
+ * gpumem_acct: shows counters through fdinfo, sysfs and ioctls.
  *
- * A client's counters say what it has made and still holds; objects that outlive
- * the client (exported memory) stay in the counters of the device.  How much
- * memory a device has given away is not a counter: it is what its tmpfs mount has
- * in use, mappings without an object and foreign pins included.
+ * A client's counters cover the objects that it has made, until they are freed.
+ * After the client's end they still cover objects that outlive it (exported
+ * memory), but only netlink shows them.  The counters of the device cover these
+ * objects, too.
+ * The memory in use on a device is not a counter: it is the space in use on the
+ * device's tmpfs mount, which includes mappings without an object and pins by
+ * other subsystems.
  *
- * All of them are zero once the last client, mapping, export and pin is gone.
+ * All counters are zero once the last client, mapping, export and pin is gone.
  *
- * fdinfo has totals only, so what reading it costs does not depend on how many
- * objects the client has.  The list of pools is in netlink.
+ * fdinfo has totals only, so the cost of a read does not grow with the number
+ * of the client's objects.  Netlink lists the pools.
+ *
+ * Locks: none of its own.  The counters are atomic.
  */
 #include <linux/device.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 
-#include "gpumem_pool.h"
+#include "gpumem_acct.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_engine.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_linger.h"
+#include "gpumem_mem.h"
+#include "gpumem_notice.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 static void gpumem_fill_stats(struct gpumem_client *client,
 			      struct gpumem_stats *stats)
@@ -51,14 +66,9 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->imports = atomic64_read(&c->imports);
 	stats->import_bytes = atomic64_read(&c->import_bytes);
 	stats->mappings = atomic64_read(&c->mappings);
+	stats->ring_bytes = atomic64_read(&c->ring_bytes);
 }
 
-/**
- * gpumem_ioctl_stats - GPUMEM_STATS
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_stats *cmd = ucmd->cmd;
@@ -69,12 +79,6 @@ int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_info - GPUMEM_INFO
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_info *cmd = ucmd->cmd;
@@ -88,7 +92,7 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->total = gpumem_size(&dev->mem);
 	cmd->used = gpumem_linger_used(&dev->mem);
 	cmd->cached = gpumem_cache_total(&dev->mem);
-	cmd->excess = gpumem_budget_excess(ucmd->client, dev);
+	cmd->excess = gpumem_holding_excess(ucmd->client, dev);
 	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
 	memset(cmd->engine, 0, sizeof(cmd->engine));
@@ -103,15 +107,16 @@ static void gpumem_show_region(struct seq_file *m, const char *region,
 			       u64 total, u64 purgeable)
 {
 	seq_printf(m, "drm-total-%s:\t%llu\n", region, total);
-	/* Memory of buffer objects is there as long as they own it. */
+	/* The memory of a buffer object stays resident until it is freed. */
 	seq_printf(m, "drm-resident-%s:\t%llu\n", region, total);
 	seq_printf(m, "drm-purgeable-%s:\t%llu\n", region,
 		   min(purgeable, total));
 }
 
 /*
- * The keys of the kernel's drm-usage-stats.  How much is shared is not counted,
- * and engines have no time of their own, so these keys are left out.
+ * Show the keys that the kernel's drm-usage-stats.rst defines, except those for
+ * shared bytes, which the module does not count, and for engine time, because
+ * an engine executes on CPUs.
  */
 static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 			       const struct gpumem_stats *s)
@@ -127,7 +132,7 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 }
 
 /**
- * gpumem_show_fdinfo - /proc/PID/fdinfo of a client
+ * gpumem_show_fdinfo - write the /proc/PID/fdinfo of a client
  * @m: where to write
  * @file: the client's file
  */
@@ -163,6 +168,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-import-bytes:\t%llu\n", s.import_bytes);
 	seq_printf(m, "gpumem-pool-cached:\t%llu\n", s.pool_cached);
 	seq_printf(m, "gpumem-mappings:\t%llu\n", s.mappings);
+	seq_printf(m, "gpumem-ring-bytes:\t%llu\n", s.ring_bytes);
 	gpumem_show_memory(m, client, &s);
 }
 
@@ -256,9 +262,17 @@ static ssize_t pinned_show(const struct class *class,
 }
 static CLASS_ATTR_RO(pinned);
 
+static ssize_t rings_show(const struct class *class,
+			  const struct class_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", gpumem_ring_used());
+}
+static CLASS_ATTR_RO(rings);
+
 static struct attribute *gpumem_class_attrs[] = {
 	&class_attr_host_used.attr,
 	&class_attr_pinned.attr,
+	&class_attr_rings.attr,
 	NULL,
 };
 

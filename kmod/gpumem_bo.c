@@ -1,36 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_bo: buffer objects.
+ * gpumem_bo: buffer objects (bo), the windows of them, and their memory's life.
  *
  * A *root* owns a memory file (gpumem_shmem.c).  A *view* is a window of a root
  * that was exported, in whole pages, by DMA-buf or token; it reaches nothing
  * outside its window.  A window of a window is a window of the root.
  *
- * A registration (gpumem_pin.c) is a root whose memory is the owner's pages; it
- * has no file, so it cannot be mapped.  A DMA-buf of another driver
- * (gpumem_foreign.c) is a root without a file, too; it has no windows.
+ * A registration (gpumem_pin.c) is a root whose memory is pinned pages of the
+ * client's process.  It has no file, so it cannot be mapped.  A DMA-buf of
+ * another driver (gpumem_foreign.c) is a root without a file and without
+ * windows.
  *
- * Roots know who else reaches their pages: every view and every DMA-buf has a
- * *window*, a file of its own over the root's memory that is in the root's
- * interval tree for as long as it lives.  What is mapped of a view or a DMA-buf
- * is mapped from that file, so a mapping alone keeps the window alive after the
- * view's id or the DMA-buf's descriptor is gone.  That is how an owner that
- * sub-allocates learns (GPUMEM_BO_RETIRE) whether a range it freed may be handed
- * out again: not while any window overlaps a page of it, nor while anybody else
- * holds its pages.
+ * A root records which of its pages are exported: every view and every DMA-buf
+ * has a *window*, in the interval tree of its root until the window is freed.
+ * A window has a file of its own over the root's memory, unless the root is a
+ * registration.  Mappings of a view or a DMA-buf are mappings of the window's
+ * file, so a mapping alone keeps the window after the view's id or the
+ * DMA-buf's descriptor is gone.  GPUMEM_BO_RETIRE tells a client that
+ * sub-allocates a root whether the client may reuse a range that it freed: not
+ * while a window overlaps a page of the range, nor while another subsystem
+ * holds pages of the range.
  *
- * A root may be a chunk of a pool (gpumem_pool.c), whose limit then counts too.
+ * A root may be a chunk of a pool (gpumem_pool.c).  The pool's limit then
+ * applies to its allocation as well.
  *
  * The memory of a root lives until the last of: its id, its mappings in address
- * spaces, its windows, its VMAs and foreign pins of its pages.  All but the last
- * two hold references on the buffer object; those two hold the file.
+ * spaces, its windows, its VMAs and pins of its pages by other subsystems.  The
+ * id, mappings and windows hold references on the buffer object; VMAs and pins
+ * hold the file.
+ *
+ * Locks: a root's bo->lock protects its interval tree of windows.
  */
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_dmabuf.h"
+#include "gpumem_fence.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_notice.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
 #include "gpumem_pool.h"
+#include "gpumem_refusal.h"
+#include "gpumem_shmem.h"
+#include "gpumem_token.h"
+#include "gpumem_user.h"
 
 static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
 			   struct gpumem_device *dev, u32 kind, u64 base,
@@ -58,7 +82,7 @@ static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
 }
 
 /**
- * gpumem_bo_root - who owns the memory
+ * gpumem_bo_root - find the root that owns the memory
  * @bo: buffer object
  *
  * Return: @bo or the root that it is a view of, without a reference.
@@ -73,7 +97,7 @@ static bool gpumem_window_insert(struct gpumem_window *window)
 	struct gpumem_bo *root = window->root;
 
 	guard(mutex)(&root->lock);
-	/* gpumem_bo_discard() clears it without the lock. */
+	/* gpumem_bo_discard() clears the mark without the lock. */
 	if (READ_ONCE(root->discarded))
 		return false;
 	interval_tree_insert(&window->it, &root->windows);
@@ -81,14 +105,16 @@ static bool gpumem_window_insert(struct gpumem_window *window)
 }
 
 /**
- * gpumem_window_create - let somebody reach some pages of a root
+ * gpumem_window_create - create a window over some pages of a root
  * @root: root; gets a reference
  * @base: first byte in the root's memory, page aligned
  * @length: bytes, page aligned, not 0
  *
- * Return: the window, or an ERR_PTR.  The pages count as exported until
- * gpumem_window_put() and until the last VMA of its file is gone.  -ENOENT if
- * there is no memory any more.
+ * The pages count as exported until the caller has called gpumem_window_put()
+ * and the last VMA of the window's file is gone.
+ *
+ * Return: the window, or an ERR_PTR: -ENOENT if the root's memory was
+ * discarded.
  */
 struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 					   u64 length)
@@ -103,7 +129,7 @@ struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 	window->it.last = (base + length - 1) >> PAGE_SHIFT;
 	window->root = root;
 	kref_get(&root->obj.ref);
-	/* In the tree first: what has windows is not discarded. */
+	/* Insert first: a root with a window is not discarded. */
 	if (!gpumem_window_insert(window)) {
 		kfree(window);
 		gpumem_object_put(&root->obj);
@@ -123,7 +149,7 @@ struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 }
 
 /**
- * gpumem_window_put - the view or DMA-buf of a window is gone
+ * gpumem_window_put - drop the reference of a window's view or DMA-buf
  * @window: window
  */
 void gpumem_window_put(struct gpumem_window *window)
@@ -135,7 +161,7 @@ void gpumem_window_put(struct gpumem_window *window)
 }
 
 /**
- * gpumem_window_release - nobody reaches a window any more
+ * gpumem_window_release - free a window that cannot be reached
  * @window: window; freed
  */
 void gpumem_window_release(struct gpumem_window *window)
@@ -167,10 +193,10 @@ static u32 gpumem_window_count(struct gpumem_bo *bo, u64 offset, u64 length)
 }
 
 /**
- * gpumem_bo_view - make a window of a root an object
+ * gpumem_bo_view - create a view: a buffer object with a window of a root
  * @client: whose object it becomes
  * @root: root
- * @base: first byte in the root's file, page aligned
+ * @base: first byte in the root's memory, page aligned
  * @length: bytes, page aligned
  *
  * Return: the view, or an ERR_PTR.
@@ -204,10 +230,10 @@ struct gpumem_bo *gpumem_bo_view(struct gpumem_client *client,
  * @bo: first member of @pin
  * @client: whose object it becomes
  * @pin: registration
- * @base: of the first registered byte in its page
+ * @base: offset of the first registered byte in its page
  * @length: bytes
  *
- * The caller owns the one reference; the last one frees @pin.
+ * The caller owns the only reference.  Dropping the last reference frees @pin.
  */
 void gpumem_bo_init_pin(struct gpumem_bo *bo, struct gpumem_client *client,
 			struct gpumem_pin *pin, u64 base, u64 length)
@@ -240,7 +266,7 @@ struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
 		return ERR_PTR(-ENOMEM);
 	bo->foreign = foreign;
 	bo->resv = resv;
-	gpumem_share_count(bo, 1);
+	gpumem_fence_count_dmabuf(bo, 1);
 	atomic64_inc(&client->count.imports);
 	atomic64_add(length, &client->count.import_bytes);
 	atomic_inc(&bo->dev->imports);
@@ -248,10 +274,10 @@ struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
 }
 
 /**
- * gpumem_bo_is_own - did its client allocate it?
+ * gpumem_bo_is_own - did the client of a buffer object allocate its memory?
  * @bo: buffer object
  *
- * Return: true for what tokens may name and what can be retired.
+ * Return: true if tokens may name @bo and GPUMEM_BO_RETIRE accepts it.
  */
 bool gpumem_bo_is_own(struct gpumem_bo *bo)
 {
@@ -259,11 +285,11 @@ bool gpumem_bo_is_own(struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_bo_map - the kernel's view of a piece of a buffer object
+ * gpumem_bo_map - find the kernel's address of a range of a buffer object
  * @bo: buffer object
- * @offset: in it
- * @len: bytes wanted in, bytes that lie together out
- * @folio: to be given to gpumem_bo_unmap(), out
+ * @offset: first byte in @bo
+ * @len: in: bytes wanted; out: bytes that are contiguous at the address
+ * @folio: out: argument of gpumem_bo_unmap()
  *
  * Return: the address, or an ERR_PTR: -EIO if the memory failed.
  */
@@ -285,7 +311,7 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 
 /**
  * gpumem_bo_unmap - undo gpumem_bo_map()
- * @folio: what that gave
+ * @folio: what gpumem_bo_map() stored
  */
 void gpumem_bo_unmap(struct folio *folio)
 {
@@ -310,13 +336,19 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 	gpumem_cache_remove(bo);
 }
 
-/* Bytes of a root that are there.  The last reference, or a moment's answer. */
+/*
+ * Bytes of memory that a root has.  The value may change at any time, unless
+ * the caller drops the last reference.
+ */
 static u64 gpumem_bo_present(struct gpumem_bo *bo)
 {
 	return READ_ONCE(bo->discarded) ? 0 : bo->length;
 }
 
-/* Keep others from a chunk's memory, if nobody reaches it. */
+/*
+ * Mark a chunk as discarded, so that no window of it can be created.  Return
+ * false if the chunk has a window or is already discarded.
+ */
 static bool gpumem_bo_close_locked(struct gpumem_bo *bo)
 {
 	lockdep_assert_held(&bo->lock);
@@ -327,13 +359,13 @@ static bool gpumem_bo_close_locked(struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_bo_discard - give a chunk's memory back before its id
+ * gpumem_bo_discard - free a chunk's memory, but not its id
  * @bo: root with a file, referenced
  * @try: do not wait for bo->lock: the caller may be in reclaim
- * @charge: of the memory, for the caller to free, or NULL, out
+ * @charge: out: charge of the memory, which the caller frees, or NULL
  *
- * Context: may sleep, without locks unless @try.
- * Return: what became of it.
+ * Context: may sleep.  The caller holds no lock, unless @try is set.
+ * Return: what became of the chunk.
  */
 enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
 				      struct gpumem_charge **charge)
@@ -350,18 +382,18 @@ enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
 	mutex_unlock(&bo->lock);
 	if (!closed)
 		return GPUMEM_DISCARD_REACHED;
-	/* In reclaim the caller may hold anything. */
+	/* In reclaim the caller may hold any lock: no delay point there. */
 	if (!try)
 		gpumem_delay(bo_discard);
 	if (!gpumem_shmem_discard(bo->file, charge)) {
-		/* Windows are made under the lock; who meets the mark is refused. */
+		/* Since the mark was set, no window could be created. */
 		WRITE_ONCE(bo->discarded, false);
 		return GPUMEM_DISCARD_REACHED;
 	}
 	atomic64_sub(bo->length, bo->kind == GPUMEM_BO_HOST ?
 				 &count->host_bytes : &count->bo_bytes);
 	if (bo->kind != GPUMEM_BO_HOST)
-		gpumem_budget_uncharge(bo->obj.client, bo->dev, bo->length);
+		gpumem_holding_uncharge(bo->obj.client, bo->dev, bo->length);
 	return GPUMEM_DISCARD_DONE;
 }
 
@@ -377,8 +409,8 @@ static void gpumem_bo_release_root(struct gpumem_bo *bo)
 		atomic64_sub(gpumem_bo_present(bo), &count->bo_bytes);
 		atomic_dec(&bo->dev->bos);
 		if (!bo->discarded)
-			gpumem_budget_uncharge(bo->obj.client, bo->dev,
-					       bo->length);
+			gpumem_holding_uncharge(bo->obj.client, bo->dev,
+						bo->length);
 	}
 	gpumem_shmem_destroy(bo->file);
 }
@@ -387,11 +419,11 @@ static void gpumem_bo_release_foreign(struct gpumem_bo *bo)
 {
 	struct gpumem_counters *count = &bo->obj.client->count;
 
-	gpumem_share_count(bo, -1);
+	gpumem_fence_count_dmabuf(bo, -1);
 	atomic64_dec(&count->imports);
 	atomic64_sub(bo->length, &count->import_bytes);
 	atomic_dec(&bo->dev->imports);
-	/* The exporter's. */
+	/* The reservation object is the exporter's. */
 	bo->resv = NULL;
 	gpumem_foreign_free(bo->foreign);
 }
@@ -421,17 +453,17 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
-	gpumem_share_free_resv(bo);
+	gpumem_fence_free_resv(bo);
 	gpumem_token_forget_root(bo);
 	gpumem_cache_forget(bo);
 	if (bo->pool)
 		gpumem_object_put(&bo->pool->obj);
 	mutex_destroy(&bo->lock);
-	/* A registration begins with its buffer object. */
+	/* The bo of a registration is the first member of struct gpumem_pin. */
 	kfree(bo);
 }
 
-/* gpumem_bo_mmap() but for what a forked child inherits. */
+/* Like gpumem_bo_mmap(), but does not set VM_DONTCOPY. */
 static int gpumem_bo_mmap_any(struct gpumem_bo *bo,
 			      struct vm_area_struct *vma)
 {
@@ -460,10 +492,10 @@ static int gpumem_bo_mmap_any(struct gpumem_bo *bo,
  * @bo: buffer object
  * @vma: shared mapping, vm_pgoff counted in @bo
  *
- * A forked child inherits mappings of host memory, which stay shared, and no
- * others: it would keep device memory that its parent frees, and could write to
- * it.  The flag is set here, so there is no moment at which fork() finds the
- * mapping without it.
+ * A forked child inherits only mappings of host memory, which stay shared.  A
+ * child that inherited device memory would keep memory that its parent frees,
+ * and could write to it.  VM_DONTCOPY is set here, under mmap_lock, so fork()
+ * never finds the mapping without the flag.
  *
  * Context: mmap_lock held for writing.
  * Return: 0, or -EINVAL if the range leaves @bo or @bo cannot be mapped.
@@ -478,7 +510,7 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 }
 
 /**
- * gpumem_bo_brief - what others are told of a buffer object
+ * gpumem_bo_brief - describe a buffer object to other processes
  * @bo: buffer object, not about to be freed
  * @brief: kind, device, length, name and flags are set
  *
@@ -491,12 +523,12 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 	brief->kind = bo->kind;
 	brief->dev = bo->dev;
 	brief->length = gpumem_bo_present(bo);
-	/* An id that is gone may be another object's. */
+	/* If the pool's id is gone, another object may have the number. */
 	if (bo->pool && !READ_ONCE(bo->pool->gone))
 		brief->pool_id = bo->pool->obj.id;
 	if (READ_ONCE(bo->windows.rb_root.rb_node))
 		brief->flags |= GPUMEM_OBJECT_FLAG_EXPORTED;
-	/* A view's file is not named by a client. */
+	/* Only a root's file has a name that the client chose. */
 	if (bo->file && !bo->root)
 		label = strchr(bo->file->f_path.dentry->d_name.name, ':');
 	if (label)
@@ -506,7 +538,7 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 			sizeof(brief->name));
 }
 
-/* Tell who listens why there was no memory. */
+/* Report to netlink listeners which limit refused the memory of @bo. */
 static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 {
 	bool host = bo->kind == GPUMEM_BO_HOST;
@@ -521,7 +553,7 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 		refusal.used = gpumem_shmem_used(mem);
 		refusal.max = gpumem_size(mem);
 		if (!host)
-			gpumem_budget_refused(bo->obj.client, bo->dev,
+			gpumem_notice_refused(bo->obj.client, bo->dev,
 					      bo->length);
 	} else if (err == -ENOMEM) {
 		refusal.limit = GPUMEM_LIMIT_SYSTEM;
@@ -534,7 +566,10 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 	gpumem_refused(bo->obj.client, &refusal);
 }
 
-/* Charge what the memory of @bo counts against; NULL if that is nothing. */
+/*
+ * Charge the memory of @bo to its client's user (host memory) and to its pool.
+ * Return NULL if neither applies.
+ */
 static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 {
 	struct gpumem_client *client = bo->obj.client;
@@ -560,9 +595,12 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 }
 
 /*
- * Discard cached chunks if they are why there was no memory: enough of the
- * device's; the client's own when its control group is full, as others' need not be
- * in that; any when the system is.
+ * Discard cached chunks if they are the reason why an allocation failed:
+ *
+ *  - the device is full: enough of the device's chunks;
+ *  - the client's memory cgroup is full: the client's own chunks, because those
+ *    of other clients may be charged to another cgroup;
+ *  - the system has no memory: any chunks.
  */
 static bool gpumem_bo_make_room(struct gpumem_client *client,
 				struct gpumem_mem *mem, struct file *file,
@@ -573,7 +611,7 @@ static bool gpumem_bo_make_room(struct gpumem_client *client,
 
 	if (file == ERR_PTR(-ENOSPC)) {
 		f.mem = mem;
-		/* Longer than all the memory is nothing to make room for. */
+		/* No discard makes room for more than the whole memory. */
 		if (length > size)
 			return false;
 		used = gpumem_shmem_used(mem);
@@ -602,7 +640,7 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		return PTR_ERR(charge);
 	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
-	/* What is discarded may be had by others first. */
+	/* Another client may take what was freed: retry while discards free. */
 	while (gpumem_bo_make_room(bo->obj.client, mem, file, bo->length))
 		file = gpumem_shmem_create(mem, name, bo->length, &bo->huge,
 					   charge);
@@ -623,12 +661,12 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		atomic64_inc(&count->bos);
 		atomic64_add(bo->length, &count->bo_bytes);
 		atomic_inc(&bo->dev->bos);
-		gpumem_budget_charge(bo->obj.client, bo->dev, bo->length);
+		gpumem_holding_charge(bo->obj.client, bo->dev, bo->length);
 	}
 	return 0;
 }
 
-/* Make @bo, which has nothing yet, what the caller asked for. */
+/* Give a new @bo its pool, memory, cache word and id. */
 static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 {
 	struct gpumem_bo_alloc *cmd = ucmd->cmd;
@@ -646,7 +684,7 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 		if (pool->dev != bo->dev || kind != bo->kind)
 			return -EINVAL;
 	}
-	/* Room between the mmap offsets of two ids. */
+	/* The mmap offsets of two ids are this far apart. */
 	if (bo->length > BIT_ULL(GPUMEM_MMAP_SHIFT)) {
 		gpumem_bo_refused(bo, -ENOSPC);
 		return -ENOSPC;
@@ -668,12 +706,6 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 	return ret;
 }
 
-/**
- * gpumem_ioctl_bo_alloc - GPUMEM_BO_ALLOC
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_alloc *cmd = ucmd->cmd;
@@ -707,12 +739,6 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_bo_info - GPUMEM_BO_INFO
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_info *cmd = ucmd->cmd;
@@ -732,14 +758,9 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_bo_retire - GPUMEM_BO_RETIRE
- * @ucmd: ioctl under way
- *
- * Tokens go first and windows are counted then, so that an open that is under
- * way either fails or is counted.
- *
- * Return: 0 or a negative errno.
+/*
+ * Revoke the tokens first and count the windows afterwards, so that an open
+ * that is under way either fails or is counted.
  */
 int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 {
@@ -763,7 +784,7 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 		if (!(cmd->flags & GPUMEM_BO_RETIRE_QUERY))
 			gpumem_token_revoke(bo, cmd->offset, cmd->length);
 		cmd->live = gpumem_window_count(bo, cmd->offset, cmd->length);
-		/* One reference on each folio is the populated file's. */
+		/* The populated file holds one reference on each folio. */
 		if (gpumem_shmem_used_elsewhere(bo->file->f_mapping,
 						cmd->offset, cmd->length, 1))
 			cmd->live++;

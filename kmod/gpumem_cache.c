@@ -1,42 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_cache: chunks of pools that a client keeps though nothing is in them.
+ * gpumem_cache: cached chunks, empty chunks of pools that a client may reuse.
  *
- * A client that maps its *cache page* (mmap() at offset 0) has a *word* in it for
- * each chunk that it makes, as long as there are words.  By writing KEPT there
- * the client says that the chunk is empty, that it would like to have it back
- * without asking, and that the kernel may have the memory: a *cached* chunk.  It
- * is not reserved in its pool any more and counts as cached.  The client takes
- * it back by changing KEPT to USED in one atomic operation; the kernel takes it
- * by changing KEPT to TAKEN in the same way, and whoever comes second sees that.
- * So neither has to ask the other.  What counts as reserved is always what the
- * kernel cannot take.
+ * A client that maps its *cache page* (mmap() at offset 0) has a *word* in it
+ * for each chunk that it makes, as long as there are words.  By writing KEPT
+ * there the client makes the chunk *cached*: the chunk has no content, the
+ * client may use it again without a system call, and the kernel may take the
+ * memory.  A cached chunk counts as cached instead of reserved in its pool.
+ * The client takes the chunk back by changing KEPT to USED in one atomic
+ * operation.  The kernel *claims* the chunk by changing KEPT to TAKEN in the
+ * same way, then discards its memory.  The operation that comes second fails,
+ * so neither side has to ask the other.  A chunk that the kernel cannot take
+ * counts as reserved.
  *
- * The kernel takes cached chunks where it would refuse memory otherwise: those of
- * all clients on a device that is full or when the system has no memory, those
- * of the client for its limits; and when the system or a memory cgroup is short of
- * memory (a shrinker).  A chunk that was taken is *discarded*: it has an id and
- * nothing in it, a mapping of it answers SIGBUS, work that touches it fails, and
- * nobody can export it.  The client destroys it when it looks.
+ * The kernel takes cached chunks instead of refusing memory: those of all
+ * clients if a device is full or the system has no memory, and the client's own
+ * if the client is at a limit.  A shrinker takes cached chunks when the system
+ * or a memory cgroup is short of memory.  A chunk that was taken is
+ * *discarded*: it keeps its id but has no memory, an access through a mapping
+ * raises SIGBUS, work that touches it fails, and it cannot be exported.  The
+ * client destroys the chunk when it finds TAKEN in the word.
  *
- * A client tells nobody that it keeps a chunk, so the shrinker has an *item* for
- * each chunk with a word, in a list_lru by memory cgroup.  The cgroup is that of
- * the task that made the chunk, which the memory is charged to as well.  An item is
- * a slab object of its own because the list belongs to the cgroup that the
- * object is charged to, and to the node that it is on.  It leaves the list
- * when the chunk is claimed, for a claimed chunk is never cached again, and when the
- * id goes.  Until then the id's reference keeps the chunk.
+ * The kernel does not see when a client makes a chunk cached, so the shrinker
+ * has an *item* for each chunk with a word, in a list_lru by memory cgroup.
+ * This is the cgroup of the task that made the chunk; the memory is charged to
+ * it, too.  An item is a slab object of its own because the list belongs to the
+ * cgroup that the object is charged to, and to the node that it is on.  The
+ * item leaves the list when the chunk is claimed (a claimed chunk is never
+ * cached again) or when the id is destroyed.  While the item is listed, the
+ * id's reference keeps the chunk.
  *
- * The shrinker runs in whatever allocates, under any lock that is held around an
- * allocation.  It therefore takes spinlocks, bo->lock by trylock, and what reclaim
- * itself takes (i_mmap, folio locks); it does not wait for another CPU, and leaves
- * to a worker what takes more: the chunk's charge and reference, and a chunk whose
- * lock was held.
+ * The shrinker runs in any task that allocates, under any lock that the task
+ * holds.  It therefore takes only spinlocks, bo->lock by trylock, and the locks
+ * that reclaim itself takes (i_mmap, folio locks), and does not wait for
+ * another CPU.  A work item drops the charge and the claim's reference of the
+ * chunk, and discards a chunk whose bo->lock was held.
  *
  * The client can write anything into the page.  If it writes KEPT for a chunk
- * that it still uses, it may lose what is in the chunk.  A chunk that others
- * reach, by a window or a pin, is not discarded: it is as it was, reserved, though
- * its word says TAKEN.
+ * that it still uses, it may lose the chunk's content.  A chunk with a window
+ * or a pin of its pages is not discarded: it stays reserved, although its word
+ * says TAKEN.
+ *
+ * Locks: cache->lock protects which chunk has which word, and bo->cached.
  */
 #include <linux/list_lru.h>
 #include <linux/llist.h>
@@ -46,20 +51,30 @@
 #include <linux/slab.h>
 #include <linux/swap.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_object.h"
 #include "gpumem_pool.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 /**
  * struct gpumem_cache - the words of a client's cache page
  */
 struct gpumem_cache {
-	/** @lock: protects @top, @chunk and gpumem_bo.cached; taken last */
+	/** @lock: protects @top, @chunk and gpumem_bo.cached; innermost */
 	spinlock_t lock;
-	/** @words: client->cache_page seen by the kernel; hostile content */
+	/** @words: kernel address of client->cache_page; hostile content */
 	u32 *words;
 	/** @top: above the highest word in use */
 	unsigned int top;
-	/** @chunk: whose words they are, or NULL; the ids hold the references */
+	/** @chunk: chunk of each word, or NULL; kept by the chunk's id */
 	struct gpumem_bo *chunk[GPUMEM_CACHE_WORDS];
 };
 
@@ -67,24 +82,25 @@ struct gpumem_cache {
  * struct gpumem_cache_item - a chunk with a word, for the shrinker
  */
 struct gpumem_cache_item {
-	/** @lru: in gpumem_cache_lru until the chunk is claimed or its id gone */
+	/** @lru: in gpumem_cache_lru until a claim or the end of the id */
 	struct list_head lru;
-	/** @bo: the chunk; frees the item; constant */
+	/** @bo: the chunk, whose release frees the item; constant */
 	struct gpumem_bo *bo;
-	/** @claimed: chunks that one scan claimed; the scan's */
+	/** @claimed: link in the list of chunks that one scan claimed */
 	struct list_head claimed;
-	/** @left: in gpumem_cache_left */
+	/** @left: link in gpumem_cache_left */
 	struct llist_node left;
-	/** @busy: still to be discarded; of who claimed the chunk */
-	bool busy;
-	/** @charge: still to be freed, or NULL; of who claimed the chunk */
+	/** @retry: chunk is still to be discarded; owned by its claimer */
+	bool retry;
+	/** @charge: charge to free, or NULL; owned by the chunk's claimer */
 	struct gpumem_charge *charge;
 };
 
 /*
- * Objects that the shrinker reports for a chunk.  Reclaim asks a shrinker with
- * seeks of 0 to scan half of what it reported, that is at least one chunk where
- * there is one.
+ * Number of objects that the shrinker reports for a chunk.  Reclaim asks a
+ * shrinker whose seeks are 0 to scan half of the objects that it reported.
+ * With 2 objects for a chunk, that half is at least one chunk if the list is
+ * not empty.
  */
 #define GPUMEM_CACHE_WEIGHT	2
 
@@ -92,10 +108,10 @@ static struct workqueue_struct *gpumem_cache_wq;
 static struct shrinker *gpumem_cache_shrinker;
 static struct list_lru gpumem_cache_lru;
 static struct kmem_cache *gpumem_cache_items;
-/* Items of claimed chunks that the worker is to finish. */
+/* Items of claimed chunks that gpumem_cache_work is to finish. */
 static LLIST_HEAD(gpumem_cache_left);
 
-/* The words of a client, or NULL. */
+/* The words of a client; NULL before its first word. */
 static struct gpumem_cache *gpumem_cache_of(struct gpumem_client *client)
 {
 	/* Pairs with the release in gpumem_cache_get(). */
@@ -103,10 +119,10 @@ static struct gpumem_cache *gpumem_cache_of(struct gpumem_client *client)
 }
 
 /**
- * gpumem_cache_open - a new client gets its cache page
- * @client: client that nobody sees yet
+ * gpumem_cache_open - allocate the cache page of a new client
+ * @client: client, not yet in the table of clients
  *
- * The page cannot be allocated by the mmap() that shows it, which runs with
+ * gpumem_cache_mmap() does not allocate the page, because it runs with
  * mmap_lock held.
  *
  * Return: 0 or -ENOMEM.
@@ -118,7 +134,7 @@ int gpumem_cache_open(struct gpumem_client *client)
 }
 
 /**
- * gpumem_cache_free - the client is gone
+ * gpumem_cache_free - free the cache page of a client
  * @client: client without objects
  */
 void gpumem_cache_free(struct gpumem_client *client)
@@ -129,7 +145,7 @@ void gpumem_cache_free(struct gpumem_client *client)
 }
 
 /**
- * gpumem_cache_mmap - show a client its cache page
+ * gpumem_cache_mmap - map a client's cache page
  * @client: client
  * @vma: one page
  *
@@ -150,8 +166,9 @@ int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma)
 }
 
 /*
- * The words of a client that has mapped its cache page.  The first chunk after
- * that allocates what describes them.  NULL if there are none, or no memory.
+ * Get struct gpumem_cache of a client that has mapped its cache page.  The
+ * first chunk made after the mmap() allocates it.  Return NULL if the client
+ * has not mapped the page, or if there is no memory.
  */
 static struct gpumem_cache *gpumem_cache_get(struct gpumem_client *client)
 {
@@ -165,7 +182,7 @@ static struct gpumem_cache *gpumem_cache_get(struct gpumem_client *client)
 	cache->words = page_address(client->cache_page);
 	spin_lock_init(&cache->lock);
 	gpumem_lockdep_class(&cache->lock, GPUMEM_LOCK_CACHE);
-	/* Readers see what is in it. */
+	/* A task that sees the pointer sees the fields. */
 	old = cmpxchg_release(&client->cache, NULL, cache);
 	if (!old)
 		return cache;
@@ -174,7 +191,7 @@ static struct gpumem_cache *gpumem_cache_get(struct gpumem_client *client)
 }
 
 /**
- * gpumem_cache_prepare - let a new chunk have a word
+ * gpumem_cache_prepare - allocate the item of a new chunk
  * @bo: chunk
  *
  * Return: 0 or -ENOMEM.
@@ -185,14 +202,14 @@ int gpumem_cache_prepare(struct gpumem_bo *bo)
 
 	if (!gpumem_cache_get(bo->obj.client))
 		return 0;
-	/* Makes the lists of the cgroup, too. */
+	/* Also creates the lists of the cgroup in gpumem_cache_lru. */
 	item = kmem_cache_alloc_lru(gpumem_cache_items, &gpumem_cache_lru,
 				    GFP_KERNEL_ACCOUNT);
 	if (!item)
 		return -ENOMEM;
 	INIT_LIST_HEAD(&item->lru);
 	item->bo = bo;
-	item->busy = false;
+	item->retry = false;
 	item->charge = NULL;
 	bo->item = item;
 	return 0;
@@ -221,10 +238,10 @@ void gpumem_cache_add(struct gpumem_bo *bo)
 
 	if (!bo->item)
 		return;
-	/* gpumem_cache_prepare() found it. */
+	/* Not NULL: gpumem_cache_prepare() made it. */
 	cache = gpumem_cache_of(bo->obj.client);
 	spin_lock(&cache->lock);
-	/* 0 stands for none. */
+	/* bo->word 0 means that the chunk has no word. */
 	for (i = 1; i < GPUMEM_CACHE_WORDS && cache->chunk[i]; i++)
 		;
 	if (i < GPUMEM_CACHE_WORDS) {
@@ -239,8 +256,8 @@ void gpumem_cache_add(struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_cache_remove - a chunk's id is gone
- * @bo: buffer object; nothing happens if it has no word
+ * gpumem_cache_remove - take the word from a chunk whose id was destroyed
+ * @bo: buffer object; may have no word
  */
 void gpumem_cache_remove(struct gpumem_bo *bo)
 {
@@ -283,7 +300,7 @@ static bool gpumem_cache_matches(const struct gpumem_cache_filter *f,
 /**
  * gpumem_cache_bytes - how much a client has cached
  * @client: client
- * @f: of which memory and pool; its client is not looked at
+ * @f: memory and pool to count; f->client is ignored
  *
  * Context: atomic.
  * Return: bytes.
@@ -309,7 +326,7 @@ u64 gpumem_cache_bytes(struct gpumem_client *client,
 
 /**
  * gpumem_cache_total - how much all clients have cached
- * @mem: of that memory, or of all if NULL
+ * @mem: memory to count, or NULL for all
  *
  * Return: bytes.
  */
@@ -328,7 +345,7 @@ u64 gpumem_cache_total(struct gpumem_mem *mem)
 	return bytes;
 }
 
-/* Make a chunk TAKING, with a reference, if it is cached. */
+/* Claim a chunk, with a reference, if it is cached. */
 static bool gpumem_cache_claim_locked(struct gpumem_cache *cache,
 				      struct gpumem_bo *bo)
 {
@@ -343,7 +360,9 @@ static bool gpumem_cache_claim_locked(struct gpumem_cache *cache,
 	return true;
 }
 
-/* A cached chunk, claimed, or NULL. */
+/*
+ * Claim a cached chunk that matches @f.  Return it, or NULL if there is none.
+ */
 static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
 					    const struct gpumem_cache_filter *f)
 {
@@ -364,8 +383,9 @@ static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
 }
 
 /*
- * A claimed chunk was discarded, or is not to be.  At no time does its memory count
- * as reserved again if it was.
+ * End a claim, whether the chunk was discarded or not.  Under pool->lock the
+ * charge leaves the pool and the chunk stops to count as cached at once, so
+ * that a discarded chunk never counts as reserved.
  */
 static void gpumem_cache_taken(struct gpumem_bo *bo,
 			       struct gpumem_charge *charge)
@@ -381,7 +401,10 @@ static void gpumem_cache_taken(struct gpumem_bo *bo,
 	spin_unlock(&bo->pool->lock);
 }
 
-/* Return false if there is none; @got grows if one was discarded. */
+/*
+ * Claim and discard one cached chunk.  Add the bytes that were discarded to
+ * *@got.  Return false if the client has no cached chunk.
+ */
 static bool gpumem_cache_take_one(struct gpumem_client *client,
 				  const struct gpumem_cache_filter *f, u64 *got)
 {
@@ -405,11 +428,12 @@ static bool gpumem_cache_take_one(struct gpumem_client *client,
 
 /**
  * gpumem_cache_take - discard cached chunks
- * @f: whose
+ * @f: which chunks
  * @want: bytes; more may be discarded
  *
- * Looks at no more chunks of a client than it can have at a time, as it may go on
- * making new ones that others hold; and at none when the caller is being killed.
+ * Claims no more chunks of a client than a client can have at a time, because
+ * the client may go on making chunks that cannot be discarded.  Stops when the
+ * caller is being killed.
  *
  * Context: may sleep, without locks.
  * Return: bytes that were discarded.
@@ -442,7 +466,7 @@ static void gpumem_cache_work_fn(struct work_struct *work)
 
 	llist_for_each_entry_safe(item, next, left, left) {
 		charge = item->charge;
-		if (item->busy) {
+		if (item->retry) {
 			gpumem_bo_discard(item->bo, false, &charge);
 			gpumem_cache_taken(item->bo, charge);
 		}
@@ -455,7 +479,7 @@ static void gpumem_cache_work_fn(struct work_struct *work)
 
 static DECLARE_WORK(gpumem_cache_work, gpumem_cache_work_fn);
 
-/* Discard a claimed chunk without waiting; return the pages it had, or 0. */
+/* Discard a claimed chunk without waiting.  Return the pages freed, or 0. */
 static unsigned long gpumem_cache_discard(struct gpumem_cache_item *item)
 {
 	struct gpumem_bo *bo = item->bo;
@@ -463,7 +487,7 @@ static unsigned long gpumem_cache_discard(struct gpumem_cache_item *item)
 
 	switch (gpumem_bo_discard(bo, true, &item->charge)) {
 	case GPUMEM_DISCARD_BUSY:
-		item->busy = true;
+		item->retry = true;
 		break;
 	case GPUMEM_DISCARD_DONE:
 		pages = bo->length >> PAGE_SHIFT;
@@ -497,7 +521,7 @@ static enum lru_status gpumem_cache_isolate(GPUMEM_COMPAT_LRU_WALK_PARAMS)
 static unsigned long gpumem_cache_count(struct shrinker *shrinker,
 					struct shrink_control *sc)
 {
-	/* Those in use, too: what their words say would have to be looked up. */
+	/* Counts all listed chunks: only the scan reads their words. */
 	return list_lru_shrink_count(&gpumem_cache_lru, sc) *
 	       GPUMEM_CACHE_WEIGHT ?: SHRINK_EMPTY;
 }
@@ -551,7 +575,7 @@ int gpumem_cache_init(void)
 	gpumem_cache_shrinker->count_objects = gpumem_cache_count;
 	gpumem_cache_shrinker->scan_objects = gpumem_cache_scan;
 	gpumem_cache_shrinker->batch = GPUMEM_CACHE_WEIGHT;
-	/* All of it is cheaper to make again than anything that was read. */
+	/* A chunk is cheaper to make again than file data is to read again. */
 	gpumem_cache_shrinker->seeks = 0;
 	shrinker_register(gpumem_cache_shrinker);
 	return 0;
@@ -576,9 +600,10 @@ void gpumem_cache_exit(void)
 }
 
 /**
- * gpumem_cache_exit_items - the last chunk is freed
+ * gpumem_cache_exit_items - free the slab cache of the items
  *
- * Streams and what they shared are gone, and with them the last references.
+ * No chunk is left: all streams and fences, which held the last references, are
+ * freed.
  */
 void gpumem_cache_exit_items(void)
 {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_channel: channels, by which the administrator says who may share pools
- * without passing descriptors.
+ * gpumem_channel: channels, by which the administrator lets groups of processes
+ * share pools without passing descriptors.
  *
- * A channel is a number, and a minor number of a character device that
- * /proc/devices lists as GPUMEM_CHANNELS_NAME.  The module makes no nodes: the
- * administrator does, with mknod, one for each group of processes that are to
- * share, and gives them the owner and the mode that say who is in the group.
- * Whoever can open a channel's file can make a client hold the channel
- * (GPUMEM_CHANNEL_ATTACH), which is all that an open file is good for.
+ * A channel is a minor number of the character device that /proc/devices lists
+ * as GPUMEM_CHANNELS_NAME.  The module makes no nodes.  The administrator makes
+ * them with mknod, one for each group of processes that are to share pools.
+ * The node's owner and mode define the group.  A process that can open a
+ * channel's node can make a client hold the channel (GPUMEM_CHANNEL_ATTACH).
+ * The open file has no other use.
  *
- * A client holds one channel or none, and keeps it until it ends.
+ * A client holds one channel or none, and keeps it until the client ends.
+ *
+ * Locks: none.  client->channel is written once, by cmpxchg.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,6 +22,9 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_ioctl.h"
 #include "gpumem_pool.h"
 
 #define GPUMEM_CHANNELS_MAX	65536
@@ -84,14 +89,9 @@ void gpumem_channel_exit(void)
 	unregister_chrdev_region(gpumem_channel_devt, channels);
 }
 
-/**
- * gpumem_ioctl_channel_attach - GPUMEM_CHANNEL_ATTACH
- * @ucmd: ioctl under way
- *
- * The answer is written before anything changes, so that the client does not
- * hold a channel that it does not hear of.
- *
- * Return: 0 or a negative errno.
+/*
+ * The number is copied to the caller before the client holds the channel, so a
+ * failed copy changes nothing.
  */
 int gpumem_ioctl_channel_attach(struct gpumem_ucmd *ucmd)
 {

@@ -1,40 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_client: one open file, and the life of objects.
+ * gpumem_client: clients (open files), and the life of objects and ids.
  *
- * Objects are made in three steps.  The handler allocates and initializes the
- * object (gpumem_object_init), reserves an id for it (gpumem_object_reserve)
- * and, if all goes well, the dispatcher stores it under that id
- * (gpumem_object_finalize).  Until then nobody can look it up, so a failure on
- * the way (gpumem_object_abort) has no one to race with.
+ * Objects are made in three steps.  The ioctl's handler allocates and
+ * initializes the object (gpumem_object_init) and reserves an id for it
+ * (gpumem_object_reserve).  If the whole ioctl succeeds, the dispatcher stores
+ * the object under that id (gpumem_object_finalize).  Until then lookups do not
+ * find the object, so undoing a failure (gpumem_object_abort) has no races.
  *
  * An object lives as long as it has references: its id holds one, and so does
- * whatever uses it.  Destroying an id tells the type (handle_gone) and drops
- * the id's reference; it cannot fail and waits for nobody.
+ * each user of the object.  Destroying an id calls the type's handle_gone and
+ * drops the id's reference.  It cannot fail and does not wait for userspace.
  *
- * A client *ends* when its last descriptor is closed or when the owner's address
- * space goes away, whichever is first.  Its streams are cancelled, its workers
- * told to end, its timelines lost, its tokens revoked and all its ids destroyed.
- * Objects that others still use (exported memory) outlive it.  No ioctl of the
- * client is under way then: an ioctl needs the owner's address space and a
- * descriptor.
+ * A client *ends* when its last descriptor is closed or when the address space
+ * that opened it ends, whichever is first.  Its streams are cancelled, its
+ * workers are asked to end, its timelines are lost, its tokens are revoked and
+ * all its ids are destroyed.  Objects that other clients or drivers still use
+ * (exported memory) outlive the client.  No ioctl of the client is under way
+ * then: an ioctl needs that address space and a descriptor.
  *
- * The last close does this work itself.  The MMU notifier's .release does not:
- * the kernel calls it under an SRCU that all MMU notifiers share, so that what
- * it does delays the end of every other process and virtual machine, and callers
- * of mmput() may hold any lock.  It marks the client dead and
- * queues the work.  The work is delayed, so that a process that exits finds it
- * not begun when it closes its descriptors, and pays for it.
+ * The last close does this work itself.  The MMU notifier's .release only marks
+ * the client dead and queues the work, for two reasons: the kernel calls
+ * .release under an SRCU that all MMU notifiers share, so slow work there would
+ * delay the end of every other process and virtual machine; and callers of
+ * mmput() may hold any lock.  The work is delayed, so that a process that exits
+ * closes its descriptors first, does the work itself and is charged for it.
  *
  * A client is *orphaned* when the process that opened it is killed or executes
- * another program while the address space lives on (vfork(), CLONE_VM).  Its
- * workers are gone then, and nobody can make new ones, so its streams are
- * cancelled.  Ioctls of the other process may be under way; its objects stay.
+ * another program while the address space lives on (vfork(), CLONE_VM).  The
+ * client's workers end with the process, and the kernel creates no new ones, so
+ * the client's streams are cancelled.  The client's objects stay, because the
+ * other process of the address space may still execute ioctls.
  *
- * All clients are in a table until they are freed, and objects that outlive
- * their ids in a tree of their client, for those who list them
- * (gpumem_netlink.c).  These take no reference on an object: what they want to
- * know is copied under the lock that keeps it in its table.
+ * Netlink (gpumem_netlink.c) lists clients and their objects.  For these lists,
+ * the table gpumem_clients has all clients until they are freed, and
+ * client->gone has the client's objects that outlive their ids.  A list takes
+ * no reference on an object: it copies the object's description under the lock
+ * that keeps the object in its table.
+ *
+ * Locks: client->lock protects the growth of client->devices, client->gone_lock
+ * the tree client->gone, and the xarrays' own locks the tables of clients and
+ * ids.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -44,16 +50,33 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_event.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_object.h"
 #include "gpumem_pool.h"
+#include "gpumem_publish.h"
+#include "gpumem_refusal.h"
+#include "gpumem_runner.h"
+#include "gpumem_stream.h"
+#include "gpumem_timeline.h"
+#include "gpumem_token.h"
+#include "gpumem_user.h"
+#include "gpumem_vm.h"
 
-/* Time in which a process that exits closes its descriptors. */
+/* Time that an exiting process gets to close its descriptors. */
 #define GPUMEM_CLIENT_END_DELAY	msecs_to_jiffies(100)
 
 static struct workqueue_struct *gpumem_client_wq;
 static DEFINE_XARRAY_ALLOC1(gpumem_clients);
 static u32 gpumem_client_last;
 
-/* Changes with every client and object that comes or goes. */
+/* Incremented whenever the lists of clients and objects change. */
 atomic_t gpumem_generation = ATOMIC_INIT(1);
 
 static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
@@ -95,10 +118,10 @@ static const struct gpumem_object_ops gpumem_object_ops[GPUMEM_OBJ_TYPES] = {
 /**
  * gpumem_object_init - initialize the head of a new object
  * @obj: head, in zeroed memory
- * @client: whose counters the object is in; gets a reference
+ * @client: client whose counters include the object; gets a reference
  * @type: type of the object
  *
- * The caller owns the one reference.
+ * The caller owns the only reference.
  */
 void gpumem_object_init(struct gpumem_object *obj, struct gpumem_client *client,
 			enum gpumem_objtype type)
@@ -112,7 +135,7 @@ void gpumem_object_init(struct gpumem_object *obj, struct gpumem_client *client,
 /**
  * gpumem_object_reserve - get an id for an object that is not visible yet
  * @ucmd: ioctl under way; the dispatcher finalizes or aborts the object
- * @obj: object; @ucmd takes the caller's reference, on success alone
+ * @obj: object; on success @ucmd takes the caller's reference
  *
  * Return: 0, -ENOMEM or -EMFILE.
  */
@@ -244,12 +267,15 @@ static bool gpumem_object_gone_before(struct rb_node *a,
 	       rb_entry(b, struct gpumem_object, gone)->serial;
 }
 
-/* The id is gone: let those who list objects find it all the same. */
+/* List an object without an id in client->gone, if other references remain. */
 static void gpumem_object_list_gone(struct gpumem_object *obj)
 {
 	struct gpumem_client *client = obj->client;
 
-	/* The caller's reference is the last one, and the way to it is gone. */
+	/*
+	 * Only the caller holds a reference.  A lookup by name may still take
+	 * a reference, but does not keep it (gpumem_pool_named()).
+	 */
 	if (kref_read(&obj->ref) == 1)
 		return;
 	spin_lock(&client->gone_lock);
@@ -260,8 +286,8 @@ static void gpumem_object_list_gone(struct gpumem_object *obj)
 }
 
 /**
- * gpumem_object_handle_gone - end what the id meant
- * @obj: object whose id is no longer in the table; the id's reference is dropped
+ * gpumem_object_handle_gone - finish the destruction of an id
+ * @obj: object whose id left the table; the id's reference is dropped
  *
  * Context: may sleep.
  */
@@ -325,12 +351,12 @@ static struct gpumem_object *gpumem_object_gone_from(struct rb_root *root,
 /**
  * gpumem_object_next - list the objects of a client
  * @client: client
- * @pos: place to look from, 0 at first; place of the object found, out; add 1
- *	to go on
- * @brief: the object, out
+ * @pos: in: position to look from, at first 0; out: position of the object that
+ *	was found.  The caller adds 1 for the next call.
+ * @brief: out: description of the object
  *
- * Ids come first, then what outlives its id.  An object whose id is destroyed
- * meanwhile may be found in both places.
+ * Objects with ids come first, then objects that outlive their ids.  An object
+ * whose id is destroyed during the walk may be returned twice.
  *
  * Return: false at the end.
  */
@@ -366,7 +392,7 @@ bool gpumem_object_next(struct gpumem_client *client, u64 *pos,
 
 /**
  * gpumem_client_next - list the clients
- * @id: id to look from; that of the client found, out
+ * @id: in: id to look from; out: id of the client that was found
  *
  * Return: the client with a reference, or NULL at the end.
  */
@@ -383,12 +409,6 @@ struct gpumem_client *gpumem_client_next(unsigned long *id)
 	return client;
 }
 
-/**
- * gpumem_ioctl_destroy - GPUMEM_DESTROY
- * @ucmd: ioctl under way
- *
- * Return: 0 or -ENOENT.
- */
 int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_destroy *cmd = ucmd->cmd;
@@ -398,7 +418,7 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 
 	xas_lock(&xas);
 	obj = xas_load(&xas);
-	/* A reserved id must stay. */
+	/* The handler that reserved the id still uses it. */
 	if (xa_is_zero(obj))
 		obj = NULL;
 	if (obj)
@@ -414,9 +434,9 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 }
 
 /**
- * gpumem_client_device - an attached device
+ * gpumem_client_device - look up an attached device
  * @client: client
- * @index: of the device
+ * @index: index under which the device is attached
  *
  * Return: the device or NULL.
  */
@@ -451,8 +471,8 @@ int gpumem_client_device_index(struct gpumem_client *client,
 }
 
 /*
- * Attach a device if its index is @index.  Return the index that it has or will
- * get, or -EMFILE.
+ * Attach @dev if the next free index is @index.  Return the index that @dev has
+ * or would get, or -EMFILE.
  */
 static int gpumem_client_attach(struct gpumem_client *client,
 				struct gpumem_device *dev, int index)
@@ -474,17 +494,12 @@ static int gpumem_client_attach(struct gpumem_client *client,
 	return ret;
 }
 
-/**
- * gpumem_ioctl_device_attach - GPUMEM_DEVICE_ATTACH
- * @ucmd: ioctl under way
+/*
+ * The index is copied to the caller before the device is attached, so a failed
+ * copy attaches nothing.
  *
- * The answer is written before anything changes, so that a device that the
- * caller does not hear of is not attached.
- *
- * Whoever could open the other node may use the other device: the node's
- * permissions decide.
- *
- * Return: 0 or a negative errno.
+ * cmd->fd is an open file of the device to attach.  The permissions of that
+ * device's node therefore decide who may attach it.
  */
 int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
 {
@@ -521,7 +536,7 @@ int gpumem_ioctl_device_attach(struct gpumem_ucmd *ucmd)
 	return 0;
 }
 
-/* Drop all that a dead client has. */
+/* Destroy all ids of a dead client. */
 static void gpumem_client_destroy_all(struct gpumem_client *client)
 {
 	struct gpumem_object *obj;
@@ -537,8 +552,9 @@ static void gpumem_client_destroy_all(struct gpumem_client *client)
 }
 
 /*
- * Do what is due for a client that is dead or orphaned.  Doing it twice does no
- * harm.  Waits for the slice under way of each stream and for no worker.
+ * End a dead client, or cancel the streams of an orphaned one.  May be called
+ * twice.  Waits for the slice that each stream is executing, but not for the
+ * end of the workers.
  */
 static void gpumem_client_end(struct gpumem_client *client)
 {
@@ -557,17 +573,17 @@ static void gpumem_client_end_work(struct work_struct *work)
 	gpumem_client_put(client);
 }
 
-/* Context: any; the caller holds a reference. */
+/* Queue gpumem_client_end().  Context: any; the caller holds a reference. */
 static void gpumem_client_end_later(struct gpumem_client *client,
 				    unsigned long delay)
 {
 	kref_get(&client->ref);
-	/* It is queued already, or the last close does the work. */
+	/* The work is queued already, or disabled by the last close. */
 	if (!queue_delayed_work(gpumem_client_wq, &client->end, delay))
 		gpumem_client_put(client);
 }
 
-/* Return true for the first of those that come here. */
+/* Mark a client dead.  Return true for the first caller only. */
 static bool gpumem_client_mark_dead(struct gpumem_client *client)
 {
 	if (test_and_set_bit(GPUMEM_CLIENT_DEAD, &client->state))
@@ -596,7 +612,7 @@ static void gpumem_client_mm_release(struct mmu_notifier *notifier,
 						    struct gpumem_client,
 						    notifier);
 
-	/* Nothing in here may wait, or take a lock under which others wait. */
+	/* .release must not wait, nor take a lock whose holders may wait. */
 	gpumem_lockdep_release_begin();
 	if (gpumem_client_mark_dead(client))
 		gpumem_client_end_later(client, GPUMEM_CLIENT_END_DELAY);
@@ -604,9 +620,9 @@ static void gpumem_client_mm_release(struct mmu_notifier *notifier,
 }
 
 /**
- * gpumem_client_flush - end the clients that are about to
+ * gpumem_client_flush - execute the queued ends of clients
  *
- * What they hold is free for others afterwards.
+ * On return the memory that these clients freed can be allocated again.
  *
  * Context: may sleep, without locks.
  */
@@ -645,13 +661,13 @@ void gpumem_client_exit(void)
 	destroy_workqueue(gpumem_client_wq);
 }
 
-/* The owner's memory may change as it likes; only its end matters. */
+/* Only the end of the address space matters, not changes of its memory. */
 static const struct mmu_notifier_ops gpumem_client_mn_ops = {
 	.release = gpumem_client_mm_release,
 };
 
 /**
- * gpumem_client_create - start a client of the current address space
+ * gpumem_client_create - create a client of the current address space
  * @dev: device that was opened
  *
  * Return: the client, or an ERR_PTR.
@@ -680,7 +696,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	gpumem_lane_init(&client->lane);
 	spin_lock_init(&client->gone_lock);
 	gpumem_lockdep_class(&client->gone_lock, GPUMEM_LOCK_GONE);
-	init_waitqueue_head(&client->told);
+	init_waitqueue_head(&client->notice_wait);
 	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;
@@ -707,7 +723,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	if (ret < 0)
 		goto err_cache;
 	ret = mmu_notifier_register(&client->notifier, client->mm);
-	/* It does not begin with a signal pending: handle that first. */
+	/* A signal was pending: the task handles it, then repeats open(). */
 	if (ret == -EINTR)
 		ret = -ERESTARTNOINTR;
 	if (ret)
@@ -732,16 +748,16 @@ err_free:
 }
 
 /**
- * gpumem_client_close - the last descriptor is gone
+ * gpumem_client_close - end a client whose last descriptor was closed
  * @client: client; the file's reference is dropped
  */
 void gpumem_client_close(struct gpumem_client *client)
 {
 	gpumem_client_mark_dead(client);
 	/*
-	 * What was queued is done here, and the closing task pays for it.  A
-	 * worker that is killed from now on queues nothing, so nothing is left
-	 * when the file lets go of the module.
+	 * Cancel the queued work: the closing task ends the client here, and is
+	 * charged for it.  The work stays disabled, so none is left when the
+	 * file drops its reference on the module.
 	 */
 	if (disable_delayed_work_sync(&client->end))
 		gpumem_client_put(client);

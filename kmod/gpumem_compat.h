@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between the kernels that gpumem supports, 6.12 and 7.2; what lies
- * between is not tested.  No other file asks for the kernel's version.
+ * Hides differences between the kernels that gpumem supports, 6.12 and 7.2.
+ * Versions in between are not tested.  No other file checks the kernel's
+ * version.
  */
 #ifndef GPUMEM_COMPAT_H
 #define GPUMEM_COMPAT_H
@@ -17,21 +18,24 @@
 #include <linux/shmem_fs.h>
 #include <linux/version.h>
 
-/* Renamed after 6.12. */
+/* <linux/pagevec.h> was renamed after 6.12. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
 #include <linux/folio_batch.h>
 #else
 #include <linux/pagevec.h>
 #endif
 
-/* 6.13 made the argument a string. */
+/* 6.13 made the argument of MODULE_IMPORT_NS() a string. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 #define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
 #else
 #define GPUMEM_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
 #endif
 
-/* 6.13 brought it; a macro, so that a distribution's own one does not clash. */
+/*
+ * 6.13 added hrtimer_setup().  A distribution's older kernel may have it, too,
+ * with which a macro does not clash.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define hrtimer_setup(timer, fn, clock, mode)	\
 	do {					\
@@ -81,8 +85,9 @@ static inline int gpumem_compat_mmap_file(struct file *file,
 }
 
 /*
- * tmpfs prepares a mapping from a description of it since 7.0, before from the
- * VMA itself: the operation, its member of struct file_operations, what it gets.
+ * Since 7.0 tmpfs prepares a mapping from a struct vm_area_desc; older kernels
+ * use the VMA itself.  These are the member of struct file_operations, the
+ * parameters of its function, and the arguments of a call.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
 #define gpumem_compat_mmap_hook		mmap_prepare
@@ -96,7 +101,10 @@ static inline int gpumem_compat_mmap_file(struct file *file,
 #endif
 typedef int (*gpumem_compat_mmap_op)(GPUMEM_COMPAT_MMAP_PARAMS);
 
-/* Is a file to be mapped that nobody handed over?  Then the VMA is its own. */
+/*
+ * Is the file mapped directly, not by mmap() of a client's file or a DMA-buf?
+ * If it is, the VMA names the file itself.
+ */
 static inline bool gpumem_compat_mmap_direct(GPUMEM_COMPAT_MMAP_PARAMS)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
@@ -107,7 +115,7 @@ static inline bool gpumem_compat_mmap_direct(GPUMEM_COMPAT_MMAP_PARAMS)
 }
 
 /**
- * gpumem_compat_fence_ops - whose fence it is
+ * gpumem_compat_fence_ops - operations of a fence, which identify its driver
  * @fence: fence
  *
  * Since 7.0 a signalled fence may have lost its operations.
@@ -125,13 +133,13 @@ gpumem_compat_fence_ops(struct dma_fence *fence)
 }
 
 /**
- * gpumem_compat_nth_page - the page some pages further in physical memory
+ * gpumem_compat_nth_page - the page @n pages behind another in physical memory
  * @page: page
- * @n: how many
+ * @n: number of pages
  *
- * nth_page() is gone since 6.18.
+ * 6.18 removed nth_page().
  *
- * Return: the page, which may be none if it is not known to exist.
+ * Return: the page; valid only if the caller knows that it exists.
  */
 static inline struct page *gpumem_compat_nth_page(struct page *page,
 						  unsigned long n)
@@ -140,10 +148,10 @@ static inline struct page *gpumem_compat_nth_page(struct page *page,
 }
 
 /**
- * gpumem_compat_folio_refs - references of the page cache and of page tables
+ * gpumem_compat_folio_refs - count references of page cache and page tables
  * @folio: folio of a tmpfs file
  *
- * Return: how many references these two hold.
+ * Return: number of references that the page cache and page tables hold.
  */
 static inline int gpumem_compat_folio_refs(struct folio *folio)
 {
@@ -154,14 +162,14 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 #endif
 }
 
-/* 6.17 gave the workqueue whose workers run on any CPU another name. */
+/* 6.17 renamed the workqueue whose workers run on any CPU. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
 #define gpumem_compat_unbound_wq	system_dfl_wq
 #else
 #define gpumem_compat_unbound_wq	system_unbound_wq
 #endif
 
-/* 6.13 took the lock from what looks at an item of a list_lru. */
+/* 6.13 removed the lock from what a list_lru walk passes to its callback. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 #define GPUMEM_COMPAT_LRU_WALK_PARAMS	struct list_head *item, \
 					struct list_lru_one *list, void *arg
@@ -172,15 +180,16 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 #endif
 
 /**
- * gpumem_compat_memcg_full - is there a memory cgroup that has no room?
- * @bytes: for so much
- * @used: what the innermost of those has in use, in bytes; out
- * @max: its limit; out
+ * gpumem_compat_memcg_full - is there no room in the task's memory cgroups?
+ * @bytes: bytes to allocate
+ * @used: out: bytes in use in the innermost cgroup without room
+ * @max: out: limit of that cgroup, in bytes
  *
- * Of the current task's cgroup and those around it.  What could be reclaimed
+ * Checks the current task's cgroup and its ancestors.  Reclaimable memory
  * counts as used.
  *
- * Return: true and both values, or false and none.
+ * Return: true if one of them has no room for @bytes; else false, and @used and
+ * @max are not set.
  */
 static inline bool gpumem_compat_memcg_full(u64 bytes, u64 *used, u64 *max)
 {

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_cov: which blocks of the module ran.
+ * gpumem_cov: coverage, the basic blocks of the module that ran.
  *
  * Only in a module built with GPUMEM_COV=1.  The compiler then begins every
- * basic block of the other files with a call of __sanitizer_cov_trace_pc();
- * the one here, which takes the place of the kernel's own, marks the caller's
- * address.  Unlike KCOV this sees every context alike: workers, interrupts,
- * module init and exit, processes that die.  It tells nothing about who came
- * when: the fuzzer, which needs that, is served by a build with GPUMEM_KCOV=1.
+ * basic block of the other files with a call of __sanitizer_cov_trace_pc().
+ * The function here replaces the kernel's own, and marks the caller's address.
+ * Unlike KCOV it sees every context alike: workers, interrupts, module init and
+ * exit, and processes that exit.  It records neither the task nor the order.
+ * The fuzzer needs both, and uses a build with GPUMEM_KCOV=1.
  *
- * What was marked goes to the kernel's log when the module ends, in lines that
- * selftests/cover/blocks.py reads:
+ * When the module ends, it prints the marked blocks to the kernel's log, in
+ * lines that selftests/cover/blocks.py reads:
  *
  *	gpumem-cov: text 1c +5 +1a ...
  *	gpumem-cov: init 2f +8 ...
  *
- * The first number is an offset in the module's core (or init) text, the others
- * are distances to the one before, all hexadecimal.
+ * The first number of a line is an offset in the module's core (or init) text.
+ * Each other number is the distance from the block before.  All are
+ * hexadecimal.
  *
- * This file is itself built without instrumentation of any kind, since it is
- * called everywhere.
+ * This file itself is built without any instrumentation, because every block
+ * calls it.  Locks: none.
  */
 #include <linux/module.h>
 #include <linux/sizes.h>
 
-#include "gpumem_private.h"
+#include "gpumem_cov.h"
 
 static u8 gpumem_cov_text[SZ_1M];
 static u8 gpumem_cov_init[SZ_64K];
@@ -70,7 +71,7 @@ static void gpumem_cov_print(const char *what, const u8 *marks, size_t size)
 }
 
 /**
- * gpumem_cov_report - the module ends: tell which blocks ran
+ * gpumem_cov_report - print the blocks that ran, when the module ends
  */
 void gpumem_cov_report(void)
 {

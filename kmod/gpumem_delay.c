@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_delay: make a task stop at a named place.
+ * gpumem_delay: delay points, places in the code where a test can stop a task.
  *
- * Only in a module built with GPUMEM_DELAY=1.  The points are in gpumem_delay.h.
+ * Only in a module built with GPUMEM_DELAY=1.  gpumem_delay.h lists the points.
  * The file gpumem/delay in debugfs arms them.  One write is one command:
  *
- *	NAME MS		the next task that comes to NAME sleeps for MS milliseconds
- *	NAME wait	it sleeps until it is told to go on, ten seconds at most
- *	NAME go		the task that sleeps there goes on; or NAME is not armed any
- *			more; ESRCH if it was not armed
+ *	NAME MS		the next task at NAME sleeps for MS milliseconds
+ *	NAME wait	the next task at NAME sleeps until "NAME go", ten
+ *			seconds at most
+ *	NAME go		the task that sleeps at NAME goes on, or NAME is
+ *			disarmed; ESRCH if no task slept there and NAME was
+ *			not armed
  *	reset		"go" for all points
  *
- * Reading gives a line for each point: its name, "idle", "armed" or "stopped", and
- * how often a task stopped there since the module was loaded.
+ * Reading gives a line for each point: its name, "idle", "armed" or "stopped",
+ * and how often a task stopped there since the module was loaded.
  *
- * A point stops one task and is idle again afterwards.  The sleep ends early when
- * the task is killed.  A point has no lock: its state changes by compare and
- * exchange, and its time is written before it is armed.
+ * A point stops one task and is idle again afterwards.  The sleep ends early
+ * when the task is killed.  A point has no lock: its state changes by compare
+ * and exchange, and its time is written before it is armed.
  */
 #include <linux/atomic.h>
 #include <linux/debugfs.h>
@@ -24,16 +26,16 @@
 #include <linux/uaccess.h>
 #include <linux/wait.h>
 
-#include "gpumem_private.h"
+#include "gpumem_delay.h"
 
 #define GPUMEM_DELAY_MOST_MS	10000
 
 /**
- * enum gpumem_delay_state - what a task does that comes to a point
- * @GPUMEM_DELAY_IDLE: it goes on
- * @GPUMEM_DELAY_ARMING: it goes on; the time is being written
- * @GPUMEM_DELAY_ARMED: it stops
- * @GPUMEM_DELAY_STOPPED: it goes on; another one has stopped there
+ * enum gpumem_delay_state - state of a point
+ * @GPUMEM_DELAY_IDLE: tasks that reach the point go on
+ * @GPUMEM_DELAY_ARMING: tasks go on; a command is writing the time
+ * @GPUMEM_DELAY_ARMED: the next task stops
+ * @GPUMEM_DELAY_STOPPED: a task has stopped; other tasks go on
  */
 enum gpumem_delay_state {
 	GPUMEM_DELAY_IDLE,
@@ -46,7 +48,7 @@ enum gpumem_delay_state {
  * struct gpumem_delay_point - a place in the source
  * @name: constant
  * @state: enum gpumem_delay_state
- * @ms: how long; written by who made @state ARMING
+ * @ms: time to sleep; written by the task that set @state to ARMING
  * @stops: tasks that stopped here
  */
 struct gpumem_delay_point {
@@ -89,15 +91,15 @@ void gpumem_delay_at(enum gpumem_delay_kind kind)
 			   GPUMEM_DELAY_STOPPED) != GPUMEM_DELAY_ARMED)
 		return;
 	stop = atomic_inc_return(&point->stops);
-	/* One that was told to go on may not have looked since. */
+	/* A task that "go" released may not have checked its condition yet. */
 	wake_up_all(&gpumem_delay_queue);
-	/* Not less than the time: a jiffy is under way already. */
+	/* Sleep no less than the time: the current jiffy is partly over. */
 	wait_event_killable_timeout(gpumem_delay_queue,
 				    atomic_read(&point->state) !=
 				    GPUMEM_DELAY_STOPPED ||
 				    atomic_read(&point->stops) != stop,
 				    msecs_to_jiffies(point->ms) + 1);
-	/* Unless it was told to go on: the state may be the next one's by now. */
+	/* After "go" the state may belong to the next task that stopped. */
 	if (atomic_read(&point->stops) == stop)
 		atomic_cmpxchg(&point->state, GPUMEM_DELAY_STOPPED,
 			       GPUMEM_DELAY_IDLE);
@@ -109,7 +111,7 @@ static int gpumem_delay_arm(struct gpumem_delay_point *point, unsigned int ms)
 			   GPUMEM_DELAY_ARMING) != GPUMEM_DELAY_IDLE)
 		return -EBUSY;
 	point->ms = ms;
-	/* Who sees the state sees the time. */
+	/* A task that sees the state sees the time. */
 	atomic_set_release(&point->state, GPUMEM_DELAY_ARMED);
 	return 0;
 }
@@ -200,7 +202,7 @@ static const struct file_operations gpumem_delay_fops = {
 };
 
 /**
- * gpumem_delay_init - offer the file
+ * gpumem_delay_init - create the file in debugfs
  *
  * Without debugfs there are no commands, and nothing ever stops.
  */
@@ -212,9 +214,9 @@ void gpumem_delay_init(void)
 }
 
 /**
- * gpumem_delay_exit - take the file back
+ * gpumem_delay_exit - remove the file from debugfs
  *
- * No task is in the module any more.
+ * No task executes code of the module, except the caller.
  */
 void gpumem_delay_exit(void)
 {

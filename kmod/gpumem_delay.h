@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Delay points: places where a test makes a task stop, so that another task does
- * what would otherwise have to happen within a few instructions.
+ * Delay points: places where a test makes a task stop, so that another task
+ * does what would otherwise have to happen within a few instructions.
  *
- * Only in a module built with GPUMEM_DELAY=1 (selftests/vm does that for its debug
- * kernels); otherwise gpumem_delay() is nothing.  Documentation/testing.rst says
- * how a test arms a point.
+ * Only in a module built with GPUMEM_DELAY=1 (selftests/vm does that for its
+ * debug kernels); otherwise gpumem_delay() is nothing.
+ * Documentation/testing.rst says how a test arms a point.
  *
- * A point is in process context and holds no spinlock.  A row says what else the
- * task holds there; without a remark it holds no lock of ours and no published
- * fence.
+ * A task at a point is in process context and holds no spinlock.  Unless the
+ * comment above the point says otherwise, the task holds no lock of gpumem and
+ * has no published fence to signal.
  */
 #ifndef GPUMEM_DELAY_H
 #define GPUMEM_DELAY_H
@@ -17,19 +17,19 @@
 #define GPUMEM_DELAY_POINTS(point)					\
 	/* GPUMEM_TOKEN_OPEN found the token and has no view yet */	\
 	point(token_open_view)						\
-	/* it has the view and has not looked at the token again */	\
+	/* TOKEN_OPEN has the view, not yet checked the token again */	\
 	point(token_open_check)						\
-	/* it saw that the token lives; the view has no id yet */	\
+	/* TOKEN_OPEN checked the token; the view has no id yet */	\
 	point(token_open_done)						\
-	/* GPUMEM_TOKEN_CREATE has the bo and has not published */	\
+	/* GPUMEM_TOKEN_CREATE has the bo; no token published yet */	\
 	point(token_create)						\
-	/* it has published; the token has no id yet */			\
+	/* TOKEN_CREATE published the token, which has no id yet */	\
 	point(token_created)						\
-	/* GPUMEM_DESTROY took the id away; the object is as it was */	\
+	/* GPUMEM_DESTROY removed the id; the object is as before */	\
 	point(destroy)							\
 	/* GPUMEM_VM_MAP has the bo and has not mapped it */		\
 	point(vm_map)							\
-	/* GPUMEM_VM_UNMAP has told the bytes and unmapped none */	\
+	/* GPUMEM_VM_UNMAP reported the bytes, has unmapped none */	\
 	point(vm_unmap)							\
 	/* before a slice */						\
 	point(slice_begin)						\
@@ -37,17 +37,17 @@
 	point(slice_locked)						\
 	/* a waiter is about to be added to a timeline */		\
 	point(waiter_add)						\
-	/* it was added; its owner does not wait yet */			\
+	/* the waiter was added; its owner does not wait yet */		\
 	point(waiter_added)						\
-	/* an entry on shared buffers is prepared; no fence yet */	\
+	/* a fenced entry is prepared; no fence yet */			\
 	point(share_publish)						\
-	/* its fence is published, which it holds up */			\
+	/* a fenced entry's fence is published, not signalled */	\
 	point(share_work)						\
-	/* a cached chunk is wanted; no word was looked at */		\
+	/* the kernel is about to claim a chunk; no word was read */	\
 	point(cache_claim)						\
-	/* a word says TAKEN; the memory is still there */		\
+	/* a chunk is claimed, its word TAKEN; still has memory */	\
 	point(cache_claimed)						\
-	/* a chunk is marked discarded; the memory is still there */	\
+	/* a chunk is marked discarded; still has its memory */		\
 	point(bo_discard)
 
 #define GPUMEM_DELAY_KIND(name)	GPUMEM_DELAY_##name,

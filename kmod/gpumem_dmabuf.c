@@ -2,24 +2,32 @@
 /*
  * gpumem_dmabuf: sharing memory with other drivers.
  *
- * A DMA-buf is a page aligned range of a root (gpumem_bo.c).  It holds a window
- * of the range for as long as it lives, whatever becomes of the client that made
- * it; what is mapped from its descriptor holds the same window.
+ * A DMA-buf is a page aligned range of a root.  Until it is released, the
+ * DMA-buf holds a window over its range: the record in the root that others
+ * reach these pages (gpumem_bo.c).  It does so even after the client that
+ * exported it has ended.  The mappings that mmap() of the DMA-buf makes hold
+ * the same window.
  *
- * The memory never moves, so pinning is a formality and mappings stay valid.  A
- * scatter list has one segment for each run of physically contiguous folios, cut
- * to what the importing device takes and to less than 4 GiB.  The runs are found
- * when a device is attached, with no lock held: a dynamic importer calls map and
- * unmap with the reservation object locked, and these take time in proportion to
- * the segments, not to the folios.  A DMA-buf has at most one segment for each of
- * its pages.  Detaching frees the runs.
+ * The memory never moves, so .pin and .unpin do nothing and mappings stay
+ * valid.  A scatter list has one segment for each run of physically contiguous
+ * folios.  A segment is at most as long as the importing device allows, but at
+ * least a page, and less than 4 GiB.  A DMA-buf has at most one segment for
+ * each of its pages.
  *
- * All DMA-bufs of a root have one reservation object; gpumem_share.c tells what
- * the engine does with it.
+ * gpumem_dmabuf_attach() finds the runs, because the reservation object is not
+ * locked there.  It is locked in map and unmap, whose own loops take one step
+ * for each segment, not for each folio.  gpumem_dmabuf_detach() frees the runs.
  *
- * Importing a DMA-buf of our own gives a view of the root behind it: no scatter
- * list, no copy, and the export counts of the owner see it.  Those of other
- * drivers are gpumem_foreign.c's.
+ * All DMA-bufs of a root have one reservation object, which gpumem_fence.c
+ * uses.
+ *
+ * The import of a DMA-buf that gpumem exported creates a view of its root,
+ * which needs no scatter list and no copy.  gpumem_foreign.c imports DMA-bufs
+ * of other drivers.
+ *
+ * Locks: gpumem_dmabuf.lock protects the list of mappings for devices.  map,
+ * unmap, vmap and vunmap are called with the reservation object locked: by the
+ * importer, or by dma-buf's functions that lock it themselves.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -30,41 +38,49 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "gpumem_compat.h"
-#include "gpumem_private.h"
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_dmabuf.h"
+#include "gpumem_fence.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
+#include "gpumem_shmem.h"
 
-/* sg_dma_len() is 32 bits wide. */
+/* sg_dma_len() is 32 bits wide.  A run that begins at 2 MiB is cut at 2 MiB. */
 #define GPUMEM_SEG_MAX	round_down(U32_MAX, SZ_2M)
 
 /**
- * struct gpumem_dmabuf - what a DMA-buf of ours is
+ * struct gpumem_dmabuf - a DMA-buf that gpumem made
  */
 struct gpumem_dmabuf {
 	/** @root: referenced; constant */
 	struct gpumem_bo *root;
-	/** @window: of the range; constant */
+	/** @window: window over the range; constant */
 	struct gpumem_window *window;
-	/** @client: that made it, for its counters; referenced; constant */
+	/** @client: its counters include this DMA-buf; referenced; constant */
 	struct gpumem_client *client;
-	/** @base: first byte in the root's file; constant */
+	/** @base: offset of the range in the root's memory; constant */
 	u64 base;
 	/** @length: bytes; constant */
 	u64 length;
 	/** @lock: protects @attachments */
 	struct mutex lock;
-	/** @attachments: struct gpumem_attachment that are mapped */
+	/** @attachments: mapped scatter lists, struct gpumem_attachment */
 	struct list_head attachments;
 };
 
 /**
- * struct gpumem_attachment - a scatter list that is mapped for a device
+ * struct gpumem_attachment - a scatter list that .map_dma_buf made
  */
 struct gpumem_attachment {
-	/** @link: in gpumem_dmabuf.attachments; its lock */
+	/** @link: in gpumem_dmabuf.attachments; gpumem_dmabuf.lock */
 	struct list_head link;
-	/** @dev: mapped for; constant */
+	/** @dev: device that @sgt is mapped for; constant */
 	struct device *dev;
-	/** @sgt: first member that others see; constant */
+	/** @sgt: what .map_dma_buf returned; constant */
 	struct sg_table sgt;
 };
 
@@ -79,7 +95,7 @@ struct gpumem_segment {
 };
 
 /**
- * struct gpumem_segments - a DMA-buf as an attached device takes it; constant
+ * struct gpumem_segments - a DMA-buf's segments for one device; constant
  * @n: number of @seg
  * @seg: in order
  */
@@ -98,8 +114,9 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 }
 
 /*
- * Split the range into physically contiguous runs of at most @max bytes and, with
- * @segs, write them there.  Return the number of runs, or a negative errno.
+ * Split the range into physically contiguous runs of at most @max bytes, and
+ * store them in @segs unless it is NULL.  Return the number of runs, or a
+ * negative errno.
  */
 static int gpumem_dmabuf_split(struct gpumem_dmabuf *buf, size_t max,
 			       struct gpumem_segments *segs)
@@ -116,7 +133,7 @@ static int gpumem_dmabuf_split(struct gpumem_dmabuf *buf, size_t max,
 
 		if (IS_ERR(addr))
 			return PTR_ERR(addr);
-		/* The root keeps the pages. */
+		/* The DMA-buf's reference on the root keeps the pages. */
 		gpumem_bo_unmap(folio);
 		page = virt_to_page(addr);
 		done += part;
@@ -145,7 +162,7 @@ static int gpumem_dmabuf_split(struct gpumem_dmabuf *buf, size_t max,
 	return n;
 }
 
-/* Context: no lock held. */
+/* Context: may sleep; the reservation object is not locked. */
 static int gpumem_dmabuf_attach(struct dma_buf *dmabuf,
 				struct dma_buf_attachment *attach)
 {
@@ -277,7 +294,10 @@ static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 	return ret;
 }
 
-/* Context: the reservation object is locked, for one look at each folio. */
+/*
+ * Context: called with the reservation object locked.  Takes time in proportion
+ * to the pages.
+ */
 static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 {
 	struct gpumem_dmabuf *buf = dmabuf->priv;
@@ -302,9 +322,11 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 			goto out;
 		}
 		gpumem_bo_unmap(folio);
-		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE)
+		/* gpumem_bo_map() may return many pages of a registration. */
+		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE) {
 			pages[i++] = virt_to_page(addr);
-		cond_resched();
+			cond_resched();
+		}
 	}
 	addr = vmap(pages, n, VM_MAP, PAGE_KERNEL);
 	if (addr)
@@ -330,7 +352,7 @@ static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
 	atomic_dec(&buf->root->dev->exports);
-	gpumem_share_count(buf->root, -1);
+	gpumem_fence_count_dmabuf(buf->root, -1);
 	gpumem_object_put(&buf->root->obj);
 	gpumem_client_put(buf->client);
 	mutex_destroy(&buf->lock);
@@ -357,14 +379,17 @@ static const struct dma_buf_ops gpumem_dmabuf_ops = {
 	.release = gpumem_dmabuf_release,
 };
 
-/* @base and @length are in @root's file.  The result owns all it needs. */
+/*
+ * @base is an offset in @root's memory.  The result references @root and
+ * @client, and owns its window.
+ */
 static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 					       struct gpumem_bo *root, u64 base,
 					       u64 length)
 {
 	struct gpumem_dmabuf *buf;
 
-	if (!gpumem_share_resv(root))
+	if (!gpumem_fence_resv(root))
 		return ERR_PTR(-ENOMEM);
 	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
 	if (!buf)
@@ -388,7 +413,7 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 	atomic64_inc(&client->count.exports);
 	atomic64_add(length, &client->count.export_bytes);
 	atomic_inc(&root->dev->exports);
-	gpumem_share_count(root, 1);
+	gpumem_fence_count_dmabuf(root, 1);
 	return buf;
 }
 
@@ -415,12 +440,6 @@ static struct dma_buf *gpumem_dmabuf_create(struct gpumem_client *client,
 	return dmabuf;
 }
 
-/**
- * gpumem_ioctl_bo_export - GPUMEM_BO_EXPORT
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_export *cmd = ucmd->cmd;
@@ -435,17 +454,17 @@ int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	/* It has a descriptor that can be handed on. */
+	/* The client can pass on the descriptor of the other driver instead. */
 	if (bo->foreign) {
 		ret = -EOPNOTSUPP;
 		goto out_put;
 	}
-	/* Whole pages, also of a registration that starts within one. */
+	/* The range must start at a page; a registration may not. */
 	if (!PAGE_ALIGNED(bo->base + cmd->offset)) {
 		ret = -EINVAL;
 		goto out_put;
 	}
-	/* Importers may write. */
+	/* Importing drivers can write, even through a read-only descriptor. */
 	if (gpumem_bo_root(bo)->pin &&
 	    gpumem_pin_readonly(gpumem_bo_root(bo)->pin)) {
 		ret = -EACCES;
@@ -480,7 +499,10 @@ out_put:
 	return ret;
 }
 
-/* A view of what is behind a DMA-buf of ours; @device is its index, out. */
+/*
+ * Create a view of the root behind @buf.  Store the index that the root's
+ * device has in @client in *@device.
+ */
 static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 					    struct gpumem_dmabuf *buf,
 					    u32 *device)
@@ -493,12 +515,6 @@ static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 	return gpumem_bo_view(client, buf->root, buf->base, buf->length);
 }
 
-/**
- * gpumem_ioctl_bo_import - GPUMEM_BO_IMPORT
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_import *cmd = ucmd->cmd;
@@ -511,7 +527,7 @@ int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 	dmabuf = dma_buf_get(cmd->fd);
 	if (IS_ERR(dmabuf))
 		return PTR_ERR(dmabuf);
-	/* What is imported can be written. */
+	/* Imported memory is writable, so the descriptor must be. */
 	if (!(dmabuf->file->f_mode & FMODE_WRITE)) {
 		ret = -EACCES;
 		goto out_put;

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_drv: module, device nodes and the table of ioctls.
+ * gpumem_drv: module init and exit, device nodes and the table of ioctls.
  *
- * Every ioctl is one line of gpumem_ioctl_ops.  The dispatcher copies the
- * caller's structure, whose length the caller states in its first member,
- * into a zeroed kernel copy as long as the kernel's own structure, calls the
- * handler, and decides what becomes of the objects that the handler reserved:
- * they get visible only when the whole call, the copy back to the caller
+ * Every ioctl is one line of gpumem_ioctl_ops.  The caller states the length of
+ * its structure in the first member.  gpumem_ioctl(), the dispatcher, copies
+ * the structure into a zeroed kernel copy as long as the kernel's own
+ * structure, and calls the handler.  The objects that the handler reserved
+ * become visible only when the whole call, the copy back to the caller
  * included, has succeeded.
  *
- * A client answers only to the address space that opened it.  A child after
- * fork(), and whoever was passed the descriptor, get EPERM from every ioctl,
- * from mmap() and from read(); they can close it.
+ * Only the address space that opened a client can use it.  A child after
+ * fork(), and a process that received the descriptor, get EPERM from every
+ * ioctl, from mmap() and from read(), and EPOLLERR from poll(); they can close
+ * the descriptor.
  *
- * A node exists from module init to module exit.  What keeps the module from
- * being unloaded: open files, DMA-bufs and pools' descriptors (their file
- * operations name the module) and memory files (see gpumem_shmem.c).
+ * A node exists from module init to module exit.  The module cannot be unloaded
+ * while there are open files, DMA-bufs, descriptors of pools (the operations of
+ * all these name the module) or memory files (see gpumem_shmem.c).
  *
- * Nothing keeps the module when its init fails: the kernel frees it though files
- * are open.  So the module is *live* from the moment when its init can no longer
- * fail, and until then everything that would hold the module is refused: opening
- * a node or a channel, and netlink dumps.  Udev is told of the nodes when they
- * can be opened.
+ * When module init fails, the kernel frees the module even if files are open.
+ * So the module is *live* from the moment when its init can no longer fail.
+ * Until then the module refuses every operation that would take a reference on
+ * it: opening a node or a channel, and netlink dumps.  The uevents of the nodes
+ * are sent when the nodes can be opened.
+ *
+ * Locks: none.  gpumem_live is written once, with release.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -42,8 +45,35 @@
 #include <linux/swap.h>
 #include <linux/uaccess.h>
 
+#include "gpumem_acct.h"
+#include "gpumem_bo.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
+#include "gpumem_cov.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_dmabuf.h"
+#include "gpumem_engine.h"
+#include "gpumem_event.h"
+#include "gpumem_fence.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_name.h"
+#include "gpumem_notice.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
 #include "gpumem_pool.h"
+#include "gpumem_refusal.h"
+#include "gpumem_ring.h"
+#include "gpumem_runner.h"
+#include "gpumem_shmem.h"
+#include "gpumem_stream.h"
+#include "gpumem_timeline.h"
+#include "gpumem_token.h"
+#include "gpumem_user.h"
+#include "gpumem_vm.h"
 
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
@@ -106,10 +136,10 @@ union gpumem_ucmd_buffer {
 
 /**
  * struct gpumem_ioctl_op - one ioctl
- * @size: of the kernel's structure
- * @min_size: of the first version of the structure
+ * @size: size of the kernel's structure
+ * @min_size: size of the first version of the structure
  * @cmd: ioctl number
- * @execute: does it; 0 or a negative errno
+ * @execute: handler; returns 0 or a negative errno
  */
 struct gpumem_ioctl_op {
 	unsigned int size;
@@ -198,7 +228,7 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 };
 
 /**
- * gpumem_is_live - may anybody hold the module?
+ * gpumem_is_live - may a caller take references on the module?
  *
  * Return: false while the init of the module may still fail.
  */
@@ -209,7 +239,7 @@ bool gpumem_is_live(void)
 }
 
 /**
- * gpumem_device_nth - a device by its number
+ * gpumem_device_nth - look up a device by its number
  * @ordinal: N of /dev/gpumemN
  *
  * Return: the device or NULL.
@@ -265,12 +295,12 @@ static long gpumem_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return -EINVAL;
 	if (ucmd.user_size > PAGE_SIZE)
 		return -E2BIG;
-	/* Clears what the caller's structure does not have. */
+	/* Fields that the caller's structure does not have become 0. */
 	ret = copy_struct_from_user(&buf, op->size, ucmd.ubuffer,
 				    ucmd.user_size);
 	if (ret)
 		return ret;
-	/* Another thread may have changed it between the two reads. */
+	/* Another thread may have changed the size between the two reads. */
 	buf.size = ucmd.user_size;
 	ucmd.cmd = &buf;
 	if (unlikely(READ_ONCE(client->refused.pid) == task_pid_nr(current)) &&
@@ -299,7 +329,7 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 		return -EPERM;
 	if (test_bit(GPUMEM_CLIENT_DEAD, &client->state))
 		return -ENODEV;
-	/* A shared mapping of a read-only descriptor has this flag alone. */
+	/* Shared mappings of read-only descriptors lack VM_SHARED. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (vma->vm_pgoff >> shift >= GPUMEM_MAX_OBJECTS)
@@ -371,8 +401,8 @@ const struct file_operations gpumem_fops = {
 	.unlocked_ioctl = gpumem_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = gpumem_mmap,
-	.read = gpumem_budget_read,
-	.poll = gpumem_budget_poll,
+	.read = gpumem_notice_read,
+	.poll = gpumem_notice_poll,
 	.get_unmapped_area = gpumem_get_unmapped_area,
 	.show_fdinfo = gpumem_show_fdinfo,
 	.llseek = noop_llseek,
@@ -398,8 +428,8 @@ static void gpumem_device_release(struct device *dev)
 }
 
 /*
- * The same machine gives the same device the same name at each load: the key is
- * what the firmware says of the machine, where it says anything.
+ * A device has the same UUID at each load on the same machine: a hash of the
+ * UUID that the firmware reports for the machine, and of the device's ordinal.
  */
 static void gpumem_device_uuid(struct gpumem_device *dev)
 {
@@ -430,7 +460,7 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	dev->ordinal = ordinal;
 	dev->mem.node = node[ordinal];
 	dev->mem.size = size;
-	gpumem_budget_device(dev);
+	gpumem_notice_init_device(dev);
 	gpumem_device_uuid(dev);
 	device_initialize(&dev->dev);
 	dev->dev.class = &gpumem_class;
@@ -438,7 +468,7 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	dev->dev.release = gpumem_device_release;
 	cdev_init(&dev->cdev, &gpumem_fops);
 	dev->cdev.owner = THIS_MODULE;
-	/* DMA-bufs of other drivers are attached to it; memory is memory. */
+	/* DMA-bufs of other drivers attach to this device: any address. */
 	ret = dma_coerce_mask_and_coherent(&dev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		goto err_put;
@@ -464,14 +494,14 @@ err_put:
 
 static void gpumem_device_destroy(struct gpumem_device *dev)
 {
-	/* A device coredump has a reference on the device for minutes. */
+	/* Free a device coredump: it would hold the device for minutes. */
 	dev_coredump_put(&dev->dev);
 	gpumem_engine_destroy(dev->engine);
 	gpumem_shmem_unmount(&dev->mem);
 	put_device(&dev->dev);
 }
 
-/* Udev does not hear of the nodes yet: they cannot be opened. */
+/* Create the nodes without uevents: they cannot be opened yet. */
 static int gpumem_devices_add(void)
 {
 	struct gpumem_device *dev;
@@ -494,7 +524,7 @@ err_del:
 	return ret;
 }
 
-/* Nothing can fail any more. */
+/* Module init can no longer fail: let the nodes be opened. */
 static void gpumem_devices_announce(void)
 {
 	struct gpumem_device *dev;
@@ -512,11 +542,11 @@ static void gpumem_devices_announce(void)
 }
 
 /*
- * A task that found a node before init removed it was refused, but may still
- * execute the module's code; it has a reference on the module.  No further task
- * follows, because all nodes are gone.  So wait until init's own reference is the
- * only one.  A tracer, too, may have a reference, and keeps it: do not wait for
- * ever.
+ * Wait, after a failed init, for tasks that still execute the module's code.  A
+ * task that found a node before init removed it was refused, but still holds a
+ * reference on the module.  All nodes are gone, so no other task follows.  Wait
+ * until init's own reference is the only one.  The wait is bounded, because a
+ * tracer may keep a reference.
  */
 static void gpumem_wait_openers(void)
 {
@@ -596,21 +626,15 @@ static int __init gpumem_start(void)
 	ret = gpumem_stream_init();
 	if (ret)
 		goto err_runner;
-	ret = gpumem_share_start();
+	ret = gpumem_fence_start();
 	if (ret)
 		goto err_stream;
-	ret = gpumem_ipc_init();
+	ret = gpumem_name_init();
 	if (ret)
-		goto err_share;
-	ret = gpumem_event_init();
-	if (ret)
-		goto err_ipc;
-	ret = gpumem_pool_init();
-	if (ret)
-		goto err_event;
+		goto err_fence;
 	ret = gpumem_channel_init();
 	if (ret)
-		goto err_pool;
+		goto err_name;
 	ret = gpumem_cache_init();
 	if (ret)
 		goto err_channel;
@@ -630,7 +654,7 @@ static int __init gpumem_start(void)
 		}
 		gpumem_devices[i] = dev;
 	}
-	/* Shows devices, so they are there. */
+	/* The netlink family lists devices, so the devices come first. */
 	ret = gpumem_netlink_init();
 	if (ret)
 		goto err_devices;
@@ -654,14 +678,10 @@ err_cache:
 	gpumem_cache_exit_items();
 err_channel:
 	gpumem_channel_exit();
-err_pool:
-	gpumem_pool_exit();
-err_event:
-	gpumem_event_exit();
-err_ipc:
-	gpumem_ipc_exit();
-err_share:
-	gpumem_share_stop();
+err_name:
+	gpumem_name_exit();
+err_fence:
+	gpumem_fence_stop();
 err_stream:
 	gpumem_stream_exit();
 err_runner:
@@ -699,7 +719,7 @@ static void __exit gpumem_exit(void)
 				&gpumem_devices[i]->dev);
 		gpumem_engine_flush(gpumem_devices[i]->engine);
 	}
-	/* These let go of clients, and so of objects of devices. */
+	/* Wait for work that drops references on clients and their objects. */
 	gpumem_client_exit();
 	gpumem_runner_exit();
 	gpumem_cache_exit();
@@ -709,10 +729,8 @@ static void __exit gpumem_exit(void)
 	unregister_chrdev_region(gpumem_devt, GPUMEM_MAX_DEVICES);
 	class_unregister(&gpumem_class);
 	gpumem_channel_exit();
-	gpumem_pool_exit();
-	gpumem_event_exit();
-	gpumem_ipc_exit();
-	gpumem_share_stop();
+	gpumem_name_exit();
+	gpumem_fence_stop();
 	gpumem_cache_exit_items();
 	gpumem_shmem_exit();
 	gpumem_cov_report();

@@ -1,25 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_engine: what ring entries mean.
+ * gpumem_engine: validates ring entries, and executes them.
  *
- * gpumem_sqe_check() says whether an entry is well formed; it looks at nothing
- * but the kernel's copy of the entry.  gpumem_engine_step() executes one slice
- * of a checked entry: it resolves device addresses in the stream's address
- * space, checks the device's access, and has the engine move the bytes.  A
- * *slice* is GPUMEM_SLICE bytes or the rows that weigh as much; between slices
- * the address space is unlocked, so unmapping and death wait for no more.
+ * gpumem_sqe_check() validates an entry.  It reads nothing but the kernel's
+ * copy of the entry.  gpumem_engine_step() executes a valid entry.  It divides
+ * a copy or a fill into slices.  For each slice it resolves the device
+ * addresses in the stream's address space, checks the device's access, and
+ * calls the engine to move the bytes.  A *slice* is GPUMEM_SLICE bytes at most,
+ * where each row counts as GPUMEM_ROW_WEIGHT bytes at least.
+ * gpumem_engine_piece() does the same for a piece of a published entry, on
+ * whose dma_fence other drivers may wait (gpumem_publish.c).
  *
- * The engine itself (struct gpumem_engine_ops) sees buffer objects and offsets
- * only.  A DMA engine takes the place of the CPU behind the same operations.
+ * The operations of an engine (struct gpumem_engine_ops) take buffer objects
+ * and offsets, not addresses.  The only engine uses the CPU
+ * (gpumem_engine_cpu.c).  This file creates the engine of a device and its
+ * workqueue.  Kernel workers of this workqueue execute what the client's worker
+ * does not execute in time of a published entry.
+ *
+ * Locks: vm->lock for reading, during a slice, a poll or a piece.  An unmap, or
+ * the end of the client, therefore waits for the slices under way.
  */
 #include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
-#include "gpumem_private.h"
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_engine.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
+#include "gpumem_runner.h"
+#include "gpumem_stream.h"
+#include "gpumem_timeline.h"
+#include "gpumem_vm.h"
 
 /**
- * gpumem_engine_create - start the engine of a device
+ * gpumem_engine_create - allocate the engine of a device, and its workqueue
  * @dev: device with its name set
  *
  * Return: the engine, or an ERR_PTR.
@@ -42,7 +60,7 @@ struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev)
 }
 
 /**
- * gpumem_engine_destroy - stop an engine
+ * gpumem_engine_destroy - free an engine and its workqueue
  * @engine: engine without streams
  */
 void gpumem_engine_destroy(struct gpumem_engine *engine)
@@ -53,7 +71,7 @@ void gpumem_engine_destroy(struct gpumem_engine *engine)
 }
 
 /**
- * gpumem_engine_flush - wait for workers that are at their end
+ * gpumem_engine_flush - wait for the queued late work of published entries
  * @engine: engine without streams
  */
 void gpumem_engine_flush(struct gpumem_engine *engine)
@@ -61,7 +79,10 @@ void gpumem_engine_flush(struct gpumem_engine *engine)
 	flush_workqueue(engine->wq);
 }
 
-/* Do @height rows of @bytes at @pitch fit behind @addr? */
+/*
+ * Check that @pitch is valid for @height rows of @bytes, and that the range at
+ * @addr does not overflow.
+ */
 static int gpumem_check_rows(u64 addr, u64 bytes, u64 height, u64 pitch)
 {
 	u64 span = 0, end;
@@ -159,8 +180,10 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 }
 
 /*
- * The mapping that holds @addr, with @len cut to what lies in it.  @hint is the
- * mapping that the last piece was in.
+ * Find the mapping that contains @addr, check the device's access to it, and
+ * reduce @len to the part inside the mapping.  @hint is what the call before
+ * returned, or NULL.  The caller holds vm->lock for reading.  Return the
+ * mapping, or -EFAULT or -EACCES as an ERR_PTR.
  */
 static struct gpumem_mapping *gpumem_resolve(struct gpumem_stream *stream,
 					     struct gpumem_mapping *hint,
@@ -193,21 +216,28 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 	u64 dst, src, len;
 	int ret;
 
+	/*
+	 * Other streams and processes may poll the word that a short fill
+	 * writes.
+	 */
 	if (fill && bytes <= sizeof(u64))
-		smp_wmb(); /* a word may tell of what was written before it */
+		smp_wmb(); /* pairs with smp_rmb() in gpumem_step_poll() */
 	lockdep_assert_held(&stream->vm->lock);
 	while (stream->row < rows) {
 		if (budget < 8)
 			return -EAGAIN;
 		len = min_t(u64, bytes - stream->col, budget);
-		/* Cutting keeps to elements: pages and slices are multiples. */
+		/* Multiples of 8, so that the budget splits no element. */
 		len = len >= 8 ? round_down(len, 8) : len;
 		dst = sqe->dst + stream->row * sqe->dst_pitch + stream->col;
 		dm = gpumem_resolve(stream, dm, dst, true, &len);
 		if (IS_ERR(dm))
 			return PTR_ERR(dm);
 		if (fill) {
-			/* Registrations end anywhere. */
+			/*
+			 * A mapping of registered memory may end inside an
+			 * element.
+			 */
 			len = round_down(len, sqe->elem);
 			if (!len)
 				return -EFAULT;
@@ -295,7 +325,11 @@ static bool gpumem_poll_true(const struct gpumem_sqe *sqe, u64 word)
 	}
 }
 
-/* Look at the word; called again by the timer, or by whoever may have written. */
+/*
+ * Compare the word of a poll once.  The worker calls this again when the
+ * stream's timer fires, and when another stream of the client has completed an
+ * entry that may have written the word.
+ */
 static int gpumem_step_poll(struct gpumem_stream *stream)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
@@ -306,7 +340,10 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	u64 word;
 	void *p;
 
-	/* Who writes after the look below finds the stream waiting. */
+	/*
+	 * Enter client->polling before the word is read: a stream that writes
+	 * the word after that kicks this stream.
+	 */
 	gpumem_stream_poll_begin(stream);
 	down_read(&stream->vm->lock);
 	m = gpumem_resolve(stream, NULL, sqe->dst, false, &len);
@@ -320,8 +357,7 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 		p = gpumem_bo_map(m->bo, m->offset + sqe->dst - m->addr, &part,
 				  &folio);
 	/*
-	 * A registration's word need not be aligned in memory.  One that is lies
-	 * in one page.
+	 * In registered memory the word can be misaligned, and span two pages.
 	 */
 	if (!IS_ERR(p) && !IS_ALIGNED((unsigned long)p, sqe->elem)) {
 		gpumem_bo_unmap(folio);
@@ -333,7 +369,7 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 		return PTR_ERR(p);
 	}
 	word = sqe->elem == 4 ? READ_ONCE(*(u32 *)p) : READ_ONCE(*(u64 *)p);
-	smp_rmb(); /* what was written before the word is visible from here on */
+	smp_rmb(); /* pairs with smp_wmb() in gpumem_step_rows() */
 	gpumem_bo_unmap(folio);
 	up_read(&stream->vm->lock);
 	if (gpumem_poll_true(sqe, word)) {
@@ -344,7 +380,7 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	return -EINPROGRESS;
 }
 
-/* Called again after the waiter was, or because of a doorbell meanwhile. */
+/* Called again after the waiter's callback, or after a doorbell. */
 static int gpumem_step_wait(struct gpumem_stream *stream)
 {
 	struct gpumem_timeline *timeline = stream->waiting;
@@ -363,14 +399,14 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 	state = gpumem_timeline_state(timeline, stream->sqe.value);
 	if (state == GPUMEM_EVENT_PENDING)
 		return -EINPROGRESS;
-	/* A doorbell may have come before the waiter's turn. */
+	/* After a doorbell the waiter may still be in the timeline's tree. */
 	gpumem_timeline_del_waiter(timeline, &stream->waiter);
 	stream->waiting = NULL;
 	gpumem_object_put(&timeline->obj);
 	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
 }
 
-/* Execute up to @bytes of an entry that touches memory. */
+/* Execute up to @bytes of a copy or fill, or a timestamp. */
 static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
 {
 	if (stream->sqe.op == GPUMEM_OP_TIMESTAMP)
@@ -379,13 +415,15 @@ static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
 }
 
 /**
- * gpumem_engine_piece - execute a piece of the entry under way, without sleeping
- * @stream: stream whose entry is a copy, a fill or a timestamp
- * @bytes: how much
- * @locked: the caller has the address space's lock for reading
+ * gpumem_engine_piece - execute a piece of a stream's entry, without sleeping
+ * @stream: stream whose current entry is a copy, a fill or a timestamp
+ * @bytes: the most to execute
+ * @locked: the caller holds vm->lock for reading
  *
- * Context: who runs the stream; preemption may be disabled.
- * Return: as gpumem_engine_step(), or -EBUSY if the address space is locked.
+ * Context: the task that owns the entry (enum gpumem_fenced_state); preemption
+ * may be disabled.
+ * Return: as gpumem_engine_step(), or -EBUSY if vm->lock could not be taken at
+ * once.
  */
 int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 {
@@ -408,15 +446,18 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
 }
 
 /**
- * gpumem_engine_step - execute one slice of the entry under way
- * @stream: stream whose entry passed gpumem_sqe_check()
+ * gpumem_engine_step - execute one slice of a stream's entry
+ * @stream: stream whose current entry passed gpumem_sqe_check()
  *
- * Context: who runs the stream.
- * Return: 0 when the entry is complete, -EAGAIN when more is to be done,
- * -EINPROGRESS when its waiter or its timer will kick it, another negative errno
- * when it failed: -EFAULT for an unmapped address, -EACCES without access, -EIO
- * for memory that failed or was discarded, -ENOENT for an unknown timeline,
- * -ECANCELED for a lost one.
+ * Context: the worker that runs the stream.
+ * Return: 0 when the entry is complete; -EAGAIN when a slice follows;
+ * -EINPROGRESS when the stream will be kicked: by the entry's waiter, its
+ * timer, or a stream of the client that may have written the word.  When the
+ * entry failed: -EFAULT if an address is not mapped, a mapping ends inside an
+ * element, or a poll's word is misaligned; -EACCES without access; -EIO for
+ * memory that failed or was discarded; -ENOENT for an unknown timeline;
+ * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
+ * addition to the timeline of a stream; -EOVERFLOW if an addition overflows.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {

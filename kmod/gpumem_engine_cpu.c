@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_engine_cpu: an engine that is a processor.
+ * gpumem_engine_cpu: the engine that uses the processors.
  *
- * It moves bytes with copy_mc_to_kernel() and memset() through the kernel's own
- * mapping of the memory, run by run, in whatever worker calls it.  Concurrent
- * writes by the client to the same bytes are the client's affair.
+ * The engine moves bytes with copy_mc_to_kernel() and memset() through the
+ * kernel's own mapping of the memory, in the calling worker.  It moves one
+ * *run* at a time: bytes that are contiguous in the kernel's mapping.  It does
+ * not order its accesses with concurrent writes of the client to the same
+ * bytes.
  *
- * Memory that the kernel knows to have failed (hwpoison) is not touched: mapping a
- * page of it fails with -EIO.  Memory that fails while it is read raises a machine
- * check.  copy_mc_to_kernel() recovers from it on processors that can, and is
- * memcpy() on others.  A copy within one buffer whose ranges overlap does not
- * recover.
+ * Memory that the kernel knows to have failed (hwpoison) is not touched:
+ * mapping a page of it fails with -EIO.  Memory that fails while it is read
+ * raises a machine check.  copy_mc_to_kernel() recovers from it on processors
+ * that can, and is memcpy() on others.  A copy between overlapping ranges of
+ * one buffer uses memmove(), which does not recover.
+ *
+ * Locks: none.  The caller holds vm->lock for reading.
  */
 #include <linux/debugfs.h>
 #include <linux/fault-inject.h>
@@ -18,7 +22,8 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "gpumem_private.h"
+#include "gpumem_bo.h"
+#include "gpumem_engine.h"
 
 /* Makes copies end as a machine check ends them: debugfs, gpumem_fail_copy. */
 static DECLARE_FAULT_ATTR(gpumem_fail_copy);
@@ -43,8 +48,8 @@ void gpumem_cpu_exit(void)
 }
 
 /*
- * Copy bytes that lie together at both ends.  Two ranges of one buffer may
- * overlap.  Where they do not, a machine check while the source is read ends the
+ * Copy bytes that are contiguous at source and destination.  The ranges may
+ * overlap.  If they do not, a machine check while the source is read ends the
  * copy with -EIO, if the processor can recover from it.
  */
 static int gpumem_cpu_move(void *d, const void *s, size_t len)
@@ -57,22 +62,22 @@ static int gpumem_cpu_move(void *d, const void *s, size_t len)
 }
 
 /**
- * struct gpumem_cpu_run - bytes of a buffer object that lie together
+ * struct gpumem_cpu_run - contiguous bytes of a buffer object
  */
 struct gpumem_cpu_run {
 	/** @bo: buffer object */
 	struct gpumem_bo *bo;
-	/** @offset: of what follows @at + @left, in @bo */
+	/** @offset: offset in @bo of the run that follows */
 	u64 offset;
-	/** @at: first byte */
+	/** @at: address of the first byte that was not copied yet */
 	void *at;
 	/** @left: bytes at @at that were not copied yet */
 	size_t left;
-	/** @folio: to be given to gpumem_bo_unmap(), or NULL */
+	/** @folio: argument of gpumem_bo_unmap(), or NULL */
 	struct folio *folio;
 };
 
-/* Map what follows, at most @len bytes, if nothing is left. */
+/* If nothing of the run is left, map the next one, at most @len bytes. */
 static int gpumem_cpu_run_map(struct gpumem_cpu_run *run, size_t len)
 {
 	if (run->left)
@@ -90,8 +95,8 @@ static int gpumem_cpu_run_map(struct gpumem_cpu_run *run, size_t len)
 }
 
 /*
- * The runs of source and destination end in different places.  Each one is
- * mapped, and looked at for failed memory, once.
+ * The runs of source and destination may end in different places.  Each run is
+ * mapped, and checked for failed memory, once.
  */
 static int gpumem_cpu_copy(struct gpumem_engine *engine, struct gpumem_bo *dst,
 			   u64 dst_offset, struct gpumem_bo *src,
@@ -139,9 +144,9 @@ static void gpumem_cpu_set(void *d, u64 value, unsigned int elem, size_t len)
 }
 
 /*
- * Fill @len bytes that begin @skip bytes behind the start of an element.  A
- * registration that is mapped askew has elements in two pages that need not lie
- * together.
+ * Fill @len bytes that begin @skip bytes behind the start of an element.  In a
+ * registration that is not aligned to the element size, an element may lie in
+ * two pages, which need not be contiguous.
  */
 static void gpumem_cpu_set_piece(void *d, u64 value, unsigned int elem,
 				 unsigned int skip, size_t len)

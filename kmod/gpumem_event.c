@@ -2,54 +2,34 @@
 /*
  * gpumem_event: events that processes share.
  *
- * An event stands for a *point*: a stream's timeline and a value of it.  Recording
- * replaces the point, from whichever process; asking copies it, so a wait keeps
- * to what it was made for.  A point holds its timeline, not the stream: when the
- * stream or its process is gone before the value is reached, the timeline is
- * lost, and whoever waits is told.
+ * An event stands for a *point*: a stream's timeline and a value of it.  Any
+ * process with a handle of the event may record it, which replaces the point.
+ * GPUMEM_EVENT_GET copies the point, so a later record does not change a wait
+ * for the copy.  A point references its timeline, not the stream: if the stream
+ * or its process ends before the value is reached, the timeline is lost, and
+ * all waits for it fail.
  *
- * Each process that reaches an event has a handle of its own.  The maker's
- * handle bears the name, a random 128-bit number, by which others open it, and
- * the name dies with that handle.  The point lives as long as any handle.
+ * Each process that opens an event has a handle of its own.  The handle of the
+ * client that created the event (the maker) has the name (gpumem_name.c) by
+ * which other clients open the event.  The name ends with the id of that
+ * handle.  The point lives as long as any handle.
  *
- * Who may open an event is its scope's to say (gpumem_scope.c).
+ * An event's scope decides which processes may open it (gpumem_scope.c).
  *
- * Locks: none for the table, whose buckets have locks of their own.  Lookups run
- * under RCU and take a reference on the handle.  A handle is listed once, by its
- * maker before it has an id, and taken off once, by the task that destroyed the id.
+ * Locks: point->lock protects a point.  gpumem_event.listed needs no lock: the
+ * maker enters the name once, before the handle has an id, and the task that
+ * destroys the id removes the name once.
  */
-#include <linux/random.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
-#include "gpumem_table.h"
-
-static struct rhashtable gpumem_events;
-
-static const struct rhashtable_params gpumem_event_params = {
-	.key_len = GPUMEM_TOKEN_SIZE,
-	.key_offset = offsetof(struct gpumem_event, key),
-	.head_offset = offsetof(struct gpumem_event, node),
-	.automatic_shrinking = true,
-};
-
-/**
- * gpumem_event_init - prepare the table of events
- *
- * Return: 0 or a negative errno.
- */
-int gpumem_event_init(void)
-{
-	return rhashtable_init(&gpumem_events, &gpumem_event_params);
-}
-
-/**
- * gpumem_event_exit - free the table of events
- */
-void gpumem_event_exit(void)
-{
-	rhashtable_destroy(&gpumem_events);
-}
+#include "gpumem_client.h"
+#include "gpumem_event.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_name.h"
+#include "gpumem_object.h"
+#include "gpumem_scope.h"
+#include "gpumem_timeline.h"
 
 static struct gpumem_event *gpumem_event_get(struct gpumem_client *client,
 					     u32 id)
@@ -70,7 +50,7 @@ static void gpumem_point_free(struct kref *ref)
 	kfree(point);
 }
 
-/* A handle of @point, whose reference becomes the handle's; NULL: no memory. */
+/* Allocate a handle, which takes the caller's reference on @point, or NULL. */
 static struct gpumem_event *gpumem_event_alloc(struct gpumem_client *client,
 					       struct gpumem_point *point)
 {
@@ -87,8 +67,7 @@ static struct gpumem_event *gpumem_event_alloc(struct gpumem_client *client,
 static void gpumem_event_unlist(struct gpumem_event *event)
 {
 	if (event->listed)
-		rhashtable_remove_fast(&gpumem_events, &event->node,
-				       gpumem_event_params);
+		gpumem_name_remove(&event->name);
 	event->listed = false;
 }
 
@@ -123,19 +102,12 @@ static int gpumem_event_list(struct gpumem_event *event,
 
 	if (ret)
 		return ret;
-	get_random_bytes(event->key, sizeof(event->key));
-	ret = gpumem_table_insert(&gpumem_events, &event->node,
-				  gpumem_event_params);
+	gpumem_name_draw(&event->name, &event->obj);
+	ret = gpumem_name_insert(&event->name);
 	event->listed = !ret;
 	return ret;
 }
 
-/**
- * gpumem_ioctl_event_create - GPUMEM_EVENT_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_create *cmd = ucmd->cmd;
@@ -168,24 +140,22 @@ int gpumem_ioctl_event_create(struct gpumem_ucmd *ucmd)
 		return ret;
 	}
 	cmd->id = event->obj.id;
-	memcpy(cmd->token, event->key, sizeof(cmd->token));
+	memcpy(cmd->token, event->name.key, sizeof(cmd->token));
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/* The maker's handle of a name, referenced, or NULL. */
+/* Look up the maker's handle by name.  Return it, referenced, or NULL. */
 static struct gpumem_event *gpumem_event_lookup(const u8 *key)
 {
-	struct gpumem_event *event;
+	struct gpumem_object *obj = gpumem_name_get(key, GPUMEM_OBJ_EVENT);
 
-	guard(rcu)();
-	event = rhashtable_lookup(&gpumem_events, key, gpumem_event_params);
-	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
-	if (event && !kref_get_unless_zero(&event->obj.ref))
-		event = NULL;
-	return event;
+	return obj ? container_of(obj, struct gpumem_event, obj) : NULL;
 }
 
-/* The point that a name stands for, with a reference, if the caller may. */
+/*
+ * Look up an event by name and check its scope.  Return the event's point,
+ * referenced, or an ERR_PTR.
+ */
 static struct gpumem_point *gpumem_event_find(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_open *cmd = ucmd->cmd;
@@ -208,12 +178,6 @@ static struct gpumem_point *gpumem_event_find(struct gpumem_ucmd *ucmd)
 	return point;
 }
 
-/**
- * gpumem_ioctl_event_open - GPUMEM_EVENT_OPEN
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_event_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_open *cmd = ucmd->cmd;
@@ -240,12 +204,6 @@ int gpumem_ioctl_event_open(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_event_record - GPUMEM_EVENT_RECORD
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_event_record(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_record *cmd = ucmd->cmd;
@@ -266,7 +224,10 @@ int gpumem_ioctl_event_record(struct gpumem_ucmd *ucmd)
 			gpumem_object_put(&event->obj);
 			return -ENOENT;
 		}
-		/* What others wait for must end when its process does. */
+		/*
+		 * Other processes may wait for the point.  Accept only a
+		 * timeline that is lost when the recording process ends.
+		 */
 		if (!timeline->of_stream ||
 		    timeline->obj.client != ucmd->client) {
 			gpumem_object_put(&timeline->obj);
@@ -285,7 +246,7 @@ int gpumem_ioctl_event_record(struct gpumem_ucmd *ucmd)
 	return 0;
 }
 
-/* What the event stands for now; the timeline has a reference. */
+/* Copy the event's point.  The caller gets a reference on the timeline. */
 static struct gpumem_timeline *gpumem_event_point(struct gpumem_event *event,
 						  u64 *value)
 {
@@ -301,12 +262,6 @@ static struct gpumem_timeline *gpumem_event_point(struct gpumem_event *event,
 	return timeline;
 }
 
-/**
- * gpumem_ioctl_event_get - GPUMEM_EVENT_GET
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_event_get(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_event_get *cmd = ucmd->cmd;

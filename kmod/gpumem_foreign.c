@@ -2,28 +2,33 @@
 /*
  * gpumem_foreign: DMA-bufs of other drivers as buffer objects.
  *
- * A foreign buffer object is a root without a file.  The engine is a processor,
- * so it reaches the memory as the exporter shows it to processors (vmap), and an
- * exporter that does not is refused; scatter lists and their addresses are for
- * devices and are never looked into.  The attachment keeps the memory where it
- * is: nothing is invalidated under a copy, and the exporter need not ask.  The
- * DMA-buf is referenced, and with it its exporter's module, so that closing the
- * descriptor or the exporter's end change nothing.
+ * The *exporter* is the driver that made the DMA-buf.  A foreign buffer object
+ * is a root without a file.  The engine is a CPU, so it reaches the memory by
+ * the exporter's kernel mapping (vmap).  A DMA-buf whose exporter has no vmap
+ * is refused.  The addresses in scatter lists are for devices and are never
+ * used.  The attachment keeps the memory where it is: the exporter does not
+ * move it during a copy.  The buffer object holds a reference on the DMA-buf,
+ * and so on the exporter's module: it stays usable after the descriptor is
+ * closed and the exporting process has ended.
  *
- * What a process maps is the exporter's own mapping, if it offers one, from its
- * beginning on: there are exporters that show that whatever they are asked for.
+ * A process that maps the buffer object gets the exporter's own mapping, if the
+ * exporter offers one.  A mapping always begins at offset 0, because some
+ * exporters map the beginning whatever offset the caller passes.
  *
- * The memory is not the device's: it is in no budget, it cannot be exported
- * again (the descriptor can be handed on instead), named by a token or retired.
+ * The memory does not belong to a gpumem device: it counts in no budget, and it
+ * cannot be exported again (the client can pass on the descriptor instead),
+ * named by a token or retired.
  *
- * Each entry of a stream that touches it is *access* by a processor, which begins
- * and ends with calls of the exporter (gpumem_share.c says when).  What ends it
- * may wait and allocate, so it comes after the fence of the entry is signalled.
- * Where it does something that other devices depend on, because caches are not
- * kept in step by the hardware, there is no fence: as with a process that
- * accesses a DMA-buf, others learn from the program that the access is over.
+ * A stream's entry that touches a foreign buffer object *accesses* it as a CPU
+ * does: access begins and ends with calls of the exporter (gpumem_fence.c says
+ * when).  The call that ends access may wait and allocate, so it comes after
+ * the entry's fence is signalled.  If other devices depend on that call,
+ * because the hardware does not keep caches coherent, the entry adds no fence
+ * to the buffer: as with a process that accesses a DMA-buf, the program has to
+ * tell other users of the buffer that the access has ended.
  *
- * Vocabulary: exporter, the driver that made a DMA-buf; access, see above.
+ * Locks: none of its own; the fields are constant.  The calls of the exporter
+ * may lock the resv.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -31,23 +36,26 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_dmabuf.h"
 
 /**
- * struct gpumem_foreign - what a DMA-buf of another driver is to us; constant
+ * struct gpumem_foreign - a DMA-buf of another driver; constant
  */
 struct gpumem_foreign {
 	/** @dmabuf: referenced */
 	struct dma_buf *dmabuf;
 	/** @attach: keeps the memory in place */
 	struct dma_buf_attachment *attach;
-	/** @sgt: of an exporter that could move memory, which pins it; or NULL */
+	/** @sgt: pins the memory of an exporter that could move it; or NULL */
 	struct sg_table *sgt;
 	/** @map: the kernel's mapping of all of it */
 	struct iosys_map map;
 };
 
-/* Whoever can move memory does not while it is mapped for a device. */
+/* An exporter that can move memory keeps it in place while a device maps it. */
 static int gpumem_foreign_pin(struct gpumem_foreign *foreign)
 {
 	struct sg_table *sgt;
@@ -73,16 +81,16 @@ static int gpumem_foreign_vmap(struct gpumem_foreign *foreign)
 {
 	int ret;
 
-	/* Exporters without a mapping for processors have none of these. */
+	/* Without vmap the CPU cannot reach the memory. */
 	if (!foreign->dmabuf->ops->vmap)
 		return -EOPNOTSUPP;
 	ret = dma_buf_vmap_unlocked(foreign->dmabuf, &foreign->map);
-	/* Nothing here is an argument: udmabuf says this when it has no memory. */
+	/* The call has no arguments to reject: the exporter lacks memory. */
 	if (ret == -EINVAL)
 		ret = -ENOMEM;
 	if (ret)
 		return ret;
-	/* Registers of a device: it is the only one that knows how. */
+	/* Registers of a device: only its driver knows how to access them. */
 	if (foreign->map.is_iomem) {
 		dma_buf_vunmap_unlocked(foreign->dmabuf, &foreign->map);
 		return -EOPNOTSUPP;
@@ -91,7 +99,8 @@ static int gpumem_foreign_vmap(struct gpumem_foreign *foreign)
 }
 
 /*
- * Reach a DMA-buf from @dev.  The result has a reference of its own.
+ * Attach @dev to a DMA-buf, pin and map it.  The result holds its own reference
+ * on the DMA-buf.
  */
 static struct gpumem_foreign *gpumem_foreign_new(struct device *dev,
 						 struct dma_buf *dmabuf)
@@ -156,8 +165,8 @@ struct gpumem_bo *gpumem_foreign_create(struct gpumem_client *client,
 }
 
 /**
- * gpumem_foreign_free - give a DMA-buf back
- * @foreign: nobody accesses it
+ * gpumem_foreign_free - unmap, unpin, detach and put a DMA-buf
+ * @foreign: DMA-buf that no entry accesses
  *
  * Context: may sleep.
  */
@@ -171,11 +180,11 @@ void gpumem_foreign_free(struct gpumem_foreign *foreign)
 }
 
 /**
- * gpumem_foreign_map - where the kernel sees a piece
+ * gpumem_foreign_map - find the kernel's address of an offset
  * @foreign: DMA-buf
- * @offset: in it
+ * @offset: offset in @foreign
  *
- * Return: the address; all of the DMA-buf lies together.
+ * Return: the address; the whole DMA-buf is contiguous there.
  */
 void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset)
 {
@@ -183,13 +192,13 @@ void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset)
 }
 
 /**
- * gpumem_foreign_mmap - show a process the exporter's mapping
+ * gpumem_foreign_mmap - map a DMA-buf for a process
  * @foreign: DMA-buf
  * @vma: shared mapping, vm_pgoff counted in @foreign
  *
  * Context: mmap_lock held for writing, in an mmap handler.
- * Return: 0, -EINVAL if the exporter has none or the range does not begin at 0
- * or leaves @foreign, or another negative errno.
+ * Return: 0, -EINVAL if the exporter offers no mapping or the range does not
+ * begin at 0 or leaves @foreign, or another negative errno.
  */
 int gpumem_foreign_mmap(struct gpumem_foreign *foreign,
 			struct vm_area_struct *vma)
@@ -205,11 +214,11 @@ static enum dma_data_direction gpumem_foreign_dir(bool write)
 }
 
 /**
- * gpumem_foreign_begin - access begins
+ * gpumem_foreign_begin - begin access
  * @foreign: DMA-buf
- * @write: it is written, too
+ * @write: the entry writes the DMA-buf
  *
- * Context: may sleep, until fences are signalled that are in the DMA-buf.
+ * Context: may sleep until the fences in the DMA-buf's resv are signalled.
  * Return: 0 or a negative errno.
  */
 int gpumem_foreign_begin(struct gpumem_foreign *foreign, bool write)
@@ -219,11 +228,11 @@ int gpumem_foreign_begin(struct gpumem_foreign *foreign, bool write)
 }
 
 /**
- * gpumem_foreign_end - access is over
+ * gpumem_foreign_end - end access
  * @foreign: DMA-buf
  * @write: as with gpumem_foreign_begin()
  *
- * Context: may sleep; nobody waits for the caller by a fence.
+ * Context: may sleep; no unsignalled fence may depend on the caller.
  */
 void gpumem_foreign_end(struct gpumem_foreign *foreign, bool write)
 {
@@ -231,10 +240,10 @@ void gpumem_foreign_end(struct gpumem_foreign *foreign, bool write)
 }
 
 /**
- * gpumem_foreign_fences - may a fence say that access is over?
+ * gpumem_foreign_fences - does a signalled fence mean that access has ended?
  * @foreign: DMA-buf
  *
- * Return: false if others need what gpumem_foreign_end() does.
+ * Return: false if other devices depend on gpumem_foreign_end() as well.
  */
 bool gpumem_foreign_fences(struct gpumem_foreign *foreign)
 {
@@ -243,7 +252,7 @@ bool gpumem_foreign_fences(struct gpumem_foreign *foreign)
 }
 
 /**
- * gpumem_foreign_name - who made it
+ * gpumem_foreign_name - name the exporter
  * @foreign: DMA-buf
  *
  * Return: the exporter's name.

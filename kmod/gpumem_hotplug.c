@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory blocks that go offline.
+ * gpumem_hotplug: refuses to offline memory blocks that hold device memory.
  *
  * The folios of a memory file stay where they are while a buffer object has
- * the file: each has a reference more than the page cache's.  To the kernel
- * they look movable, as they are on an LRU list, so for a block that holds
- * such folios offlining would try to migrate them until a signal ends it.  The
+ * the file: each has one reference more than the page cache's.  The kernel
+ * takes them for movable, because they are on an LRU list, so offlining a block
+ * that holds such folios would try to migrate them until a signal ends it.  The
  * notifier here refuses these blocks with -EBUSY before that begins.
  *
- * The core has isolated the block's free pages and drained the per-CPU lists
- * by then, so no folio of the block is allocated any more.  A folio that was
- * allocated before and is not in its file yet is missed; a signal ends the
- * offlining then, as it does for pages that other drivers pin.
+ * The memory hotplug core calls the notifier after it has isolated the block's
+ * free pages and drained the per-CPU lists, so no further folio of the block is
+ * allocated.  The notifier misses a folio that was allocated before and is not
+ * in its file yet.  A signal then ends the offlining, as it does for pages that
+ * other drivers pin.
  *
- * The notifier runs under the hotplug lock, takes no lock of ours and keeps no
- * reference.
+ * Locks: none of gpumem.  The notifier runs under the core's hotplug lock, and
+ * keeps no reference.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,7 +25,8 @@
 #include <linux/notifier.h>
 #include <linux/pagemap.h>
 
-#include "gpumem_private.h"
+#include "gpumem_mem.h"
+#include "gpumem_shmem.h"
 
 static bool gpumem_hotplug_ours(unsigned long pfn)
 {
@@ -35,10 +37,10 @@ static bool gpumem_hotplug_ours(unsigned long pfn)
 	if (!page)
 		return false;
 	folio = page_folio(page);
-	/* Only a folio on an LRU list has a mapping for sure. */
+	/* Only a folio on an LRU list certainly has a mapping. */
 	if (!folio_test_lru(folio) || !folio_try_get(folio))
 		return false;
-	/* The file may lose the folio meanwhile; RCU keeps the inode. */
+	/* The file may lose the folio at any time; RCU keeps the inode. */
 	rcu_read_lock();
 	ours = page_folio(page) == folio && folio_test_lru(folio) &&
 	       gpumem_shmem_owns(folio_mapping(folio));

@@ -1,47 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_linger: pages that other subsystems hold, and deferred free of files.
+ * gpumem_linger: defers the free of memory files while other subsystems hold
+ * references on their pages.
  *
- * A folio of a memory file (gpumem_shmem.c) has references of the page cache, of
- * page tables and of the populated file.  A further reference belongs to another
- * subsystem (an RDMA region, an io_uring buffer, a pipe), or to a batch in which
- * a CPU collects small folios on their way to an LRU list.  Only a folio that is
- * not on an LRU list, or that is mlocked, can be in a batch.
+ * If the free were not deferred, it would give back budget for memory that is
+ * still in use.  A file whose free is deferred *lingers*.  This file owns the
+ * list of lingering files of each memory (struct gpumem_mem), the checks of
+ * that list, and the work items that drain LRU batches.
  *
- * Batches are emptied (*drained*) where that can help:
+ * References: the page cache and the page tables hold references on the folios
+ * of a memory file (gpumem_shmem.c).  gpumem_shmem_populate() takes one more on
+ * each folio.  The buffer object drops it when it is freed or its memory is
+ * discarded.  A folio is *held* if it has another
+ * reference: of another subsystem (an RDMA region, an io_uring buffer, a pipe),
+ * of an engine that works on the folio, or of an LRU batch.  memory_failure()
+ * keeps a reference on a failed page, which does not count.
  *
- *  - A file's pages leave the populating CPU's batch before the file is shown
- *    to anybody, so a drain is hardly ever needed later.
- *  - Whoever looks for references and finds a folio that may be in a batch drains
- *    the CPU it runs on, and looks once more.
- *  - An allocation that finds no room drains all CPUs, once, if files that
- *    linger have folios that may be in a batch, and at most once in
- *    GPUMEM_DRAIN_PAUSE.  It waits GPUMEM_DRAIN_WAIT at most: the worker of a CPU
- *    that a real-time task occupies does not run.  The work items are static
- *    and stay queued.
+ * LRU batches: the kernel collects small folios of each CPU in batches before
+ * it puts them on an LRU list.  Only a folio that is not on an LRU list, or
+ * that is mlocked, can be in a batch.  A batch is no user of the memory, so
+ * this module drains batches in three places:
  *
- * Where a drain was not done or did not finish, the folio counts as held.  A page
- * whose memory failed is held by the kernel for ever, which does not count.
+ *  - gpumem_shmem_populate() drains the CPU that it runs on before it returns,
+ *    so that later drains are rare.  If the task has changed its CPU meanwhile,
+ *    a work item drains the earlier CPU.
+ *  - If a check finds a folio that may be in a batch, it drains the CPU that it
+ *    runs on and checks again.
+ *  - An allocation that finds no room checks all lingering files.  If this
+ *    freed none and some have folios that may be in a batch, the allocation
+ *    drains all CPUs and, if each was drained in time, checks again.  All CPUs
+ *    are drained at most once in GPUMEM_DRAIN_PAUSE.  The allocation waits
+ *    GPUMEM_DRAIN_WAIT at most, because a real-time task can keep a CPU's work
+ *    item from running.
  *
- * A file *lingers* if pages of it are held when its last user is gone: freeing it
- * would give back budget for memory that is still in use.  Lingering files are
- * in a list of their memory (struct gpumem_mem).  Nothing polls the list.  These
- * look at files in it, from the oldest on, and free those that nobody holds:
+ * A folio that may be in a batch counts as held if its CPU was not drained.
  *
- *  - an allocation that finds no room, at all of them, before it fails;
- *  - the release of another file of the memory, at two;
- *  - whoever reads how much is in use, at GPUMEM_LINGER_BATCH;
- *  - a work item, at GPUMEM_LINGER_BATCH, that is queued GPUMEM_LINGER_RETRIES
- *    times with growing delay after a file began to linger, then no more;
- *  - the same work item when the system is short of memory (a shrinker).
+ * Checks: these check files of the list, the least recently checked first, and
+ * free files that have no held pages:
  *
- * backing->held is the page that was held when the file was looked at last.  The
- * next look begins there, so it costs one lookup if that page is still held.
- * Each file in the list has a reference on the module.
+ *  - an allocation or registration that finds no room checks all files, then
+ *    tries again;
+ *  - the release of a file of the memory checks two files;
+ *  - a query of the memory in use checks GPUMEM_LINGER_BATCH files;
+ *  - a work item checks GPUMEM_LINGER_BATCH files.  Adding a file to the list
+ *    queues it.  It queues itself again while there are files, with twice the
+ *    delay each time, until it was queued GPUMEM_LINGER_RETRIES times.  Checks
+ *    that the shrinker requested do not count;
+ *  - a shrinker queues the same work item when the system is short of memory.
  *
- * mem->linger_lock protects a list.  A look takes the file off the list and holds
- * no lock.  An allocation that found no room waits for the looks of others,
- * GPUMEM_LOOK_WAIT at most.
+ * backing->held is the index of the held page that the last check of the file
+ * found.  The next check starts there, so it needs one lookup if the page is
+ * still held.  Each file in the list has a reference on the module.
+ *
+ * Locks: mem->linger_lock protects the list and the counters beside it.  A task
+ * takes a file off the list before it checks it, and holds no lock during the
+ * check.  An allocation that found no room waits GPUMEM_LOOK_WAIT at most for
+ * checks by other tasks.  gpumem_drain_lock serializes drains of all CPUs.
  */
 #include <linux/cpumask.h>
 #include <linux/file.h>
@@ -55,6 +69,9 @@
 #include <linux/workqueue.h>
 
 #include "gpumem_compat.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
 #include "gpumem_shmem.h"
 
 #define GPUMEM_LINGER_BATCH	64
@@ -67,13 +84,16 @@
 
 #define GPUMEM_LOOK_WAIT	msecs_to_jiffies(50)
 
-/* References that batches may hold: of the LRU's and of mlock's. */
+/*
+ * A folio that has more unknown references than this counts as held.  Usually a
+ * folio has one reference of an LRU batch and one of an mlock batch at most.
+ */
 #define GPUMEM_BATCH_REFS	2
 
 /**
  * struct gpumem_drain - empties the LRU batches of a CPU
- * @work: on that CPU, or on any if that one is gone
- * @cpu: constant
+ * @work: runs on @cpu, or on any CPU if @cpu is offline
+ * @cpu: CPU to drain; constant
  */
 struct gpumem_drain {
 	struct work_struct work;
@@ -81,15 +101,27 @@ struct gpumem_drain {
 };
 
 static DEFINE_PER_CPU(struct gpumem_drain, gpumem_drains);
-/* CPUs whose work item is queued. */
+/*
+ * CPUs whose work item is queued.  If a drain is requested while the work item
+ * runs, that run clears the CPU's bit although the requested run has not begun.
+ * The requester then stops waiting too early, and may count a folio in an LRU
+ * batch as held.
+ */
 static struct cpumask gpumem_drain_queued;
-/* CPUs that the caller of gpumem_drain_all() waits for; gpumem_drain_lock. */
+/* CPUs that gpumem_drain_all() waits for.  Protected by gpumem_drain_lock. */
 static struct cpumask gpumem_drain_awaited;
-/* CPUs that did not answer the last round; gpumem_drain_lock. */
-static struct cpumask gpumem_drain_mute;
+/*
+ * CPUs whose work item was still queued when the last gpumem_drain_all() ended.
+ * Same lock.
+ */
+static struct cpumask gpumem_drain_late;
 static DECLARE_WAIT_QUEUE_HEAD(gpumem_drain_wait);
-/* One round at a time; taken by trylock only. */
+/*
+ * Serializes gpumem_drain_all(), which takes it by trylock: no task waits for
+ * it.
+ */
 static DEFINE_MUTEX(gpumem_drain_lock);
+/* When the last gpumem_drain_all() ended, in jiffies, or 0.  Same lock. */
 static unsigned long gpumem_drain_last;
 
 /**
@@ -99,7 +131,9 @@ void gpumem_drain_here(void)
 {
 	struct folio_batch fbatch;
 
-	/* Releasing a batch, an empty one too, first drains the CPU. */
+	/*
+	 * Releasing any folio_batch, even an empty one, drains this CPU first.
+	 */
 	folio_batch_init(&fbatch);
 	__folio_batch_release(&fbatch);
 }
@@ -115,19 +149,21 @@ static void gpumem_drain_work(struct work_struct *work)
 }
 
 /**
- * gpumem_drain_cpu - have a CPU's LRU batches emptied soon
+ * gpumem_drain_cpu - queue a drain of a CPU's LRU batches
  * @cpu: CPU
  *
- * Context: any; waits for nothing.
+ * Context: any; does not sleep.
  */
 void gpumem_drain_cpu(int cpu)
 {
-	/* Work that runs may be past the batches: it is queued once more. */
+	/*
+	 * Queue the work item even if it runs now: it may have drained already.
+	 */
 	cpumask_set_cpu(cpu, &gpumem_drain_queued);
 	schedule_work_on(cpu, &per_cpu(gpumem_drains, cpu).work);
 }
 
-/* Return false if there was no round, or only one that did not finish. */
+/* Drain all CPUs.  Return true if the drain finished on each of them. */
 static bool gpumem_drain_all(void)
 {
 	bool done, all = true;
@@ -142,9 +178,11 @@ static bool gpumem_drain_all(void)
 	}
 	cpumask_clear(&gpumem_drain_awaited);
 	for_each_online_cpu(cpu) {
-		/* A CPU that did not answer the last round is occupied. */
+		/*
+		 * Skip a CPU whose drain is still queued since the last time.
+		 */
 		if (cpumask_test_cpu(cpu, &gpumem_drain_queued) &&
-		    cpumask_test_cpu(cpu, &gpumem_drain_mute)) {
+		    cpumask_test_cpu(cpu, &gpumem_drain_late)) {
 			all = false;
 			continue;
 		}
@@ -155,26 +193,29 @@ static bool gpumem_drain_all(void)
 				  !cpumask_intersects(&gpumem_drain_awaited,
 						      &gpumem_drain_queued),
 				  GPUMEM_DRAIN_WAIT);
-	cpumask_and(&gpumem_drain_mute, cpu_online_mask, &gpumem_drain_queued);
+	cpumask_and(&gpumem_drain_late, cpu_online_mask, &gpumem_drain_queued);
 	gpumem_drain_last = jiffies ?: 1;
 	mutex_unlock(&gpumem_drain_lock);
 	return done && all;
 }
 
-/* May the references of @folio beyond those known be those of LRU batches? */
+/* Return true if LRU batches may hold the @more references on @folio. */
 static bool gpumem_folio_batched(struct folio *folio, int more)
 {
 	return more <= GPUMEM_BATCH_REFS &&
 	       (!folio_test_lru(folio) || folio_test_mlocked(folio));
 }
 
-/* References by which the kernel keeps failed memory from being used again. */
+/* The number of references that memory_failure() keeps on @folio. */
 static int gpumem_folio_failed(struct folio *folio)
 {
 	return !folio_test_large(folio) && folio_test_hwpoison(folio);
 }
 
-/* Look at the folios from *@index to @last; *@index is the first held one, out. */
+/*
+ * Find a held folio from *@index to @last, and store its index in *@index.
+ * @ours: references on each folio that the caller accounts for.
+ */
 static enum gpumem_held gpumem_range_scan(struct address_space *mapping,
 					  pgoff_t *index, pgoff_t last,
 					  int ours)
@@ -190,7 +231,7 @@ static enum gpumem_held gpumem_range_scan(struct address_space *mapping,
 		for (i = 0; !held && i < folio_batch_count(&fbatch); i++) {
 			struct folio *folio = fbatch.folios[i];
 
-			/* One more is the batch's. */
+			/* The folio_batch has one reference. */
 			more = folio_ref_count(folio) -
 			       gpumem_compat_folio_refs(folio) - ours - 1;
 			if (more <= gpumem_folio_failed(folio))
@@ -214,24 +255,24 @@ static enum gpumem_held gpumem_range_held(struct address_space *mapping,
 	if (held != GPUMEM_HELD_BATCH)
 		return held;
 	gpumem_drain_here();
-	/* What lies before it was not held. */
+	/* No page before *index is held: start there. */
 	return gpumem_range_scan(mapping, index, last, ours);
 }
 
 /**
- * gpumem_shmem_used_elsewhere - does anybody else hold pages of a range?
+ * gpumem_shmem_used_elsewhere - check whether pages of a range are held
  * @mapping: of a memory file
  * @offset: start of the range
  * @length: bytes, not 0
- * @ours: references on each folio that the caller knows of
+ * @ours: references on each folio that the caller accounts for
  *
- * The page cache and page tables do not count; pins and plain references do
- * (a pipe's, a network packet's).  Folios are judged as a whole, and an engine
- * that works on one holds it.  A folio that another CPU's LRU batch may hold
- * counts as used.
+ * Pins count, and so do other references: of a pipe, of a network packet, of an
+ * engine that works on the folio.  A reference on any page of a folio counts
+ * for the whole folio.  A folio that another CPU's LRU batch may hold counts as
+ * held.
  *
- * Context: may sleep; also in reclaim.
- * Return: true or false.
+ * Context: may sleep.  Reclaim may call it.
+ * Return: true if pages are held, or may be.
  */
 bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
 				 u64 length, int ours)
@@ -243,11 +284,11 @@ bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
 }
 
 /**
- * gpumem_linger_held - does anybody hold pages of a file without users?
+ * gpumem_linger_held - check whether pages of a file that has no user are held
  * @inode: of the file
- * @held: where to begin; the page that is held, out
+ * @held: in: index where the check starts; out: index of a held page
  *
- * Return: whether somebody does.
+ * Return: enum gpumem_held.
  */
 enum gpumem_held gpumem_linger_held(struct inode *inode, pgoff_t *held)
 {
@@ -268,11 +309,18 @@ static void gpumem_linger_free(struct gpumem_backing *backing)
 	path_put(&backing->path);
 	atomic64_sub(backing->length, &backing->mem->lingering);
 	gpumem_backing_free(backing);
-	/* The caller has another reference on the module. */
+	/*
+	 * The module stays while this function runs.  Only the work item may
+	 * drop the last reference, and gpumem_linger_unmount() waits for it.
+	 * Others that check files run for an open file or a registered device.
+	 */
 	module_put(THIS_MODULE);
 }
 
-/* The oldest file, taken off the list to be looked at, or NULL. */
+/*
+ * Take the first file off the list and count a check; NULL if the list is
+ * empty.
+ */
 static struct gpumem_backing *gpumem_linger_first(struct gpumem_mem *mem)
 {
 	struct gpumem_backing *backing;
@@ -288,7 +336,9 @@ static struct gpumem_backing *gpumem_linger_first(struct gpumem_mem *mem)
 	return backing;
 }
 
-/* Look at a file that was taken off the list. */
+/*
+ * Free a file that was taken off the list or, if pages are held, put it back.
+ */
 static enum gpumem_held gpumem_linger_look_at(struct gpumem_backing *backing)
 {
 	struct gpumem_mem *mem = backing->mem;
@@ -312,8 +362,9 @@ static enum gpumem_held gpumem_linger_look_at(struct gpumem_backing *backing)
 }
 
 /*
- * Look at @max files, from the oldest on; return how many of them were freed.
- * @batched is set if one of them may be held by LRU batches alone.
+ * Check @max files at most, the least recently checked first.  Return how many
+ * were freed.  Set *@batched to true if a file that was not freed may be held
+ * by LRU batches only; else leave it.  A caller that reads it initializes it.
  */
 static unsigned long gpumem_linger_look(struct gpumem_mem *mem,
 					unsigned long max, bool *batched)
@@ -349,7 +400,7 @@ static void gpumem_linger_retry(struct work_struct *work)
 	if (mem->nlinger && mem->linger_retries < GPUMEM_LINGER_RETRIES) {
 		queue_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry,
 				   GPUMEM_LINGER_DELAY << mem->linger_retries);
-		/* The shrinker's looks are no retries. */
+		/* A check that the shrinker requested is no retry. */
 		mem->linger_retries += !pressed;
 	}
 	spin_unlock(&mem->linger_lock);
@@ -358,8 +409,8 @@ static void gpumem_linger_retry(struct work_struct *work)
 /**
  * gpumem_linger_add - defer the free of a file whose pages are held
  * @backing: of the file, which is being released
- * @path: of the file
- * @held: page that is held
+ * @path: path of the file; this function takes a reference
+ * @held: index of a held page
  */
 void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
 		       pgoff_t held)
@@ -374,7 +425,7 @@ void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
 	spin_lock(&mem->linger_lock);
 	list_add_tail(&backing->link, &mem->linger);
 	mem->nlinger++;
-	/* A retry may be pending for later, on behalf of an older file. */
+	/* Restart a pending retry whose delay has grown for an older file. */
 	if (mem->linger_retries > 1)
 		mod_delayed_work(gpumem_compat_unbound_wq, &mem->linger_retry,
 				 GPUMEM_LINGER_DELAY);
@@ -386,7 +437,7 @@ void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
 }
 
 /**
- * gpumem_linger_glance - look at two of a memory's lingering files
+ * gpumem_linger_glance - check two lingering files, and free those not held
  * @mem: memory, of which a file is being released
  */
 void gpumem_linger_glance(struct gpumem_mem *mem)
@@ -397,10 +448,10 @@ void gpumem_linger_glance(struct gpumem_mem *mem)
 }
 
 /**
- * gpumem_linger_used - memory in use, without what lingers and nobody holds
+ * gpumem_linger_used - free some lingering files, then get the memory in use
  * @mem: memory
  *
- * Looks at GPUMEM_LINGER_BATCH files at most.
+ * Checks GPUMEM_LINGER_BATCH files at most.
  *
  * Context: may sleep.
  * Return: bytes.
@@ -414,13 +465,13 @@ u64 gpumem_linger_used(struct gpumem_mem *mem)
 }
 
 /**
- * gpumem_linger_make_room - look at all lingering files of a memory
+ * gpumem_linger_make_room - free all lingering files that are not held
  * @mem: memory
  *
- * For an allocation that is about to fail.
+ * An allocation or a registration calls this before it fails.
  *
- * Context: may sleep, without locks.
- * Return: true if memory was given back, perhaps by another caller.
+ * Context: may sleep; the caller holds no locks.
+ * Return: true if memory was freed, perhaps by another task.
  */
 bool gpumem_linger_make_room(struct gpumem_mem *mem)
 {
@@ -432,7 +483,7 @@ bool gpumem_linger_make_room(struct gpumem_mem *mem)
 	if (!gpumem_linger_look(mem, ULONG_MAX, &batched) && batched &&
 	    gpumem_drain_all())
 		gpumem_linger_look(mem, ULONG_MAX, &batched);
-	/* Others may be freeing what is wanted. */
+	/* Checks by other tasks may be freeing files. */
 	wait_event_killable_timeout(mem->linger_wait, !READ_ONCE(mem->nlooks),
 				    GPUMEM_LOOK_WAIT);
 	return READ_ONCE(mem->nunheld) != before;
@@ -446,7 +497,10 @@ static unsigned long gpumem_linger_count(struct shrinker *shrinker,
 	return READ_ONCE(mem->nlinger) ?: SHRINK_EMPTY;
 }
 
-/* Freeing a file frees its charge, which takes locks: a worker does it. */
+/*
+ * The work item frees files, because that takes locks that reclaim must not
+ * take.
+ */
 static unsigned long gpumem_linger_scan(struct shrinker *shrinker,
 					struct shrink_control *sc)
 {
@@ -458,7 +512,7 @@ static unsigned long gpumem_linger_scan(struct shrinker *shrinker,
 }
 
 /**
- * gpumem_linger_mount - let files of a memory linger
+ * gpumem_linger_mount - set up the list of a memory's lingering files
  * @mem: memory
  *
  * Return: 0 or -ENOMEM.
@@ -492,7 +546,7 @@ void gpumem_linger_unmount(struct gpumem_mem *mem)
 }
 
 /**
- * gpumem_linger_init - prepare the drains
+ * gpumem_linger_init - initialize the work items of the drains
  */
 void __init gpumem_linger_init(void)
 {
@@ -508,13 +562,13 @@ void __init gpumem_linger_init(void)
 }
 
 /**
- * gpumem_linger_exit - take back the drains that are still queued
+ * gpumem_linger_exit - cancel the drains, and wait for those that run
  */
 void gpumem_linger_exit(void)
 {
 	int cpu;
 
-	/* One whose bit is clear may still be at its last instruction. */
+	/* gpumem_drain_work() may still run after it cleared its bit. */
 	for_each_possible_cpu(cpu)
 		cancel_work_sync(&per_cpu(gpumem_drains, cpu).work);
 }

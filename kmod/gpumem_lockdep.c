@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_lockdep: tell lockdep the whole lock order before anything runs.
+ * gpumem_lockdep: show lockdep the whole lock order at module init.
  *
- * Built with CONFIG_PROVE_LOCKING alone.  Each kind of lock has a class, set where
- * its locks are initialized (gpumem_lockdep_class()).  At module init one stand-in
- * of each class is acquired, outer to inner: in the order of the table below, which
- * is that of enum gpumem_lock_kind, with the kernel's own locks (mmap_lock,
- * dma_resv, fs_reclaim, dma_fence) between them.  From then on lockdep reports the
- * first place that takes two of them in another order, whether or not the other
- * order ever happens.
- *
- * A stand-in is what lockdep knows of a lock, without the lock.
+ * Built only with CONFIG_PROVE_LOCKING.  Each kind of lock has a class, set
+ * where its locks are initialized (gpumem_lockdep_class()).  A *stand-in* is a
+ * lockdep map of a class, without a lock.  At module init
+ * gpumem_lockdep_prime() acquires one stand-in of each class, outer to inner:
+ * in the order of enum gpumem_lock_kind, with the kernel's own locks
+ * (mmap_lock, dma_resv, fs_reclaim, dma_fence) between them.  From then on
+ * lockdep reports the first place that takes two of these locks in the opposite
+ * order, even if no other place takes them in the right order.
  */
 #include <linux/dma-resv.h>
 #include <linux/irqflags.h>
 #include <linux/kernel.h>
 #include <linux/lockdep.h>
+#include <linux/mmap_lock.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
+#include "gpumem_lock.h"
 
 struct lock_class_key gpumem_lock_keys[GPUMEM_LOCKS];
 
 /*
- * One string for each class: lockdep compares the pointers.  What follows the
- * first word is the lock's name in gpumem_private.h and locking.rst.
+ * One string for each class: lockdep compares the pointers.  The words after
+ * the first are the lock's name in gpumem_lock.h and locking.rst.
  */
 const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_RUNNER_GROW] = "gpumem runner->grow",
@@ -45,7 +45,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_LINGER] = "gpumem mem->linger_lock",
 	[GPUMEM_LOCK_POOL] = "gpumem pool->lock",
 	[GPUMEM_LOCK_CACHE] = "gpumem cache->lock",
-	[GPUMEM_LOCK_BUDGET] = "gpumem device->budget_lock",
+	[GPUMEM_LOCK_NOTICE] = "gpumem device->notice_lock",
 	[GPUMEM_LOCK_POINT] = "gpumem point->lock",
 	[GPUMEM_LOCK_NETLINK] = "gpumem gpumem_nl_lock",
 	[GPUMEM_LOCK_LANE] = "gpumem lane->lock",
@@ -54,19 +54,19 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_FENCE] = "gpumem fence->lock",
 };
 
-/* Spinlocks from here on; those from the second one on are taken in interrupts. */
+/* The first spinlock of the enum, and the first lock that interrupts take. */
 #define GPUMEM_LOCK_FIRST_SPIN	GPUMEM_LOCK_STREAM
 #define GPUMEM_LOCK_FIRST_IRQ	GPUMEM_LOCK_LANE
 
-/* What .release of the MMU notifier runs in: no lock of ours is taken in it. */
+/* Held while the MMU notifier's .release runs, which takes no lock of ours. */
 static struct lockdep_map gpumem_release_map =
 	STATIC_LOCKDEP_MAP_INIT("gpumem notifier release", &gpumem_release_map);
 
 /**
  * gpumem_lockdep_release_begin - .release of the MMU notifier begins
  *
- * The kernel complains about whatever sleeps until the end, and lockdep about
- * each sleeping lock of the table above that is taken.
+ * Until gpumem_lockdep_release_end() the kernel reports any sleep, and lockdep
+ * reports each sleeping lock of the table above.
  */
 void gpumem_lockdep_release_begin(void)
 {
@@ -75,7 +75,7 @@ void gpumem_lockdep_release_begin(void)
 }
 
 /**
- * gpumem_lockdep_release_end - .release of the MMU notifier is over
+ * gpumem_lockdep_release_end - .release of the MMU notifier ends
  */
 void gpumem_lockdep_release_end(void)
 {
@@ -84,9 +84,9 @@ void gpumem_lockdep_release_end(void)
 }
 
 /**
- * struct gpumem_stand_ins - too much for a stack
- * @map: of each kind
- * @resv: a DMA-buf's
+ * struct gpumem_stand_ins - the stand-ins; too large for the stack
+ * @map: stand-in of each kind
+ * @resv: stands in for the reservation object of a DMA-buf
  */
 struct gpumem_stand_ins {
 	struct lockdep_map map[GPUMEM_LOCKS];
@@ -114,7 +114,7 @@ static void gpumem_lockdep_walk(struct gpumem_stand_ins *s)
 	bool cookie;
 
 	gpumem_lockdep_take(s, 0, GPUMEM_LOCK_CLIENT);
-	/* insmod's. */
+	/* The mm of the process that loads the module. */
 	mmap_read_lock(current->mm);
 	gpumem_lockdep_take(s, GPUMEM_LOCK_CLIENT, GPUMEM_LOCK_DMABUF);
 	dma_resv_lock(&s->resv, NULL);

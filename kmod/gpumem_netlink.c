@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_netlink: a generic netlink family that lists what there is, and tells
- * which limit refused what.
+ * gpumem_netlink: a generic netlink family that lists devices, clients and
+ * objects, and reports which limit refused a request.
  *
  * Documentation/netlink/gpumem.yaml specifies the family.  The policies and the
  * table of operations below have the form that the kernel's ynl-gen-c gives
  * them; selftests/host/netlink_check.sh compares both with the specification.
  *
- * Who sees what: devices are as public as their attributes in sysfs.  Clients
- * and their objects are shown to CAP_SYS_ADMIN, and to the user who opened them
- * where the rules of ptrace() would, which are those of /proc/PID/fdinfo: the
- * same user and group, the same user namespace, no capability that the reader
- * lacks.  In both cases only if the reader's pid namespace shows the process.
- * The socket's opener and the sender of the request must both qualify, so a
- * socket handed to a privileged program gains nothing.  Who asks is settled once,
- * when a dump starts; what that needs is referenced until it ends.
+ * Visibility: devices are as public as their attributes in sysfs.  Clients and
+ * their objects are shown to CAP_SYS_ADMIN.  They are also shown to the user
+ * who opened them if the rules of ptrace() allow it, as for /proc/PID/fdinfo:
+ * the same user and group, the same user namespace, no capability that the
+ * reader lacks.  In both cases the reader's pid namespace must show the
+ * process.  The socket's opener and the sender of the request must both
+ * qualify, so a socket handed to a privileged program gains nothing.  The
+ * reader's credentials and pid namespace are taken once, when a dump starts,
+ * and referenced until it ends.
  *
  * Clients belong to no network namespace, and what is shown depends on the
- * reader alone, so the family is there in all of them.  A multicast message is
- * the same for all who get it and names pids and users as the initial namespaces
- * do: it is sent in the initial network namespace only, to holders of
- * CAP_SYS_ADMIN there.
+ * reader alone, so the family exists in all network namespaces.  A multicast
+ * message is the same for all receivers and has the pids and uids of the
+ * initial namespaces.  So the module sends it in the initial network namespace
+ * only, to holders of CAP_SYS_ADMIN there.
  *
- * A dump goes on in the context of whoever reads the socket, over any number of
- * buffers.  Between buffers it keeps the place and nothing else: no lock and no
- * client.  Clients are referenced while their messages are built, objects not
- * even then.  A dump during which something came or went is marked
+ * A dump continues in the context of the task that reads the socket, over any
+ * number of buffers.  Between buffers it keeps its position, but no lock and no
+ * reference on a client.  Clients are referenced while their messages are
+ * built; objects are not.  A dump during which an object came or went is marked
  * NLM_F_DUMP_INTR.  An unfinished dump keeps the module loaded.
  *
  * Reports of refusals are limited to GPUMEM_REFUSALS_CLIENT a second for each
- * client and GPUMEM_REFUSALS_USER for each user, with the users subordinate to
- * it; the next one of the same client tells how many are missing.  Users share
- * no limit: what one of them is refused hides nothing of the others'.
+ * client and to GPUMEM_REFUSALS_USER a second for each user together with the
+ * users subordinate to it.  The next report of a client has the number of its
+ * reports that were not sent.  The limit of one user does not affect reports of
+ * other users.
+ *
+ * Locks: gpumem_nl_lock (spin) protects the rates of reports and the refusals
+ * that clients keep for GPUMEM_REFUSAL.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -43,7 +48,18 @@
 #include <net/netlink.h>
 #include <net/sock.h>
 
-#include "gpumem_pool.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_engine.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_object.h"
+#include "gpumem_refusal.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 #define GPUMEM_REFUSALS_CLIENT	10
 #define GPUMEM_REFUSALS_USER	50
@@ -151,12 +167,12 @@ static struct genl_family gpumem_nl_family __ro_after_init = {
  * struct gpumem_nl_dump - a dump under way, in cb->ctx
  * @pid_ns: the reader's; referenced
  * @cred: the reader's; referenced
- * @object: place in the objects of @client
- * @caps: that both the reader and the socket's opener have
- * @client: id to go on with
- * @last: last client id wanted
- * @user: what the reader's user opened is shown
- * @admin: all clients are shown
+ * @object: position in the objects of @client
+ * @caps: capabilities that both the reader and the socket's opener have
+ * @client: id of the client to continue with
+ * @last: id of the last client that was asked for
+ * @user: show the clients that the reader's user opened
+ * @admin: show all clients
  */
 struct gpumem_nl_dump {
 	struct pid_namespace *pid_ns;
@@ -172,7 +188,7 @@ struct gpumem_nl_dump {
 static_assert(sizeof(struct gpumem_nl_dump) <=
 	      sizeof_field(struct netlink_callback, ctx));
 
-/* Protects how many reports of clients and of users there were. */
+/* Protects the rates of clients and users, and gpumem_client.refused. */
 static DEFINE_SPINLOCK(gpumem_nl_lock);
 
 static const u32 gpumem_nl_types[GPUMEM_OBJ_TYPES] = {
@@ -217,6 +233,7 @@ static const struct {
 	GPUMEM_NL_COUNTER(IMPORTS, imports),
 	GPUMEM_NL_COUNTER(IMPORT_BYTES, import_bytes),
 	GPUMEM_NL_COUNTER(MAPPINGS, mappings),
+	GPUMEM_NL_COUNTER(RING_BYTES, ring_bytes),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -301,7 +318,13 @@ static int gpumem_nl_host_get_doit(struct sk_buff *skb, struct genl_info *info)
 	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PINNED, gpumem_pin_used(),
 			      GPUMEM_A_HOST_PAD) ||
 	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_PIN_TOTAL,
-			      gpumem_pin_budget_all(), GPUMEM_A_HOST_PAD)) {
+			      gpumem_pin_budget_all(), GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_RING_LIMIT,
+			      gpumem_ring_budget(), GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_RINGS, gpumem_ring_used(),
+			      GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_RING_TOTAL,
+			      gpumem_ring_budget_all(), GPUMEM_A_HOST_PAD)) {
 		nlmsg_free(msg);
 		return -EMSGSIZE;
 	}
@@ -327,7 +350,7 @@ static void *gpumem_nl_begin(struct sk_buff *skb, struct netlink_callback *cb,
 	return hdr;
 }
 
-/* End it, or take it back if it did not fit. */
+/* End a message of a dump, or remove it from @skb if it did not fit. */
 static int gpumem_nl_end(struct sk_buff *skb, void *hdr, int ret)
 {
 	if (ret)
@@ -374,7 +397,10 @@ static int gpumem_nl_dump_start(struct netlink_callback *cb)
 	      info->attrs[GPUMEM_A_OBJECT_CLIENT];
 	dump->client = one ? nla_get_u32(one) : 0;
 	dump->last = one ? dump->client : U32_MAX;
-	/* The second does not look at the opener if the sender names the kernel. */
+	/*
+	 * netlink_capable() does not check the opener if the sender gave a
+	 * destination address, so file_ns_capable() does.
+	 */
 	dump->admin = file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN) &&
 		      netlink_capable(cb->skb, CAP_SYS_ADMIN);
 	dump->user = uid_eq(opener->euid, cred->euid) &&
@@ -404,7 +430,7 @@ static bool gpumem_nl_visible(struct gpumem_nl_dump *dump,
 		return false;
 	if (dump->admin)
 		return true;
-	/* A program's clients are not its caller's if it may more than that. */
+	/* Hide the clients of programs that have more capabilities. */
 	return dump->user && cred->user_ns == reader->user_ns &&
 	       uid_eq(reader->euid, cred->uid) &&
 	       uid_eq(reader->euid, cred->euid) &&
@@ -415,7 +441,7 @@ static bool gpumem_nl_visible(struct gpumem_nl_dump *dump,
 	       cap_issubset(cred->cap_permitted, dump->caps);
 }
 
-/* The next client that is wanted and visible, with a reference. */
+/* The next client that was asked for and is visible, referenced, or NULL. */
 static struct gpumem_client *gpumem_nl_next(struct gpumem_nl_dump *dump)
 {
 	struct gpumem_client *client;
@@ -495,14 +521,14 @@ static int gpumem_nl_client_get_dumpit(struct sk_buff *skb,
 		if (!ret)
 			dump->client++;
 	}
-	/* The end of the dump tells of what changed since. */
+	/* The last message has the mark if objects changed during the dump. */
 	if (!ret)
 		gpumem_nl_stamp(cb);
 	return ret;
 }
 
 static int gpumem_nl_put_pool(struct sk_buff *skb,
-			      const struct gpumem_pool_figures *f)
+			      const struct gpumem_pool_counters *f)
 {
 	const int pad = GPUMEM_A_OBJECT_PAD;
 
@@ -591,7 +617,7 @@ static bool gpumem_rate_allows(struct gpumem_rate *rate, unsigned int max)
 	return rate->count < max;
 }
 
-/* May a report of @client be sent?  Then @missed says how many were not. */
+/* May a report of @client be sent?  @missed: reports not sent before it. */
 static bool gpumem_nl_may_report(struct gpumem_client *client, u32 *missed)
 {
 	struct gpumem_rate *user = gpumem_user_refusals(client->user);
@@ -675,10 +701,11 @@ static void gpumem_refusal_keep(struct gpumem_client *client,
 }
 
 /**
- * gpumem_refusal_forget - the calling thread begins another call
- * @client: whose
+ * gpumem_refusal_forget - drop the refusal of the calling thread's last call
+ * @client: client of the new call
  *
- * Nor does a thread get what was kept for an earlier one with the same id.
+ * Afterwards GPUMEM_REFUSAL returns no refusal of an earlier call, nor of an
+ * earlier thread with the same id.
  *
  * Context: an ioctl of @client.
  */
@@ -692,12 +719,6 @@ void gpumem_refusal_forget(struct gpumem_client *client)
 	spin_unlock(&gpumem_nl_lock);
 }
 
-/**
- * gpumem_ioctl_refusal - GPUMEM_REFUSAL
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_refusal_info *cmd = ucmd->cmd, found = {};
@@ -716,13 +737,14 @@ int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd)
 
 /**
  * gpumem_refused - report that a limit refused an allocation
- * @client: whose allocation
- * @refusal: what and why
+ * @client: client that asked for the allocation
+ * @refusal: the allocation and the limit
  *
  * The thread can ask for the reason with GPUMEM_REFUSAL; listeners of the
  * netlink family receive it.
  *
- * Context: an ioctl of @client, without spinlocks.
+ * Context: an ioctl of @client's process, or a page fault in a mapping of a
+ * ring, which another process may cause; no spinlocks.
  */
 void gpumem_refused(struct gpumem_client *client,
 		    const struct gpumem_refusal *refusal)
@@ -736,7 +758,7 @@ void gpumem_refused(struct gpumem_client *client,
 		return;
 	if (!gpumem_nl_may_report(client, &missed))
 		return;
-	/* Not charged to the caller, whose memory cgroup may be full. */
+	/* Not charged: the caller's memory cgroup may be full. */
 	skb = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL | __GFP_NOWARN);
 	if (!skb || gpumem_nl_put_refusal(skb, client, refusal, missed)) {
 		gpumem_nl_lost(client, missed + 1);
@@ -748,7 +770,7 @@ void gpumem_refused(struct gpumem_client *client,
 }
 
 /**
- * gpumem_netlink_init - offer the family
+ * gpumem_netlink_init - register the family
  *
  * Return: 0 or a negative errno.
  */
@@ -759,9 +781,10 @@ int __init gpumem_netlink_init(void)
 }
 
 /**
- * gpumem_netlink_exit - take the family back
+ * gpumem_netlink_exit - unregister the family
  *
- * Waits for requests under way; a dump would have kept the module.
+ * Waits for requests under way.  There is no dump under way, because a dump
+ * keeps the module loaded.
  */
 void gpumem_netlink_exit(void)
 {

@@ -3,25 +3,27 @@
  * gpumem_pin: registered host memory.
  *
  * A registration is a long-term pin of the pages behind a range of the owner's
- * addresses, and a buffer object over it.  The pages stay what they are; the
- * owner may unmap them and they live on.  There is no MMU notifier: what was
- * registered is what is copied, whatever the address shows later.
+ * addresses, and a buffer object over these pages.  If the owner unmaps the
+ * pages, the pin keeps them.  There is no MMU notifier: streams access the
+ * pinned pages, whatever the process maps at the addresses later.
  *
- * Pins are taken in *chunks* of GPUMEM_PIN_CHUNK pages with no lock held, and
- * folded at once into *extents*: runs of physically contiguous pages, 16 bytes
- * each, at most one for each folio.
- * Between chunks a fatal signal ends the registration and a large one lets
- * others run; releasing goes extent by extent the same way.
+ * gpumem_pin_take() pins GPUMEM_PIN_CHUNK pages at a time, with no lock held,
+ * and folds them at once into *extents*: runs of physically contiguous pages,
+ * 16 bytes each, at most one for each folio.  After each GPUMEM_PIN_CHUNK pages
+ * it ends if a fatal signal is pending, and reschedules.  The release unpins
+ * extent by extent, and reschedules after each GPUMEM_PIN_BATCH pages.
  *
  * Registrations of a client do not overlap in any byte, though they may share
- * pages.  The range is entered into client->pins before the first page is pinned
- * and leaves it when the id goes.
+ * pages.  The range is in client->pins from before the first page is pinned
+ * until the id is destroyed.
  *
  * Every pinned page counts in mm->pinned_vm and against the budgets of
  * gpumem_user.c.
  *
- * Pages are marked dirty at the end if anything could have written them through
- * the kernel: the engine, or an importer of an export.
+ * The release marks the pages dirty if the engine, or an importer of a DMA-buf,
+ * could have written them.
+ *
+ * Locks: client->pin_lock (mutex) protects client->pins and pin->listed.
  */
 #include <linux/interval_tree.h>
 #include <linux/mm.h>
@@ -29,12 +31,18 @@
 #include <linux/slab.h>
 #include <linux/swap.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
-#include "gpumem_pool.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 #define GPUMEM_PIN_CHUNK	512U
 
-/* Pages let go before others may run. */
+/* Pages unpinned before cond_resched(). */
 #define GPUMEM_PIN_BATCH	(32 * GPUMEM_PIN_CHUNK)
 
 /* Extents that need no array. */
@@ -42,9 +50,9 @@
 
 /**
  * struct gpumem_extent - physically contiguous pages, 16 bytes
- * @page: first one
- * @index: of the first one in the registration
- * @pages: number
+ * @page: first page
+ * @index: index of @page in the registration
+ * @pages: number of pages
  */
 struct gpumem_extent {
 	struct page *page;
@@ -60,33 +68,33 @@ static_assert(sizeof(struct gpumem_extent) == 16);
 struct gpumem_pin {
 	/** @bo: the buffer object over it; freed with it */
 	struct gpumem_bo bo;
-	/** @charge: for its pages; constant */
+	/** @charge: charge for the pages; constant */
 	struct gpumem_charge charge;
 	/** @range: first and last byte; in client->pins; client->pin_lock */
 	struct interval_tree_node range;
-	/** @pages: number; constant */
+	/** @pages: number of pages; constant */
 	u64 pages;
-	/** @extents: in order; constant once finalized */
+	/** @extents: extents by index; constant once the id exists */
 	struct gpumem_extent *extents;
-	/** @nr: of @extents */
+	/** @nr: number of @extents */
 	size_t nr;
-	/** @room: for so many @extents */
+	/** @room: number of extents that fit in @extents */
 	size_t room;
 	/** @listed: in client->pins; client->pin_lock */
 	bool listed;
 	/** @readonly: pinned for reading; constant */
 	bool readonly;
-	/** @written: may have been written; only ever set */
+	/** @written: pages may have been written; never cleared */
 	bool written;
-	/** @few: @extents, if they are few */
+	/** @few: array for up to GPUMEM_PIN_FEW extents */
 	struct gpumem_extent few[GPUMEM_PIN_FEW];
 };
 
 static_assert(offsetof(struct gpumem_pin, bo) == 0);
 
 /*
- * Make room for @more extents.  What the first @done pages took tells what all
- * of them will take.
+ * Make room for @more extents.  The extents of the first @done pages give the
+ * estimate for all pages.
  */
 static int gpumem_pin_room(struct gpumem_pin *pin, u64 done, size_t more)
 {
@@ -114,7 +122,7 @@ static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
 	struct gpumem_extent *e = pin->extents + pin->nr;
 	unsigned int i = 0, run;
 
-	/* Does the last extent go on? */
+	/* Do the new pages continue the last extent? */
 	if (pin->nr) {
 		while (i < n &&
 		       pages[i] == gpumem_compat_nth_page(e[-1].page,
@@ -168,7 +176,7 @@ static void gpumem_pin_trim(struct gpumem_pin *pin)
 	struct gpumem_extent *extents = pin->few;
 
 	if (pin->nr > GPUMEM_PIN_FEW) {
-		/* Not worth a copy for less. */
+		/* A copy would free too little memory. */
 		if ((pin->room - pin->nr) * 16 < pin->nr)
 			return;
 		extents = kvmalloc_array(pin->nr, sizeof(*extents),
@@ -192,10 +200,10 @@ static void gpumem_pin_dirty(struct folio *folio)
 }
 
 /*
- * Let pages that follow each other in memory go.  Pinned folios are neither
- * split nor merged, so only the first page may lie inside one; what follows a
- * folio's last page begins another, and is asked no more than whether it is
- * large.
+ * Unpin pages that follow each other in memory.  Pinned folios are neither
+ * split nor merged, so only the first page may lie inside one.  The page after
+ * a folio's last page is the first of another folio, of which only the number
+ * of pages is read.
  */
 static __always_inline void gpumem_pin_drop_run(struct page *page,
 						unsigned long left, bool dirty)
@@ -255,7 +263,7 @@ static void gpumem_pin_drop(struct gpumem_pin *pin)
 		kvfree(pin->extents);
 }
 
-/* Enter the range; refuse one that shares a byte with another. */
+/* Insert the range into client->pins; -EEXIST if a byte is registered. */
 static int gpumem_pin_list(struct gpumem_client *client, struct gpumem_pin *pin)
 {
 	guard(mutex)(&client->pin_lock);
@@ -268,9 +276,9 @@ static int gpumem_pin_list(struct gpumem_client *client, struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_unlist - the id of a registration is gone
+ * gpumem_pin_unlist - let the addresses of a registration be registered again
  * @client: its client
- * @pin: registration; its addresses may be registered again
+ * @pin: registration whose id is gone
  */
 void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin)
 {
@@ -281,8 +289,8 @@ void gpumem_pin_unlist(struct gpumem_client *client, struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_release - let the pages go
- * @pin: registration that nobody reaches; its buffer object frees it
+ * gpumem_pin_release - unpin the pages
+ * @pin: registration without references; its buffer object frees it
  *
  * Context: may sleep.
  */
@@ -293,7 +301,7 @@ void gpumem_pin_release(struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_readonly - was it registered for reading only?
+ * gpumem_pin_readonly - was memory registered for reading only?
  * @pin: registration
  *
  * Return: true or false.
@@ -304,8 +312,8 @@ bool gpumem_pin_readonly(struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_written - pages may be written behind the process's back
- * @pin: registration
+ * gpumem_pin_written - have the release mark the pages dirty
+ * @pin: registration that the engine or an importer may write
  */
 void gpumem_pin_written(struct gpumem_pin *pin)
 {
@@ -314,7 +322,7 @@ void gpumem_pin_written(struct gpumem_pin *pin)
 }
 
 /**
- * gpumem_pin_map - the kernel's view of a piece of a registration
+ * gpumem_pin_map - get the kernel's address of a piece of a registration
  * @pin: registration
  * @offset: bytes behind the start of its first page
  * @len: bytes wanted in; out: bytes up to the end of the extent, or to a page in
@@ -393,12 +401,6 @@ static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
 	return ERR_PTR(ret);
 }
 
-/**
- * gpumem_ioctl_bo_pin - GPUMEM_BO_PIN
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_pin *cmd = ucmd->cmd;

@@ -1,74 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_pool: pools of memory that their makers divide up themselves.
+ * gpumem_pool: pools of memory, whose chunks their makers sub-allocate.
  *
- * The kernel knows a pool by its *chunks*: roots (gpumem_bo.c) that were
- * allocated for it.  What is allocated from the chunks, and to whom it goes
- * next, is the maker's business; the kernel counts the chunks, keeps to the
- * pool's limit, and lets other clients reach the chunks and nothing else.  Chunks
- * that the maker leaves to the kernel (gpumem_cache.c) are told apart from what
- * is reserved, but count for the limit.
+ * A pool has *chunks*: roots (gpumem_bo.c) that GPUMEM_BO_ALLOC made for it.
+ * The maker alone allocates from the chunks, and chooses the next owner of each
+ * range.  The kernel counts the chunks, enforces the pool's limit, and lets
+ * other clients reach the chunks and nothing else.  Cached chunks
+ * (gpumem_cache.c) are reported apart from the reserved bytes, but count for
+ * the limit.
  *
- * *Reserved* is what the chunks' memory takes.  The charge sits with the memory
- * itself: a chunk counts from before its memory is populated until its file is
- * released, so neither a view nor a mapping that outlives the chunk's id makes
- * room under the limit.  *Used* is a figure that the maker states, and all that
- * the kernel knows of it is that it cannot be more than what is reserved.
+ * *Reserved* are the bytes of the chunks' memory.  The charge belongs to the
+ * memory itself: a chunk counts from before its memory is populated until its
+ * file is released, so a view or a mapping that outlives the chunk's id keeps
+ * counting for the limit.  *Used* is a counter that the maker states.  The
+ * kernel only caps it at the reserved bytes.
  *
- * A chunk has a *number*, which is never used again in its pool.  Under that
- * number it can be opened while its id lives.  As with tokens, opening makes the
- * view first and then looks whether the chunk is still there: who destroys the
- * id and counts windows afterwards sees every open that succeeded.
+ * A chunk has a *number*, which is never used again in its pool.  Clients open
+ * the chunk by this number while the chunk's id lives.  An open makes the view
+ * first and then checks that the chunk still has its id: no open succeeds whose
+ * view was made after the id was destroyed.
  *
- * The maker's id is the pool object itself.  Others have an *import*, which opens
- * chunks and allocates none.  They get it from a descriptor, which carries its
- * own authority and works as long as it is open; or from a *name*, a random
- * 128-bit number that works while the maker's id lives, for clients that hold the
- * channel (gpumem_channel.c) which the maker held when it asked for the name, and
- * that the name's scope admits (gpumem_scope.c).  A name is found under RCU; the
- * finder takes a reference on the pool.
+ * The maker's id is the pool object itself.  Other clients have an *import*,
+ * which opens chunks and allocates none.  A client imports a pool in one of two
+ * ways:
  *
- * A pool lives while it has its id, imports, descriptors or charged memory.  It
- * is in the maker's counters all that time, and listed with it.
+ *  - by a descriptor, which needs no other permission and works as long as it
+ *    is open;
+ *  - by a *name* (gpumem_name.c), while the maker's id lives.  The client must
+ *    hold the channel (gpumem_channel.c) that the maker held when it asked for
+ *    the name, and the name's scope must admit it (gpumem_scope.c).
+ *
+ * A pool lives while it has its id, imports, descriptors or charged memory.
+ * All that time it is in the maker's counters and in the list of its objects.
+ *
+ * Locks: pool->lock (spin) protects the counters; cache->lock is inside it.
+ * pool->name_lock (mutex) orders the name and the end of the id.  The xarray of
+ * chunks has its own lock.
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/random.h>
 #include <linux/slab.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_name.h"
+#include "gpumem_object.h"
 #include "gpumem_pool.h"
-#include "gpumem_table.h"
+#include "gpumem_refusal.h"
+#include "gpumem_scope.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
-/* Of all clients; its buckets have locks of their own. */
-static struct rhashtable gpumem_pool_names;
-
-static const struct rhashtable_params gpumem_pool_name_params = {
-	.key_len = GPUMEM_TOKEN_SIZE,
-	.key_offset = offsetof(struct gpumem_pool, key),
-	.head_offset = offsetof(struct gpumem_pool, node),
-	.automatic_shrinking = true,
-};
-
-/**
- * gpumem_pool_init - prepare the table of names
- *
- * Return: 0 or a negative errno.
- */
-int gpumem_pool_init(void)
-{
-	return rhashtable_init(&gpumem_pool_names, &gpumem_pool_name_params);
-}
-
-/**
- * gpumem_pool_exit - free the table of names
- */
-void gpumem_pool_exit(void)
-{
-	rhashtable_destroy(&gpumem_pool_names);
-}
-
-/* The pool that an id of any kind stands for, referenced; @own: the maker's. */
+/* Get the pool of an id, referenced.  Set @own if it is the maker's id. */
 static struct gpumem_pool *gpumem_pool_get(struct gpumem_client *client, u32 id,
 					   bool *own)
 {
@@ -113,12 +103,12 @@ struct gpumem_pool *gpumem_pool_get_own(struct gpumem_client *client, u32 id)
 static bool gpumem_pool_try_claim(struct gpumem_pool *pool, u64 length,
 				  u64 *have)
 {
-	u64 limit = pool->figures.limit;
+	u64 limit = pool->counters.limit;
 	bool fits;
 
 	spin_lock(&pool->lock);
-	*have = pool->figures.reserved + pool->pending;
-	/* All that was claimed before was within the limit. */
+	*have = pool->counters.reserved + pool->pending;
+	/* Earlier claims are within the limit, so this does not wrap. */
 	fits = !limit || length <= limit - *have;
 	if (fits)
 		pool->pending += length;
@@ -133,11 +123,11 @@ static struct gpumem_mem *gpumem_pool_mem(struct gpumem_pool *pool)
 }
 
 /**
- * gpumem_pool_claim - make sure that a chunk keeps to the limit
+ * gpumem_pool_claim - claim a new chunk's bytes within the limit
  * @pool: pool
  * @client: its maker
- * @length: bytes of the chunk, to be given to gpumem_pool_charge() or
- *	gpumem_pool_unclaim()
+ * @length: bytes of the chunk; gpumem_pool_charge() or gpumem_pool_unclaim()
+ *	ends the claim
  *
  * Context: without locks.
  * Return: 0 or -EDQUOT.
@@ -150,12 +140,12 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 
 	if (gpumem_pool_try_claim(pool, length, &have))
 		return 0;
-	/* Workers and exiting tasks leave the last fput for later. */
+	/* Kernel threads and exiting tasks defer the last fput(). */
 	flush_delayed_fput();
 	gpumem_linger_make_room(gpumem_pool_mem(pool));
 	if (gpumem_pool_try_claim(pool, length, &have))
 		return 0;
-	while (length <= pool->figures.limit && gpumem_cache_take(&f, length))
+	while (length <= pool->counters.limit && gpumem_cache_take(&f, length))
 		if (gpumem_pool_try_claim(pool, length, &have))
 			return 0;
 	gpumem_refused(client, &(struct gpumem_refusal) {
@@ -164,7 +154,7 @@ int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 		.pool = pool->obj.id,
 		.asked = length,
 		.used = have,
-		.max = pool->figures.limit,
+		.max = pool->counters.limit,
 	});
 	return -EDQUOT;
 }
@@ -182,30 +172,31 @@ void gpumem_pool_unclaim(struct gpumem_pool *pool, u64 length)
 }
 
 /**
- * gpumem_pool_figures_locked - what there is to tell of a pool
+ * gpumem_pool_counters_locked - counters of a pool, for reports
  * @pool: pool, locked
- * @figures: its own, with what is cached taken out of what is reserved, out
+ * @counters: its own, but @reserved without the cached bytes, out
  *
  * Context: atomic.
  */
-void gpumem_pool_figures_locked(struct gpumem_pool *pool,
-				struct gpumem_pool_figures *figures)
+void gpumem_pool_counters_locked(struct gpumem_pool *pool,
+				 struct gpumem_pool_counters *counters)
 {
 	const struct gpumem_cache_filter f = { .pool = pool };
 	u64 cached;
 
 	lockdep_assert_held(&pool->lock);
 	cached = gpumem_cache_bytes(pool->obj.client, &f);
-	*figures = pool->figures;
-	/* A chunk's id may go before its memory, but not after it. */
-	figures->cached = min(cached, figures->reserved);
-	figures->reserved -= figures->cached;
-	figures->reserved_high = max(figures->reserved_high, figures->reserved);
-	figures->used = min(figures->used, figures->reserved);
+	*counters = pool->counters;
+	/* A cached chunk has its memory, so its bytes are reserved, too. */
+	counters->cached = min(cached, counters->reserved);
+	counters->reserved -= counters->cached;
+	counters->reserved_high = max(counters->reserved_high,
+				      counters->reserved);
+	counters->used = min(counters->used, counters->reserved);
 }
 
 /**
- * gpumem_pool_charge - a chunk's memory is there
+ * gpumem_pool_charge - count the memory of a new chunk
  * @pool: pool
  * @length: bytes, claimed before
  * @charge: of the chunk's memory; gets a reference on the pool
@@ -213,7 +204,7 @@ void gpumem_pool_figures_locked(struct gpumem_pool *pool,
 void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 			struct gpumem_charge *charge)
 {
-	struct gpumem_pool_figures *f = &pool->figures, now;
+	struct gpumem_pool_counters *f = &pool->counters, now;
 
 	kref_get(&pool->obj.ref);
 	charge->pool = pool;
@@ -224,13 +215,13 @@ void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 	f->reserved += length;
 	f->chunks++;
 	pool->peak = max(pool->peak, f->reserved);
-	gpumem_pool_figures_locked(pool, &now);
+	gpumem_pool_counters_locked(pool, &now);
 	f->reserved_high = now.reserved_high;
 	spin_unlock(&pool->lock);
 }
 
 /**
- * gpumem_pool_forget_locked - what a chunk's memory took is not reserved any more
+ * gpumem_pool_forget_locked - take a chunk's memory out of the reserved bytes
  * @charge: of the memory; its pool is locked, and still referenced afterwards
  *
  * Context: atomic.
@@ -238,7 +229,7 @@ void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 void gpumem_pool_forget_locked(struct gpumem_charge *charge)
 {
 	struct gpumem_pool *pool = charge->pool;
-	struct gpumem_pool_figures *f = &pool->figures;
+	struct gpumem_pool_counters *f = &pool->counters;
 
 	lockdep_assert_held(&pool->lock);
 	f->reserved -= charge->pool_bytes;
@@ -249,8 +240,8 @@ void gpumem_pool_forget_locked(struct gpumem_charge *charge)
 }
 
 /**
- * gpumem_pool_uncharge - a chunk's memory was given back
- * @charge: of the memory; may be of no pool
+ * gpumem_pool_uncharge - end the count of a chunk whose memory was freed
+ * @charge: of the memory; without a pool, nothing happens
  *
  * Context: may sleep.
  */
@@ -262,7 +253,7 @@ void gpumem_pool_uncharge(struct gpumem_charge *charge)
 		return;
 	spin_lock(&pool->lock);
 	gpumem_pool_forget_locked(charge);
-	pool->figures.chunks--;
+	pool->counters.chunks--;
 	spin_unlock(&pool->lock);
 	charge->pool = NULL;
 	gpumem_object_put(&pool->obj);
@@ -286,7 +277,7 @@ int gpumem_pool_add_chunk(struct gpumem_pool *pool, struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_pool_remove_chunk - a chunk's id is gone: it cannot be opened any more
+ * gpumem_pool_remove_chunk - a chunk's id is gone: keep it from being opened
  * @bo: root; nothing happens if it is no chunk
  */
 void gpumem_pool_remove_chunk(struct gpumem_bo *bo)
@@ -303,7 +294,7 @@ static struct gpumem_bo *gpumem_pool_chunk_get(struct gpumem_pool *pool,
 
 	xa_lock(&pool->chunks);
 	bo = xa_load(&pool->chunks, number);
-	/* Its id has a reference. */
+	/* A chunk in the xarray has its id's reference. */
 	if (bo)
 		kref_get(&bo->obj.ref);
 	xa_unlock(&pool->chunks);
@@ -311,9 +302,9 @@ static struct gpumem_bo *gpumem_pool_chunk_get(struct gpumem_pool *pool,
 }
 
 /**
- * gpumem_pool_brief - what others are told of a pool
+ * gpumem_pool_brief - describe a pool to other processes
  * @pool: pool, not about to be freed
- * @brief: device, name and figures are set
+ * @brief: device, name and counters are set
  *
  * Context: atomic.
  */
@@ -323,12 +314,12 @@ void gpumem_pool_brief(struct gpumem_pool *pool,
 	brief->dev = pool->dev;
 	memcpy(brief->name, pool->name, sizeof(brief->name));
 	spin_lock(&pool->lock);
-	gpumem_pool_figures_locked(pool, &brief->pool);
+	gpumem_pool_counters_locked(pool, &brief->pool);
 	spin_unlock(&pool->lock);
 }
 
 /**
- * gpumem_pool_ref_brief - what others are told of an import
+ * gpumem_pool_ref_brief - describe an import to other processes
  * @ref: import, not about to be freed
  * @brief: device and name are set
  *
@@ -351,8 +342,7 @@ void gpumem_pool_handle_gone(struct gpumem_object *obj)
 
 	guard(mutex)(&pool->name_lock);
 	if (pool->named)
-		rhashtable_remove_fast(&gpumem_pool_names, &pool->node,
-				       gpumem_pool_name_params);
+		gpumem_name_remove(&pool->import_name);
 	pool->named = false;
 	WRITE_ONCE(pool->gone, true);
 }
@@ -386,18 +376,12 @@ void gpumem_pool_ref_release(struct gpumem_object *obj)
 
 	atomic64_dec(&obj->client->count.pool_imports);
 	spin_lock(&pool->lock);
-	pool->figures.imports--;
+	pool->counters.imports--;
 	spin_unlock(&pool->lock);
 	gpumem_object_put(&pool->obj);
 	kfree(ref);
 }
 
-/**
- * gpumem_ioctl_pool_create - GPUMEM_POOL_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_pool_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_create *cmd = ucmd->cmd;
@@ -424,7 +408,7 @@ int gpumem_ioctl_pool_create(struct gpumem_ucmd *ucmd)
 	gpumem_lockdep_class(&pool->lock, GPUMEM_LOCK_POOL);
 	mutex_init(&pool->name_lock);
 	gpumem_lockdep_class(&pool->name_lock, GPUMEM_LOCK_POOL_NAME);
-	pool->figures.limit = cmd->limit;
+	pool->counters.limit = cmd->limit;
 	atomic64_inc(&ucmd->client->count.pools);
 	atomic_inc(&dev->pools);
 	ret = gpumem_object_reserve(ucmd, &pool->obj);
@@ -436,16 +420,10 @@ int gpumem_ioctl_pool_create(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_pool_set - GPUMEM_POOL_SET
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_pool_set(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_set *cmd = ucmd->cmd;
-	struct gpumem_pool_figures *f;
+	struct gpumem_pool_counters *f;
 	struct gpumem_pool *pool;
 
 	if (cmd->flags || cmd->reserved)
@@ -453,7 +431,7 @@ int gpumem_ioctl_pool_set(struct gpumem_ucmd *ucmd)
 	pool = gpumem_pool_get_own(ucmd->client, cmd->id);
 	if (IS_ERR(pool))
 		return PTR_ERR(pool);
-	f = &pool->figures;
+	f = &pool->counters;
 	spin_lock(&pool->lock);
 	f->used = min(cmd->used, f->reserved);
 	f->used_high = clamp(cmd->used_high, f->used, pool->peak);
@@ -464,20 +442,13 @@ int gpumem_ioctl_pool_set(struct gpumem_ucmd *ucmd)
 	return 0;
 }
 
-/**
- * gpumem_ioctl_pool_info - GPUMEM_POOL_INFO
- * @ucmd: ioctl under way
- *
- * The answer is written before the highs are reset, so that none is lost.
- *
- * Return: 0 or a negative errno.
- */
+/* Copy the answer out before the reset: a failed copy loses no maximum. */
 int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
 {
 	const u32 resets = GPUMEM_POOL_INFO_RESET_RESERVED |
 			   GPUMEM_POOL_INFO_RESET_USED;
 	struct gpumem_pool_info *cmd = ucmd->cmd;
-	struct gpumem_pool_figures now, *f;
+	struct gpumem_pool_counters now, *f;
 	struct gpumem_pool *pool;
 	bool own;
 	int ret;
@@ -491,12 +462,12 @@ int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
 		ret = -EACCES;
 		goto out_put;
 	}
-	f = &pool->figures;
+	f = &pool->counters;
 	cmd->pool_flags = pool->flags | (own ? 0 : GPUMEM_POOL_IMPORTED);
 	cmd->device = gpumem_client_device_index(ucmd->client, pool->dev);
 	memcpy(cmd->name, pool->name, sizeof(cmd->name));
 	spin_lock(&pool->lock);
-	gpumem_pool_figures_locked(pool, &now);
+	gpumem_pool_counters_locked(pool, &now);
 	cmd->limit = now.limit;
 	cmd->reserved_bytes = now.reserved;
 	cmd->reserved_high = now.reserved_high;
@@ -510,7 +481,7 @@ int gpumem_ioctl_pool_info(struct gpumem_ucmd *ucmd)
 	if (ret)
 		goto out_put;
 	spin_lock(&pool->lock);
-	gpumem_pool_figures_locked(pool, &now);
+	gpumem_pool_counters_locked(pool, &now);
 	if (cmd->flags & GPUMEM_POOL_INFO_RESET_RESERVED)
 		f->reserved_high = now.reserved;
 	if (cmd->flags & GPUMEM_POOL_INFO_RESET_USED)
@@ -546,7 +517,7 @@ static int gpumem_pool_export_fd(struct gpumem_ucmd *ucmd,
 				  O_RDWR);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
-	/* From here on its release drops this. */
+	/* The release of the file drops this reference. */
 	kref_get(&pool->obj.ref);
 	ret = get_unused_fd_flags(cmd->flags & GPUMEM_POOL_EXPORT_CLOEXEC ?
 				  O_CLOEXEC : 0);
@@ -575,17 +546,16 @@ static int gpumem_pool_set_name(struct gpumem_pool *pool, int channel,
 
 	if (ret)
 		return ret;
-	get_random_bytes(pool->key, sizeof(pool->key));
+	gpumem_name_draw(&pool->import_name, &pool->obj);
 	pool->channel = channel;
-	ret = gpumem_table_insert(&gpumem_pool_names, &pool->node,
-				  gpumem_pool_name_params);
+	ret = gpumem_name_insert(&pool->import_name);
 	if (ret)
 		gpumem_scope_release(&pool->scope);
 	pool->named = !ret;
 	return ret;
 }
 
-/* Tell the name of a pool, which gets one if it has none yet. */
+/* Return the name of a pool; give it one if it has none. */
 static int gpumem_pool_name(struct gpumem_pool *pool, int channel,
 			    enum gpumem_scope_kind kind, u8 *token)
 {
@@ -602,7 +572,7 @@ static int gpumem_pool_name(struct gpumem_pool *pool, int channel,
 	}
 	if (pool->scope.kind != kind)
 		return -EEXIST;
-	memcpy(token, pool->key, sizeof(pool->key));
+	memcpy(token, pool->import_name.key, sizeof(pool->import_name.key));
 	return 0;
 }
 
@@ -622,12 +592,6 @@ static int gpumem_pool_export_scope(u32 flags)
 	}
 }
 
-/**
- * gpumem_ioctl_pool_export - GPUMEM_POOL_EXPORT
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_pool_export(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_export *cmd = ucmd->cmd;
@@ -684,22 +648,27 @@ static struct gpumem_pool *gpumem_pool_of_fd(int fd)
 /* The pool of a name, referenced, or NULL. */
 static struct gpumem_pool *gpumem_pool_lookup(const u8 *token)
 {
-	struct gpumem_pool *pool;
+	struct gpumem_object *obj = gpumem_name_get(token, GPUMEM_OBJ_POOL);
 
-	guard(rcu)();
-	pool = rhashtable_lookup(&gpumem_pool_names, token,
-				 gpumem_pool_name_params);
-	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
-	if (pool && !kref_get_unless_zero(&pool->obj.ref))
-		pool = NULL;
-	return pool;
+	return obj ? container_of(obj, struct gpumem_pool, obj) : NULL;
 }
 
-/* The pool of a name, referenced, if the client may, or an ERR_PTR. */
+/*
+ * Return true if a pool that was found by its name still has the name.  If so,
+ * the caller took its reference before the id ended, and
+ * gpumem_object_list_gone() sees this reference.
+ */
+static bool gpumem_pool_named(struct gpumem_pool *pool)
+{
+	guard(mutex)(&pool->name_lock);
+	return pool->named;
+}
+
+/* The pool of a name, referenced; an ERR_PTR if @client may not import it. */
 static struct gpumem_pool *gpumem_pool_of_name(struct gpumem_client *client,
 					       const u8 *token)
 {
-	int channel = READ_ONCE(client->channel);
+	int channel = READ_ONCE(client->channel), ret = 0;
 	struct gpumem_pool *pool;
 
 	if (channel < 0)
@@ -707,11 +676,15 @@ static struct gpumem_pool *gpumem_pool_of_name(struct gpumem_client *client,
 	pool = gpumem_pool_lookup(token);
 	if (!pool)
 		return ERR_PTR(-ENOENT);
-	/* Constant since before the name was in the table. */
-	if (pool->channel == channel && !gpumem_scope_check(&pool->scope, client))
+	/* These were set before the name was in the table, and are constant. */
+	if (pool->channel != channel || gpumem_scope_check(&pool->scope, client))
+		ret = -EPERM;
+	else if (!gpumem_pool_named(pool))
+		ret = -ENOENT;
+	if (!ret)
 		return pool;
 	gpumem_object_put(&pool->obj);
-	return ERR_PTR(-EPERM);
+	return ERR_PTR(ret);
 }
 
 static struct gpumem_pool_ref *
@@ -726,17 +699,11 @@ gpumem_pool_ref_alloc(struct gpumem_client *client, struct gpumem_pool *pool)
 	ref->pool = pool;
 	atomic64_inc(&client->count.pool_imports);
 	spin_lock(&pool->lock);
-	pool->figures.imports++;
+	pool->counters.imports++;
 	spin_unlock(&pool->lock);
 	return ref;
 }
 
-/**
- * gpumem_ioctl_pool_import - GPUMEM_POOL_IMPORT
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_pool_import(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_import *cmd = ucmd->cmd;
@@ -798,7 +765,7 @@ static int gpumem_pool_chunk_open(struct gpumem_ucmd *ucmd,
 		ret = PTR_ERR(view);
 		goto out_root;
 	}
-	/* From here on an owner who destroys the id counts the view. */
+	/* The view exists: succeed if the chunk still has its id. */
 	lives = xa_load(&pool->chunks, cmd->chunk);
 	ret = lives ? gpumem_object_reserve(ucmd, &view->obj) : -ENOENT;
 	if (ret) {
@@ -813,12 +780,6 @@ out_root:
 	return ret;
 }
 
-/**
- * gpumem_ioctl_pool_chunk_open - GPUMEM_POOL_CHUNK_OPEN
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_pool_chunk_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_pool_chunk_open *cmd = ucmd->cmd;

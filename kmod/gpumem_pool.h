@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pools: what gpumem_pool.c, gpumem_cache.c and gpumem_channel.c
- * offer to the other files.
+ * Pools of chunks, and the channels whose holders may import a pool by name.
+ *
+ * Locks: pool->lock and pool->name_lock; see the fields.
  */
 #ifndef GPUMEM_POOL_H
 #define GPUMEM_POOL_H
 
-#include "gpumem_private.h"
+#include <linux/atomic.h>
+#include <linux/gpumem.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+#include "gpumem_name.h"
+#include "gpumem_object.h"
+#include "gpumem_scope.h"
+
+struct gpumem_bo;
+struct gpumem_charge;
+struct gpumem_client;
+struct gpumem_device;
 
 /**
  * struct gpumem_pool - chunks, their limit and who may open them
@@ -20,31 +35,29 @@ struct gpumem_pool {
 	u32 flags;
 	/** @name: given by the maker; constant */
 	char name[16];
-	/** @chunks: number -> struct gpumem_bo that has its id; own lock */
+	/** @chunks: number -> chunk whose id lives; has its own lock */
 	struct xarray chunks;
 	/** @last_chunk: number given last */
 	atomic64_t last_chunk;
-	/** @lock: protects @figures, @pending and @peak; taken last */
+	/** @lock: for @counters, @pending and @peak; outside cache->lock */
 	spinlock_t lock;
-	/** @figures: what POOL_INFO tells; the limit is constant */
-	struct gpumem_pool_figures figures;
+	/** @counters: reported by POOL_INFO; the limit is constant */
+	struct gpumem_pool_counters counters;
 	/** @pending: bytes of chunks that are being made */
 	u64 pending;
 	/** @peak: most that was ever reserved */
 	u64 peak;
-	/** @node: in the table of names, while @named */
-	struct rhash_head node;
-	/** @key: name for other clients; set once, with @named */
-	u8 key[GPUMEM_TOKEN_SIZE];
-	/** @channel: that an importer by @key must hold; set once, with @key */
+	/** @import_name: in the table of names while @named; set once */
+	struct gpumem_name import_name;
+	/** @channel: that an importer by name must hold; set with @import_name */
 	int channel;
-	/** @scope: who may import by @key; set once, with @key */
+	/** @scope: who may import by name; set with @import_name */
 	struct gpumem_scope scope;
-	/** @name_lock: protects @named, @gone and what is set with @key */
+	/** @name_lock: for @import_name, @channel, @scope, @named and @gone */
 	struct mutex name_lock;
-	/** @named: @key opens; @name_lock */
+	/** @named: @import_name finds the pool; @name_lock */
 	bool named;
-	/** @gone: the id is, no name any more; written under @name_lock */
+	/** @gone: the id and the name are gone; written under @name_lock */
 	bool gone;
 	/** @rcu: frees the pool */
 	struct rcu_head rcu;
@@ -60,37 +73,7 @@ struct gpumem_pool_ref {
 	struct gpumem_pool *pool;
 };
 
-/**
- * struct gpumem_cache_filter - which cached chunks; NULL means any
- */
-struct gpumem_cache_filter {
-	/** @client: whose */
-	struct gpumem_client *client;
-	/** @mem: in which memory */
-	struct gpumem_mem *mem;
-	/** @pool: of which pool */
-	struct gpumem_pool *pool;
-};
-
-/* gpumem_cache.c */
-int gpumem_cache_init(void);
-void gpumem_cache_exit(void);
-void gpumem_cache_exit_items(void);
-int gpumem_cache_open(struct gpumem_client *client);
-int gpumem_cache_mmap(struct gpumem_client *client, struct vm_area_struct *vma);
-void gpumem_cache_free(struct gpumem_client *client);
-int gpumem_cache_prepare(struct gpumem_bo *bo);
-void gpumem_cache_forget(struct gpumem_bo *bo);
-void gpumem_cache_add(struct gpumem_bo *bo);
-void gpumem_cache_remove(struct gpumem_bo *bo);
-u64 gpumem_cache_bytes(struct gpumem_client *client,
-		       const struct gpumem_cache_filter *f);
-u64 gpumem_cache_total(struct gpumem_mem *mem);
-u64 gpumem_cache_take(const struct gpumem_cache_filter *f, u64 want);
-
 /* gpumem_pool.c */
-int gpumem_pool_init(void);
-void gpumem_pool_exit(void);
 struct gpumem_pool *gpumem_pool_get_own(struct gpumem_client *client, u32 id);
 int gpumem_pool_claim(struct gpumem_pool *pool, struct gpumem_client *client,
 		      u64 length);
@@ -99,8 +82,8 @@ void gpumem_pool_charge(struct gpumem_pool *pool, u64 length,
 			struct gpumem_charge *charge);
 void gpumem_pool_forget_locked(struct gpumem_charge *charge);
 void gpumem_pool_uncharge(struct gpumem_charge *charge);
-void gpumem_pool_figures_locked(struct gpumem_pool *pool,
-				struct gpumem_pool_figures *figures);
+void gpumem_pool_counters_locked(struct gpumem_pool *pool,
+				 struct gpumem_pool_counters *counters);
 int gpumem_pool_add_chunk(struct gpumem_pool *pool, struct gpumem_bo *bo);
 void gpumem_pool_remove_chunk(struct gpumem_bo *bo);
 void gpumem_pool_brief(struct gpumem_pool *pool,

@@ -5,8 +5,8 @@
  * A worker is a vhost task: a thread of the process that opened the device,
  * which runs in the kernel only.  The scheduler, the cgroup controllers, the
  * freezer, SIGSTOP and debuggers treat it as they treat the process's other
- * threads.  A client gets one worker for each stream until it has as many as its
- * engine executes at a time.
+ * threads.  A client gets one worker for each stream until it has as many as
+ * its engine executes at a time, and at most GPUMEM_MAX_WORKERS.
  *
  * A stream is *idle*, *ready* (in one of two lists, high priority first) or
  * *running*.  A stream that is kicked while it runs becomes ready again
@@ -14,22 +14,28 @@
  * slices.
  *
  * A worker stops for a signal, the freezer, a debugger or a CPU limit in
- * get_signal() only, and passes there between slices, when it has no stream.
- * A kernel before 6.18 may also throttle a worker in the middle of a slice.
+ * get_signal() only.  It calls get_signal() between slices, when it has no
+ * stream.  A kernel before 6.18 may also throttle a worker in the middle of a
+ * slice.
  *
  * The end of a worker:
  *
- *  - runner->ending is set (the client ended), or the process is killed, dumps
- *    core or calls execve().  The kernel then calls gpumem_runner_killed().
+ *  - A worker ends in two cases.  The client has ended: runner->ending is set.
+ *    Or the process is killed, dumps core or calls execve(): the kernel calls
+ *    gpumem_runner_killed().
  *  - The worker takes itself out of runner->idle, after which nothing calls
  *    wake_up_process() for it, and queues worker->end.
  *  - worker->end waits in vhost_task_stop() until the thread has left this
- *    module's code, and frees the worker.  Nothing else waits for a worker: its
- *    process may be stopped or frozen without end.
+ *    module's code, and frees the worker.  No other code waits for a worker:
+ *    its process may be stopped or frozen without end.
  *
  * A worker holds a reference on its client and one on the module.
  *
- * Work that others wait for by a dma_fence may be taken over (gpumem_publish.c).
+ * The kernel workers that execute entries with a published dma_fence
+ * (gpumem_publish.c) are not workers of a runner.
+ *
+ * Locks: runner->lock (spin, irqsafe) protects the lists and the state of
+ * streams in them.  runner->grow (mutex) serializes the creation of workers.
  */
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -37,7 +43,11 @@
 #include <linux/sched/vhost_task.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_lock.h"
+#include "gpumem_runner.h"
+#include "gpumem_stream.h"
 
 static struct workqueue_struct *gpumem_runner_wq;
 
@@ -82,7 +92,7 @@ void gpumem_runner_init(struct gpumem_runner *runner)
 static void gpumem_runner_queue_locked(struct gpumem_runner *runner,
 				       struct gpumem_stream *stream)
 {
-	/* Who only looks at a word, again and again, goes before nobody. */
+	/* A stream that polls a word has no priority. */
 	bool high = stream->high && !READ_ONCE(stream->poll_ns);
 
 	lockdep_assert_held(&runner->lock);
@@ -90,7 +100,7 @@ static void gpumem_runner_queue_locked(struct gpumem_runner *runner,
 	list_add_tail(&stream->ready, &runner->ready[!high]);
 }
 
-/* After this @stream may be gone. */
+/* The worker has left @stream, which may be freed after the unlock. */
 static void gpumem_runner_give_back_locked(struct gpumem_runner *runner,
 					   struct gpumem_stream *stream,
 					   bool more)
@@ -104,7 +114,7 @@ static void gpumem_runner_give_back_locked(struct gpumem_runner *runner,
 	} else {
 		stream->run = GPUMEM_RUN_IDLE;
 	}
-	/* Who waits looks under the lock, after it is in the queue. */
+	/* A waiter enters the wait queue first and then checks under the lock. */
 	if (waitqueue_active(&runner->done))
 		wake_up_all(&runner->done);
 }
@@ -127,7 +137,7 @@ gpumem_runner_take_locked(struct gpumem_runner *runner)
 	return stream;
 }
 
-/* Wake the worker that went to sleep last, if there is one. */
+/* Wake the worker that went to sleep last, if a worker sleeps. */
 static void gpumem_runner_wake_locked(struct gpumem_runner *runner)
 {
 	struct gpumem_worker *worker;
@@ -145,7 +155,7 @@ static void gpumem_runner_wake_locked(struct gpumem_runner *runner)
 	wake_up_process(worker->task);
 }
 
-/* The caller, a worker, leaves ready streams to another worker. */
+/* Wake another worker if a stream is ready; the caller is a worker. */
 static void gpumem_runner_hand_over_locked(struct gpumem_runner *runner)
 {
 	if (!list_empty(&runner->ready[0]) || !list_empty(&runner->ready[1]))
@@ -153,7 +163,7 @@ static void gpumem_runner_hand_over_locked(struct gpumem_runner *runner)
 }
 
 /**
- * gpumem_runner_must_leave - has the current worker to pass get_signal()?
+ * gpumem_runner_must_leave - must the current worker call get_signal()?
  *
  * A task that exceeds its CPU limit is throttled by task work since 6.18, and a
  * vhost task runs task work in get_signal() only.
@@ -185,8 +195,8 @@ static void gpumem_runner_end_locked(struct gpumem_worker *worker)
 }
 
 /*
- * The body of a worker.  The kernel calls it in TASK_INTERRUPTIBLE, again and
- * again; if it returns false the task sleeps until something wakes it.
+ * The body of a worker.  The kernel calls it in TASK_INTERRUPTIBLE in a loop.
+ * If it returns false, the task sleeps until something wakes it.
  */
 static bool gpumem_runner_work(void *data)
 {
@@ -213,16 +223,17 @@ static bool gpumem_runner_work(void *data)
 		gpumem_runner_must_leave();
 	}
 	if (!runner->ending && signal_pending(current)) {
-		/* The process's other threads may run meanwhile. */
+		/* This worker may stop while other workers run. */
 		gpumem_runner_hand_over_locked(runner);
 		spin_unlock_irq(&runner->lock);
 		__set_current_state(TASK_RUNNING);
 		return true;
 	}
 	/*
-	 * A wake-up after this point is not lost.  Once worker->end is queued, the
-	 * one that matters may have come: the caller set the state before it
-	 * looked for it.
+	 * A wake-up after this point is not lost.  Once worker->end is queued,
+	 * the wake-up of vhost_task_stop() may have come already: keep the
+	 * state that the calling thread function set before it checked for a
+	 * stop.
 	 */
 	if (!worker->ending)
 		set_current_state(TASK_INTERRUPTIBLE);
@@ -240,7 +251,7 @@ static void gpumem_runner_killed(void *data)
 	struct gpumem_worker *worker = data;
 	struct gpumem_client *client = worker->client;
 
-	/* The client stays until the caller has said that it exits. */
+	/* The worker's reference on the client lasts until this task exits. */
 	gpumem_client_orphan(client);
 	spin_lock_irq(&client->runner.lock);
 	gpumem_runner_end_locked(worker);
@@ -260,7 +271,7 @@ static void gpumem_runner_end(struct work_struct *work)
 }
 
 /**
- * gpumem_runner_kick - let a stream run, once more if it runs now
+ * gpumem_runner_kick - make a stream ready; if it runs, ready again afterwards
  * @stream: stream with a reference, or that cannot go away
  *
  * Context: any; the client's stream_lock and timelines' locks may be held.
@@ -273,7 +284,7 @@ void gpumem_runner_kick(struct gpumem_stream *stream)
 	spin_lock_irqsave(&runner->lock, flags);
 	if (stream->run == GPUMEM_RUN_IDLE) {
 		gpumem_runner_queue_locked(runner, stream);
-		/* Behind the lock there may be no stream and no client. */
+		/* After the unlock the stream and the client may be gone. */
 		gpumem_runner_wake_locked(runner);
 	} else if (stream->run == GPUMEM_RUN_RUNNING) {
 		stream->run = GPUMEM_RUN_AGAIN;
@@ -301,7 +312,7 @@ static bool gpumem_runner_withdraw(struct gpumem_runner *runner,
 
 /**
  * gpumem_runner_cancel - take a stream out of the lists and wait while it runs
- * @stream: stream that does not make itself ready any more
+ * @stream: stream that no longer makes itself ready
  *
  * Context: may sleep; not in a thread of the client's.
  */
@@ -314,10 +325,10 @@ void gpumem_runner_cancel(struct gpumem_stream *stream)
 
 /**
  * gpumem_runner_leave - take a stream out of the lists for good
- * @stream: stream that nobody kicks any more
+ * @stream: stream without further kicks
  *
- * Return: true if the stream may be freed; false if a thread is about to give it
- * back, which calls gpumem_stream_reap_later().
+ * Return: true if the caller may free the stream; false if a worker still runs
+ * it.  That worker calls gpumem_stream_reap_later() when it leaves the stream.
  */
 bool gpumem_runner_leave(struct gpumem_stream *stream)
 {
@@ -356,7 +367,7 @@ static int gpumem_runner_add(struct gpumem_client *client)
 		/* Some kernels answer NULL, whatever the reason is. */
 		ret = worker->vhost ? PTR_ERR(worker->vhost) : -EAGAIN;
 		kfree(worker);
-		/* No task is made with a signal pending: handle it first. */
+		/* The call also fails if a signal is pending: handle it. */
 		if (ret != -ENOMEM && signal_pending(current))
 			ret = -ERESTARTNOINTR;
 		return ret;
@@ -369,13 +380,14 @@ static int gpumem_runner_add(struct gpumem_client *client)
 }
 
 /**
- * gpumem_runner_grow - have workers for one stream more
- * @client: caller's client
- * @streams: it has then
- * @workers: streams that its engine executes at the same time
+ * gpumem_runner_grow - create workers for one more stream
+ * @client: the caller's client
+ * @streams: streams of @client, the new one included
+ * @workers: streams that the engine executes at the same time
  *
- * A client that has a worker already does with those that it has if the kernel
- * refuses another thread; the next stream asks again.
+ * If the kernel refuses another thread, and the client has a worker, the new
+ * stream shares the existing workers.  The creation of the next stream tries
+ * again.
  *
  * Return: 0 if there is at least one worker, -EPERM outside the process that
  * opened the device, -EAGAIN if the process may have no more threads
@@ -404,7 +416,7 @@ int gpumem_runner_grow(struct gpumem_client *client, u64 streams,
 }
 
 /**
- * gpumem_runner_stop - have the workers end
+ * gpumem_runner_stop - tell the workers to end
  * @client: client whose streams are cancelled
  *
  * Context: any.  Does not wait for the workers.

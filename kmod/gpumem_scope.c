@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_scope: who may open the tokens of memory, events and pools.
+ * gpumem_scope: scopes of the tokens of memory, events and pools.
  *
  * The maker of a token chooses its *scope* (enum gpumem_scope_kind).  A scope
- * holds the maker's credentials and pid namespace as they were then, and does not
- * change.  The parameter ipc_scope is the widest scope that the administrator
- * allows.  A token with a wider scope is not made.  An existing token with a wider
- * scope opens for those whom both its own scope and ipc_scope admit.
+ * holds the maker's credentials and pid namespace as they were then, and does
+ * not change.  The parameter ipc_scope is the widest scope that the
+ * administrator allows.  A token with a wider scope is not made.  An existing
+ * token with a wider scope opens for callers that both its own scope and
+ * ipc_scope admit.
  *
  * Descriptors carry their own authority and have no scope.
  *
@@ -21,7 +22,9 @@
 #include <linux/string.h>
 #include <linux/user_namespace.h>
 
-#include "gpumem_private.h"
+#include "gpumem_client.h"
+#include "gpumem_device.h"
+#include "gpumem_scope.h"
 
 static const char * const gpumem_scope_names[GPUMEM_SCOPES] = {
 	[GPUMEM_SCOPE_PID_NS] = "pidns",
@@ -64,8 +67,8 @@ MODULE_PARM_DESC(ipc_scope,
  * gpumem_scope_from_flags - scope that the maker of a token asks for
  * @flags: enum gpumem_token_flags
  *
- * Return: enum gpumem_scope_kind, -EOPNOTSUPP for an unknown flag, -EINVAL if the
- * flags contradict each other.
+ * Return: enum gpumem_scope_kind, -EOPNOTSUPP for an unknown flag, -EINVAL if
+ * the flags contradict each other.
  */
 int gpumem_scope_from_flags(u32 flags)
 {
@@ -83,7 +86,7 @@ int gpumem_scope_from_flags(u32 flags)
 	}
 }
 
-/* Say in the kernel's log that the parameter, not the token, is the reason. */
+/* Log that the parameter refused, and not the token's own scope. */
 static void gpumem_scope_refused(struct gpumem_client *client, const char *what,
 				 enum gpumem_scope_kind kind,
 				 enum gpumem_scope_kind widest)
@@ -97,9 +100,9 @@ static void gpumem_scope_refused(struct gpumem_client *client, const char *what,
 
 /**
  * gpumem_scope_init - make the calling task the maker of a token
- * @scope: scope, to be given to gpumem_scope_release() if this succeeds
- * @client: of the token
- * @kind: scope that was asked for
+ * @scope: scope, out; the caller passes it to gpumem_scope_release() later
+ * @client: client that makes the token
+ * @kind: scope that the client asked for
  *
  * Return: 0, or -EPERM if the administrator allows only narrower scopes.
  */

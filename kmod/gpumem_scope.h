@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Scopes: who may open a token.  Offered by gpumem_scope.c; includes nothing of
- * gpumem.
+ * Scopes: the users and processes that may open a token.  Offered by
+ * gpumem_scope.c; includes no other header of gpumem.
  */
 #ifndef GPUMEM_SCOPE_H
 #define GPUMEM_SCOPE_H
@@ -17,7 +17,7 @@ struct pid_namespace;
  * @GPUMEM_SCOPE_PID_NS: as @GPUMEM_SCOPE_USER, and only from the maker's pid
  *	namespace or one below it
  * @GPUMEM_SCOPE_USER: the maker's user in the maker's user namespace
- * @GPUMEM_SCOPE_ANY: everybody who can open the device
+ * @GPUMEM_SCOPE_ANY: all users that can open the device
  * @GPUMEM_SCOPES: number of kinds
  */
 enum gpumem_scope_kind {

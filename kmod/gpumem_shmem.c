@@ -1,41 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_shmem: the memory behind buffer objects.
+ * gpumem_shmem: the memory files, which hold the bytes of buffer objects.
  *
- * Each device has a private tmpfs mount whose size is the device's memory, pinned
- * host memory has one for all, and each buffer object that owns memory has one
- * unlinked file on it.  A file is populated when it is made, so running out of
- * memory is an error of the allocation and never a SIGBUS later.  Invariants of a
- * populated file:
+ * Each device has a private tmpfs mount whose size is the device's memory.
+ * Pinned host memory has one mount for all devices.  Each buffer object that
+ * owns memory has one unlinked file on its mount.  The file is populated when
+ * it is made, so lack of memory is an error of the allocation and never a
+ * SIGBUS later.  Invariants of a populated file:
  *
- *  - Every page is in the page cache and dirty, which keeps it there, and for the
- *    life of the buffer object one reference is held on each folio, so nothing
- *    collapses or moves them under DMA.  The folios are found through the page
- *    cache: it is our page table.
- *  - The mapping is unevictable and its pages are not movable; a long-term pin
+ *  - Every page is in the page cache and dirty, so the kernel keeps it there.
+ *    The page cache is the only record of the folios.
+ *  - The file has one reference on each folio for the life of the buffer
+ *    object, so the kernel neither collapses nor moves the folios under DMA.
+ *  - The mapping is unevictable and its pages are not movable: a long-term pin
  *    has nothing to migrate.
- *  - The inode is immutable: nobody can punch holes, truncate or write it.
+ *  - The inode is immutable: no process can punch holes, truncate or write it.
  *
- * A file is populated until its buffer object is gone, or is a chunk that is
- * discarded (gpumem_cache.c): a discarded file is empty.
+ * A file stays populated until its buffer object is freed.  If the buffer
+ * object is a chunk, the kernel may discard it before (gpumem_cache.c); its
+ * file is empty then.
  *
- * Processes map the file itself: mmap() of a device node hands the VMA to it.
- * From then on the VMA is an ordinary shared tmpfs mapping that
- * pin_user_pages() accepts, and it keeps the file, and with it the memory and
- * its charge, alive without our knowing.  So the budget is not a counter of ours:
- * it is what the mount has in use (statfs).
+ * Processes map the file itself: mmap() of a device node hands the VMA over to
+ * the file.  From then on the VMA is an ordinary shared tmpfs mapping, which
+ * pin_user_pages() accepts.  The VMA keeps the file, its memory and its charge
+ * alive, and the kernel does not call the module when a VMA goes.  So the
+ * module does not count the memory in use: it is the space in use on the mount
+ * (statfs).
  *
- * Three things follow.  First, a file may outlive everything else that pins the
- * module, so its file operations are a copy of tmpfs's with the module as
- * owner.  Second, a page may be held by another subsystem (an RDMA region, an
- * io_uring buffer, a pipe) after the last mapping is gone; freeing the file then
- * would give back budget for memory that is still in use.  The release of such a
- * file defers the free (gpumem_linger.c).
- * Third, a VMA over a window of a file could be asked for other pages of it
- * (remap_file_pages()); the copy's mmap answers only a hand-over, where the VMA
- * still belongs to another file, and what bounds a window is not to be expanded.
- * For the same reason no memory file is opened a second time, by
- * /proc/PID/map_files.
+ * Three things follow:
+ *
+ *  - A file may outlive all other objects that keep the module loaded.  So its
+ *    file operations are a copy of tmpfs's with the module as owner.
+ *  - Another subsystem (an RDMA region, an io_uring buffer, a pipe) may hold a
+ *    page after the last mapping is gone.  To free the file then would give
+ *    back budget for memory that is still in use.  The release of such a file
+ *    defers the free (gpumem_linger.c).
+ *  - A process could ask for pages outside a window, by remap_file_pages() or
+ *    mremap() of a VMA, or by an open through /proc/PID/map_files.  So the mmap
+ *    operation of a file accepts only a hand-over, in which the VMA still
+ *    belongs to another file; gpumem_bo.c sets VM_DONTEXPAND on VMAs of
+ *    windows; and no process can open a memory file.
+ *
+ * Locks: none of its own.  References order creation, use and release of a
+ * file.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -48,32 +55,37 @@
 #include <linux/slab.h>
 #include <linux/statfs.h>
 
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
+#include "gpumem_linger.h"
+#include "gpumem_mem.h"
 #include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 /*
- * No __GFP_MOVABLE: see above.  RETRY_MAYFAIL makes a full memory cgroup answer
- * -ENOMEM instead of calling its OOM killer.
+ * Without __GFP_MOVABLE, see the invariants.  With RETRY_MAYFAIL an allocation
+ * in a full memory cgroup fails with -ENOMEM instead of calling the OOM killer.
  */
 #define GPUMEM_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* Times that a mount with room may refuse before it is overcommit. */
+/* Retries when a mount with room refuses, before -ENOMEM is returned. */
 #define GPUMEM_POPULATE_TRIES	2
 
-/* Pinned host memory: bounded by its users' budgets, not by its size. */
+/* Pinned host memory: bounded by users' budgets, then by its size, all RAM. */
 struct gpumem_mem gpumem_host_mem = {
 	.node = NUMA_NO_NODE,
 };
 
-/* tmpfs's own, with our owner, mmap, placement and release. */
+/* tmpfs's operations with our owner, open, mmap, placement and release. */
 static struct file_operations gpumem_shmem_fops __ro_after_init;
-/* The same for windows, whose release ends the window. */
+/* The same operations for files of windows; the release frees the window. */
 static struct file_operations gpumem_window_fops __ro_after_init;
 static gpumem_compat_mmap_op gpumem_shmem_mmap_op __ro_after_init;
 
 /**
- * gpumem_backing_free - the memory of a file is given back
- * @backing: of the file, or NULL
+ * gpumem_backing_free - free the private data and the charge of a memory file
+ * @backing: of the file, whose memory is free or about to be, or NULL
  */
 void gpumem_backing_free(struct gpumem_backing *backing)
 {
@@ -99,9 +111,10 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 }
 
 /*
- * What opens a memory file is /proc/PID/map_files, or a path descriptor from
- * there.  It would get a file over the whole inode, of which a window is a part
- * only, and one that keeps memory whose charge ends without it.
+ * A process can open the inode only by /proc/PID/map_files, or by a path
+ * descriptor from there.  The new file would be over the whole inode, though a
+ * window is only a part of it.  It would also keep the memory after the end of
+ * the memory's charge.
  */
 static int gpumem_shmem_open(struct inode *inode, struct file *file)
 {
@@ -115,7 +128,7 @@ static int gpumem_shmem_file_mmap(GPUMEM_COMPAT_MMAP_PARAMS)
 	return gpumem_shmem_mmap_op(GPUMEM_COMPAT_MMAP_ARGS);
 }
 
-/* tmpfs insists on a file with its own operations. */
+/* tmpfs places mappings only for files with tmpfs's own operations. */
 static unsigned long gpumem_shmem_file_area(struct file *file,
 					    unsigned long addr,
 					    unsigned long len,
@@ -152,7 +165,7 @@ static void gpumem_shmem_adopt(struct file *file)
 {
 	__module_get(THIS_MODULE);
 	replace_fops(file, &gpumem_shmem_fops);
-	/* Who opens it once more, by /proc/PID/map_files, meets our operations. */
+	/* An open by /proc/PID/map_files uses our operations, too. */
 	file_inode(file)->i_fop = &gpumem_shmem_fops;
 }
 
@@ -169,7 +182,7 @@ bool gpumem_shmem_owns(const struct address_space *mapping)
 }
 
 /**
- * gpumem_shmem_mount - make memory
+ * gpumem_shmem_mount - mount the tmpfs of a memory
  * @mem: with its size and node set
  *
  * Return: 0 or a negative errno.
@@ -215,7 +228,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 }
 
 /**
- * gpumem_shmem_unmount - give memory up
+ * gpumem_shmem_unmount - undo gpumem_shmem_mount()
  * @mem: without files
  */
 void gpumem_shmem_unmount(struct gpumem_mem *mem)
@@ -229,7 +242,8 @@ void gpumem_shmem_unmount(struct gpumem_mem *mem)
  * gpumem_shmem_used - memory in use
  * @mem: memory
  *
- * Return: bytes, mapped, exported and lingering memory included.
+ * Return: bytes, including memory that is only mapped, exported or lingering
+ * (gpumem_linger.c).
  */
 u64 gpumem_shmem_used(struct gpumem_mem *mem)
 {
@@ -306,9 +320,9 @@ static void gpumem_shmem_unhold(struct address_space *mapping, pgoff_t end)
 }
 
 /*
- * tmpfs says that there is no space for two reasons: the mount is full, or the
- * kernel commits to no more memory (vm.overcommit_memory=2).  If the mount has
- * room for all that is still to come, it is the second.
+ * Tell why tmpfs returned -ENOSPC: the mount is full, or the kernel commits to
+ * no more memory (vm.overcommit_memory=2).  If the mount has room for the rest
+ * of the file, the second reason applies.
  */
 static bool gpumem_shmem_has_room(struct gpumem_mem *mem, u64 length)
 {
@@ -335,7 +349,7 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 		folio = shmem_read_folio_gfp(mapping, index, GPUMEM_GFP);
 		if (folio == ERR_PTR(-ENOSPC) &&
 		    gpumem_shmem_has_room(mem, (u64)(end - index) << PAGE_SHIFT)) {
-			/* Others' memory may have gone meanwhile. */
+			/* Another task may have freed memory meanwhile. */
 			if (tries--)
 				continue;
 			folio = ERR_PTR(-ENOMEM);
@@ -344,7 +358,7 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 			ret = PTR_ERR(folio);
 			break;
 		}
-		/* Clean pages that nobody maps can be dropped. */
+		/* The kernel may drop clean pages that are not mapped. */
 		folio_mark_dirty(folio);
 		if (folio_order(folio) >= HPAGE_PMD_ORDER)
 			*huge += folio_size(folio);
@@ -355,11 +369,11 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 			gpumem_drain_cpu(cpu);
 		cpu = now;
 	}
-	/* From here on a reference that is not known is somebody's. */
+	/* From here on an unknown reference belongs to another subsystem. */
 	gpumem_drain_here();
 	if (ret) {
 		gpumem_shmem_unhold(mapping, index);
-		/* The file goes when the task returns, too late for a retry. */
+		/* The last fput() is deferred: free the pages now, for a retry. */
 		shmem_truncate_range(mapping->host, 0, -1);
 	}
 	return ret;
@@ -377,7 +391,7 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 	ret = gpumem_size_enforce(mem);
 	if (ret)
 		return ERR_PTR(ret);
-	/* Saves the work only; the mount enforces the limit. */
+	/* Fail early.  The mount enforces the limit. */
 	if (length > size || gpumem_shmem_used(mem) > size - length)
 		return ERR_PTR(-ENOSPC);
 	backing = kzalloc(sizeof(*backing), GFP_KERNEL_ACCOUNT);
@@ -388,7 +402,7 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 	file = gpumem_compat_shmem_file(mem->mnt, name, length);
 	if (IS_ERR(file)) {
 		kfree(backing);
-		/* The second is tmpfs's word for no memory for an inode. */
+		/* tmpfs returns -ENOSPC if it has no memory for an inode. */
 		return file == ERR_PTR(-ENFILE) || file == ERR_PTR(-ENOSPC) ?
 		       ERR_PTR(-ENOMEM) : file;
 	}
@@ -429,7 +443,7 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 	struct gpumem_backing *backing;
 
 	if (file == ERR_PTR(-ENOSPC)) {
-		/* Workers and exiting tasks leave the last fput for later. */
+		/* Kernel threads and exiting tasks defer the last fput(). */
 		flush_delayed_fput();
 		gpumem_client_flush();
 		gpumem_linger_make_room(mem);
@@ -458,7 +472,7 @@ struct file *gpumem_shmem_window(struct file *file,
 	struct file *clone;
 
 	ihold(inode);
-	/* Not one of the process's open files. */
+	/* Does not count as an open file of the process. */
 	clone = alloc_file_pseudo_noaccount(inode, file->f_path.mnt,
 					    "gpumem:window", O_RDWR,
 					    fops_get(&gpumem_window_fops));
@@ -472,19 +486,19 @@ struct file *gpumem_shmem_window(struct file *file,
 }
 
 /**
- * gpumem_shmem_discard - give the memory of a file back before the file
- * @file: its file, of a buffer object that has no windows and gets none
+ * gpumem_shmem_discard - free the memory of a file while the file lives
+ * @file: of a buffer object that has no windows and gets none
  * @charge: of the memory, for the caller to free, or NULL, out
  *
- * Mappings stay and answer SIGBUS.  A fault looks at the file's size first, so
- * nobody gets a page once the size is 0.  A page that somebody held before is
- * found by its reference.  One case is not found: a fault that looked at the size
- * before it was 0, and that maps its page only after the look at the references.
- * Whoever pins such a page through the mapping keeps it though no budget counts
- * it.  The kernel zeroes the page before it gives it to anybody else.
+ * Mappings stay, and an access to them raises SIGBUS.  A fault reads the file's
+ * size first, so faults map no page once the size is 0.  The check of
+ * references finds each page that was held before.  It misses one case: a fault
+ * read the size before it was 0, and maps its page only after the check.  A
+ * task that pins such a page through the mapping keeps it, although no budget
+ * counts it.  The kernel zeroes the page before another owner gets it.
  *
  * Context: may sleep.
- * Return: false if somebody else holds the pages: everything is as it was.
+ * Return: false, with nothing changed, if another subsystem holds pages.
  */
 bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge)
 {
@@ -496,7 +510,7 @@ bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge)
 	*charge = NULL;
 	i_size_write(inode, 0);
 	unmap_mapping_range(mapping, 0, 0, 1);
-	/* One reference on each folio is the populated file's. */
+	/* The populated file holds one reference on each folio. */
 	if (gpumem_shmem_used_elsewhere(mapping, 0, length, 1)) {
 		i_size_write(inode, length);
 		return false;
@@ -510,8 +524,8 @@ bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge)
 }
 
 /**
- * gpumem_shmem_destroy - the buffer object is gone
- * @file: its file; lives on while it is mapped or pinned
+ * gpumem_shmem_destroy - drop a buffer object's reference on its file
+ * @file: of the buffer object; lives on while it is mapped
  */
 void gpumem_shmem_destroy(struct file *file)
 {
@@ -564,11 +578,11 @@ unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
 }
 
 /**
- * gpumem_sound_pages - how much of a run of pages did not fail?
- * @first: first one
- * @n: pages that follow each other in memory
+ * gpumem_sound_pages - count the pages of a run before the first failed one
+ * @first: first page of the run
+ * @n: number of pages, which are physically contiguous
  *
- * A large folio without a failed page is passed over as a whole.
+ * A large folio without a failed page counts as a whole.
  *
  * Return: pages before the first one whose memory failed, at most @n.
  */
@@ -594,7 +608,7 @@ size_t gpumem_sound_pages(struct page *first, size_t n)
 }
 
 /**
- * gpumem_shmem_map - the kernel's view of a piece of a file
+ * gpumem_shmem_map - get the kernel's address of a piece of a file
  * @file: populated file
  * @offset: byte offset in it
  * @len: bytes wanted in; out: bytes up to the end of the folio, or to a page

@@ -1,59 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory files: what gpumem_shmem.c and gpumem_linger.c share.
+ * Memory files: the tmpfs files that hold the bytes of buffer objects.  Offered
+ * by gpumem_shmem.c.
  */
 #ifndef GPUMEM_SHMEM_H
 #define GPUMEM_SHMEM_H
 
-#include <linux/path.h>
+#include <linux/types.h>
 
-#include "gpumem_private.h"
+#include "gpumem_mem.h"
 
-/**
- * struct gpumem_backing - private data of a memory file
- */
-struct gpumem_backing {
-	/** @mem: where the file is; constant */
-	struct gpumem_mem *mem;
-	/** @charge: of the user's budget, or NULL */
-	struct gpumem_charge *charge;
-	/** @length: bytes; 0 once they were discarded */
-	u64 length;
-	/** @orphaned: the buffer object is gone; ordered by the file's references */
-	bool orphaned;
-	/** @link: in mem->linger, if the file lingers; mem->linger_lock */
-	struct list_head link;
-	/** @path: keeps the inode of a file that lingers */
-	struct path path;
-	/** @held: index of a page that was held; of who looks at the file */
-	pgoff_t held;
-};
-
-/**
- * enum gpumem_held - does anybody else hold pages of a range?
- * @GPUMEM_HELD_NO: nobody does
- * @GPUMEM_HELD_BATCH: maybe; a CPU's LRU batch would look the same
- * @GPUMEM_HELD_YES: another subsystem does
- */
-enum gpumem_held {
-	GPUMEM_HELD_NO,
-	GPUMEM_HELD_BATCH,
-	GPUMEM_HELD_YES,
-};
+struct address_space;
+struct file;
+struct folio;
+struct gpumem_charge;
+struct gpumem_window;
+struct page;
+struct vm_area_struct;
 
 /* gpumem_shmem.c */
-void gpumem_backing_free(struct gpumem_backing *backing);
-
-/* gpumem_linger.c */
-void gpumem_drain_here(void);
-void gpumem_drain_cpu(int cpu);
-enum gpumem_held gpumem_linger_held(struct inode *inode, pgoff_t *held);
-void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,
-		       pgoff_t held);
-void gpumem_linger_glance(struct gpumem_mem *mem);
-int gpumem_linger_mount(struct gpumem_mem *mem);
-void gpumem_linger_unmount(struct gpumem_mem *mem);
-void gpumem_linger_init(void);
-void gpumem_linger_exit(void);
+extern struct gpumem_mem gpumem_host_mem;
+int gpumem_shmem_init(void);
+void gpumem_shmem_exit(void);
+bool gpumem_shmem_owns(const struct address_space *mapping);
+int gpumem_shmem_mount(struct gpumem_mem *mem);
+void gpumem_shmem_unmount(struct gpumem_mem *mem);
+u64 gpumem_shmem_used(struct gpumem_mem *mem);
+struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
+				 u64 length, u64 *huge,
+				 struct gpumem_charge *charge);
+bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge);
+void gpumem_shmem_destroy(struct file *file);
+struct file *gpumem_shmem_window(struct file *file,
+				 struct gpumem_window *window);
+int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma);
+unsigned long gpumem_shmem_get_unmapped_area(struct gpumem_mem *mem,
+					     unsigned long addr,
+					     unsigned long len,
+					     unsigned long pgoff,
+					     unsigned long flags);
+size_t gpumem_sound_pages(struct page *first, size_t n);
+void *gpumem_shmem_map(struct file *file, u64 offset, size_t *len,
+		       struct folio **folio);
 
 #endif /* GPUMEM_SHMEM_H */

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_size: how much memory a device has, and how that changes.
+ * gpumem_size: the size of a device's memory, and its changes.
  *
- * A device begins with the memory that the module's parameter vram says.  The
- * administrator changes it at any time by the device's attribute "size".
+ * A device begins with the size that the module's parameter vram gives it.  The
+ * administrator may change the size at any time by the device's attribute
+ * "size".
  *
- * The device's tmpfs mount enforces the size.  tmpfs accepts a new size, but none
- * below what it has in use.  So a device has two sizes: mem->size, which the
- * administrator wants, and mem->mount_size, which tmpfs enforces and which is never
- * smaller.  While they differ, each allocation first tries to give tmpfs the wanted
- * size, and fails if tmpfs has too much in use for it.  Nothing is taken from a
- * client.  Allocations that were under way when the size fell are finished.
+ * The device's tmpfs mount enforces the size.  tmpfs accepts a new size, but
+ * none below what it has in use.  So a device has two sizes: mem->size, which
+ * the administrator wants, and mem->mount_size, which tmpfs enforces and which
+ * is never smaller.  While they differ, each allocation first tries to give
+ * tmpfs the wanted size, and fails if tmpfs has too much in use for it.
+ * Clients keep the memory that they have.  Allocations that were under way when
+ * the size fell are finished.
  *
  * Locks: gpumem_size_lock protects both sizes.  They are read without it.
  */
@@ -23,9 +25,13 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "gpumem_private.h"
+#include "gpumem_device.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
+#include "gpumem_notice.h"
+#include "gpumem_shmem.h"
 
-/* What a number of bytes may have from the administrator, in the order of its weight. */
+/* Suffixes of a number of bytes that gpumem_size_parse() reads, rising. */
 static const char gpumem_size_suffixes[] = "KMGTPE";
 
 static DEFINE_MUTEX(gpumem_size_lock);
@@ -36,9 +42,9 @@ static DEFINE_MUTEX(gpumem_size_lock);
  *	then white space or nothing
  * @bytes: the number, out
  *
- * memparse() takes a number of 2^64 and more modulo 2^64.
+ * memparse() is no choice: it reduces a number of 2^64 or more modulo 2^64.
  *
- * Return: 0, or -EINVAL if it is something else or needs more than 64 bits.
+ * Return: 0, or -EINVAL if @text has another form or needs more than 64 bits.
  */
 int gpumem_size_parse(const char *text, u64 *bytes)
 {
@@ -69,14 +75,14 @@ int gpumem_size_parse(const char *text, u64 *bytes)
  * gpumem_size - how much memory there is to allocate from
  * @mem: memory
  *
- * Return: bytes; what is in use may be more.
+ * Return: bytes; more may be in use.
  */
 u64 gpumem_size(struct gpumem_mem *mem)
 {
 	return READ_ONCE(mem->size);
 }
 
-/* Tell a mount its size. */
+/* Give a mount a new size. */
 static int gpumem_size_remount(struct gpumem_mem *mem, u64 bytes)
 {
 	struct super_block *sb = mem->mnt->mnt_sb;
@@ -90,7 +96,7 @@ static int gpumem_size_remount(struct gpumem_mem *mem, u64 bytes)
 
 	param.size = snprintf(text, sizeof(text), "%llu", bytes);
 	param.string = text;
-	/* Not every kernel lets modules have one for a reconfiguration. */
+	/* Not every kernel exports fs_context_for_reconfigure(). */
 	fc = fs_context_for_mount(sb->s_type, SB_KERNMOUNT);
 	if (IS_ERR(fc))
 		return PTR_ERR(fc);
@@ -107,7 +113,7 @@ static int gpumem_size_remount(struct gpumem_mem *mem, u64 bytes)
 	return ret;
 }
 
-/* Make the mount enforce the size that is wanted. */
+/* Make the mount enforce mem->size. */
 static int gpumem_size_settle_locked(struct gpumem_mem *mem)
 {
 	int ret;
@@ -115,14 +121,14 @@ static int gpumem_size_settle_locked(struct gpumem_mem *mem)
 	lockdep_assert_held(&gpumem_size_lock);
 	if (mem->mount_size == mem->size)
 		return 0;
-	/* tmpfs would refuse, and complain in the log. */
+	/* tmpfs would refuse, and print an error. */
 	if (gpumem_shmem_used(mem) > mem->size)
 		return -ENOSPC;
 	ret = gpumem_size_remount(mem, mem->size);
 	if (!ret)
 		WRITE_ONCE(mem->mount_size, mem->size);
 	else if (ret == -EINVAL)
-		/* More has come to be in use since. */
+		/* More memory came into use after the check. */
 		ret = -ENOSPC;
 	return ret;
 }
@@ -178,7 +184,7 @@ static ssize_t size_store(struct device *dev, struct device_attribute *attr,
 		old = mem->size;
 		WRITE_ONCE(mem->size, bytes);
 		ret = gpumem_size_settle_locked(mem);
-		/* What is in use stays; what is new is refused until it fits. */
+		/* Memory in use stays; allocations fail until they fit. */
 		if (ret == -ENOSPC)
 			ret = 0;
 		if (ret)
@@ -186,7 +192,7 @@ static ssize_t size_store(struct device *dev, struct device_attribute *attr,
 	}
 	if (ret)
 		return ret;
-	gpumem_budget_resized(gdev);
+	gpumem_notice_resized(gdev);
 	return count;
 }
 DEVICE_ATTR_RW(size);

@@ -1,50 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_stream: rings and how they are emptied.
+ * gpumem_stream: streams, and the execution of the entries in their rings.
  *
- * A stream is a ring that the client writes, whose entries one of the client's
- * workers (gpumem_runner.c) takes in order and executes one after the other, and
- * a timeline that counts the entries completed.  The ring is hostile: its tail is
- * read once per look, each entry is copied before it is checked, and nothing that
- * the kernel needs is kept where the client can write.  What the kernel tells the
- * client (head, the need for a doorbell) stands in the timeline's read-only page.
+ * A stream has a ring, which the client writes, and a timeline, which counts
+ * the entries completed.  One of the client's workers (gpumem_runner.c) at a
+ * time takes entries from the ring and executes them in order.  The ring is
+ * hostile: its tail is read once per look, each entry is copied before it is
+ * checked, and the kernel keeps its own state where the client cannot write.
+ * The kernel's answers to the client (head, the need for a doorbell) are in the
+ * timeline's read-only page.
  *
- * The states of a stream:
+ * A stream is in one of these states.  In all but running its state in the
+ * runner is GPUMEM_RUN_IDLE until something kicks it.
  *
- *   idle	NEED_WAKEUP is set, nobody runs it.  A doorbell kicks it.
- *   running	entries are taken; after a bounded number of slices it stands in
- *		line again so that streams share the threads.
- *   blocked	the entry is a wait whose value has not been reached.  A waiter
- *		is left with the timeline, nobody runs the stream, and
- *		NEED_WAKEUP is clear: whoever kicks it makes it look at the tail.
- *		A poll leaves a timer instead, and streams of the same client
- *		that have written kick it too.
- *   shared	the entry touches buffers that other drivers use: it needs a fence
- *		(gpumem_share.c), or has one (gpumem_publish.c).
+ *   idle	the ring is empty and NEED_WAKEUP is set.  A doorbell kicks the
+ *		stream.
+ *   running	a worker takes entries; after a bounded number of slices it
+ *		queues the stream again so that streams share the threads.
+ *   blocked	the entry is a wait whose value has not been reached, or a poll.
+ *		A wait has added a waiter to its timeline, which kicks the
+ *		stream.  A poll has started a timer, which kicks the stream, as
+ *		does each stream of the same client that has written.
+ *		NEED_WAKEUP is clear, because the worker reads the tail again
+ *		after the entry.
+ *   fenced	the entry touches buffers that other drivers use: it needs a
+ *		fence (gpumem_fence.c), or has one (gpumem_publish.c).
  *
- * A tail outside the ring ends the stream: it is *broken*, its timeline lost
- * with EPROTO.  An entry that fails sets the timeline's error; later entries are
- * then completed without being executed, so waits end.
+ * A tail outside the ring ends the stream: the stream is *broken*, and its
+ * timeline is lost with EPROTO.  An entry that fails sets the timeline's error.
+ * Later entries are then completed without being executed, except
+ * GPUMEM_OP_ADD, so that waits end.
  *
- * When the id is destroyed the stream is *closing*: it keeps one reference for
- * itself, executes what was in the ring at that moment, and drops it.  When the
- * client ends or is orphaned, the stream is *cancelled*: the slice under way ends,
- * nothing more starts.  In both cases the timeline is lost at the end.
+ * When the id is destroyed, the stream is *closing*: it takes a reference on
+ * itself, executes the entries that were in the ring at that moment, and drops
+ * the reference.  When the client ends or is orphaned, the stream is
+ * *cancelled*: the slice under way ends, and no other starts.  In both cases
+ * the timeline is lost at the end.
+ *
+ * Locks: client->stream_lock protects the lists of streams and orders the
+ * closing of a stream with its cancellation.  The worker that runs a stream
+ * owns its ring position and its entry.
  */
 #include <linux/kcov.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
-#include "gpumem_private.h"
+#include "gpumem_device.h"
+#include "gpumem_engine.h"
+#include "gpumem_fence.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_object.h"
+#include "gpumem_refusal.h"
+#include "gpumem_ring.h"
+#include "gpumem_runner.h"
+#include "gpumem_stream.h"
+#include "gpumem_timeline.h"
+#include "gpumem_vm.h"
 
 /* Slices of work in one run of a stream. */
 #define GPUMEM_STREAM_BURST	16
 
 #define GPUMEM_PRIORITY_HIGHEST	(-5)
 
-/* Streams of a client, those included that finish without an id. */
+/* Streams of a client, including streams that are closing. */
 #define GPUMEM_MAX_STREAMS	16384
 
 static_assert(sizeof(struct gpumem_sqe) == 64);
@@ -79,7 +100,7 @@ static u64 gpumem_stream_tail(struct gpumem_stream *stream)
 
 	if (test_bit_acquire(GPUMEM_STREAM_CLOSING, &stream->state))
 		return stream->final;
-	/* Pairs with the client's store: who sees the tail sees the entries. */
+	/* Pairs with the client's store: the entries come before the tail. */
 	return smp_load_acquire(&ring->tail);
 }
 
@@ -111,7 +132,7 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 	return true;
 }
 
-/* Time from the first look at a word to the second; doubles with each. */
+/* Time from the first look at a word to the second; it doubles each time. */
 #define GPUMEM_POLL_FIRST_NS	16000
 
 static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
@@ -124,10 +145,13 @@ static enum hrtimer_restart gpumem_stream_poll_timer(struct hrtimer *timer)
 }
 
 /**
- * gpumem_stream_poll_begin - the entry is a poll
- * @stream: stream; called before each look at the word
+ * gpumem_stream_poll_begin - let writes of the client's streams kick a poll
+ * @stream: stream whose entry is a poll
  *
- * Context: who runs the stream.
+ * The worker calls this before each look at the word; only the first call has
+ * an effect.
+ *
+ * Context: the worker that runs the stream.
  */
 void gpumem_stream_poll_begin(struct gpumem_stream *stream)
 {
@@ -145,10 +169,10 @@ void gpumem_stream_poll_begin(struct gpumem_stream *stream)
 }
 
 /**
- * gpumem_stream_poll_again - look again after a while
- * @stream: stream
+ * gpumem_stream_poll_again - start the timer until the next look at the word
+ * @stream: stream whose entry is a poll
  *
- * Context: who runs the stream.
+ * Context: the worker that runs the stream.
  */
 void gpumem_stream_poll_again(struct gpumem_stream *stream)
 {
@@ -159,10 +183,13 @@ void gpumem_stream_poll_again(struct gpumem_stream *stream)
 }
 
 /**
- * gpumem_stream_poll_end - the poll is over, or its stream is
- * @stream: stream; who saw it poll has kicked it afterwards
+ * gpumem_stream_poll_end - undo gpumem_stream_poll_begin()
+ * @stream: stream whose poll has ended, or that is cancelled
  *
- * Context: who runs the stream, or nobody else has the stream; may sleep.
+ * On return, all tasks that found @stream in client->polling have kicked it.
+ *
+ * Context: the worker that runs the stream, or the stream's only user; may
+ * sleep.
  */
 void gpumem_stream_poll_end(struct gpumem_stream *stream)
 {
@@ -179,14 +206,14 @@ void gpumem_stream_poll_end(struct gpumem_stream *stream)
 }
 
 /**
- * gpumem_stream_kick_polls - a stream has written: polls should look
- * @client: whose streams
+ * gpumem_stream_kick_polls - kick all streams of a client that poll
+ * @client: client, of which a stream has written to memory
  */
 void gpumem_stream_kick_polls(struct gpumem_client *client)
 {
 	struct gpumem_stream *stream;
 
-	/* The write comes before the look, or the other's look after it. */
+	/* Either this function sees the poll, or the poll sees the write. */
 	smp_mb();
 	if (!atomic_read(&client->polls))
 		return;
@@ -207,7 +234,7 @@ static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
  * @stream: stream
  * @error: 0, or the negative errno with which it failed
  *
- * Context: who runs the stream.
+ * Context: the worker that runs the stream.
  */
 void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 {
@@ -221,7 +248,7 @@ void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 	gpumem_timeline_raise(stream->timeline, stream->head);
 }
 
-/* A closing stream is at its end: drop the reference that it has on itself. */
+/* A closing stream has ended: drop its reference on itself. */
 static void gpumem_stream_drain(struct gpumem_stream *stream)
 {
 	if (!test_and_set_bit(GPUMEM_STREAM_DRAINED, &stream->state))
@@ -229,8 +256,8 @@ static void gpumem_stream_drain(struct gpumem_stream *stream)
 }
 
 /*
- * There is nothing to do.  Return true if the caller may stop; the stream may
- * have ended then.
+ * The caller found the ring empty.  Return false if there is a new entry.
+ * Return true if the worker is to leave the stream, which may be freed then.
  */
 static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 {
@@ -256,17 +283,17 @@ static bool gpumem_stream_sleep(struct gpumem_stream *stream)
 /* Return true if there is more to do. */
 static bool gpumem_stream_burst(struct gpumem_stream *stream)
 {
-	enum gpumem_share_turn turn;
+	enum gpumem_fenced_next next;
 	unsigned int slices = 0;
 	int ret;
 
-	/* Kicked once more after the end: nothing but the structure is left. */
+	/* After the stream's end only the structure is left. */
 	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state) ||
 	    test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 		return false;
-	turn = gpumem_share_turn(stream);
-	if (turn != GPUMEM_TURN_FREE)
-		return turn == GPUMEM_TURN_MORE;
+	next = gpumem_fenced_run(stream);
+	if (next != GPUMEM_NEXT_FREE)
+		return next == GPUMEM_NEXT_MORE;
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	while (slices < GPUMEM_STREAM_BURST && !gpumem_runner_must_leave()) {
 		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
@@ -277,9 +304,9 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 			slices++;
 			continue;
 		}
-		/* Only who runs an unbroken stream sets its error. */
+		/* Only the worker of an unbroken stream sets its error. */
 		if (READ_ONCE(stream->timeline->error)) {
-			/* Somebody waits to be told, whatever happened. */
+			/* Other streams may wait for what the add raises. */
 			if (stream->sqe.op == GPUMEM_OP_ADD &&
 			    !gpumem_sqe_check(&stream->sqe))
 				gpumem_engine_step(stream);
@@ -293,7 +320,7 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 					gpumem_stream_complete(stream, ret);
 					continue;
 				}
-				if (gpumem_share_begin(stream))
+				if (gpumem_fenced_begin(stream))
 					return false;
 			}
 			ret = gpumem_engine_step(stream);
@@ -309,17 +336,17 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 }
 
 /**
- * gpumem_stream_run - execute some of a stream
+ * gpumem_stream_run - execute some entries of a stream
  * @stream: stream; may have ended, and be without references, afterwards
  *
- * Context: may sleep; nobody else runs the stream.
+ * Context: may sleep; no other worker runs the stream.
  * Return: true if there is more to do now.
  */
 bool gpumem_stream_run(struct gpumem_stream *stream)
 {
 	bool more;
 
-	/* Nothing, unless the one who made the stream is traced. */
+	/* No effect, unless KCOV traces the task that made the stream. */
 	kcov_remote_start_common(stream->kcov_handle);
 	more = gpumem_stream_burst(stream);
 	kcov_remote_stop();
@@ -374,7 +401,7 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 	 * first cancel, but a kick may have come before it: hence the second.
 	 */
 	gpumem_runner_cancel(stream);
-	gpumem_share_cancel(&stream->share);
+	gpumem_fenced_cancel(&stream->fenced);
 	if (stream->waiting) {
 		gpumem_timeline_del_waiter(stream->waiting, &stream->waiter);
 		gpumem_object_put(&stream->waiting->obj);
@@ -392,7 +419,7 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 		gpumem_stream_drain(stream);
 }
 
-/* Take the first stream of a list over to the client's own, with a reference. */
+/* Move the first stream of @from to client->streams; return it, referenced. */
 static struct gpumem_stream *gpumem_stream_take(struct gpumem_client *client,
 						struct list_head *from)
 {
@@ -426,8 +453,8 @@ void gpumem_stream_cancel_all(struct gpumem_client *client)
 	client->no_streams = true;
 	list_for_each_entry(stream, &client->streams, link) {
 		set_bit(GPUMEM_STREAM_CANCELLED, &stream->state);
-		/* Others wait for its fence, streams of this client included. */
-		mod_delayed_work(stream->dev->engine->wq, &stream->share.late,
+		/* Signal its fence at once: other streams may wait for it. */
+		mod_delayed_work(stream->dev->engine->wq, &stream->fenced.late,
 				 0);
 	}
 	list_splice_init(&client->streams, &running);
@@ -445,10 +472,10 @@ static void gpumem_stream_reap(struct work_struct *work)
 						    reap);
 	struct gpumem_client *client = stream->obj.client;
 
-	/* What kicks it comes before what is kicked. */
-	gpumem_share_cancel(&stream->share);
+	/* Stop the sources of kicks before the stream leaves the runner. */
+	gpumem_fenced_cancel(&stream->fenced);
 	hrtimer_cancel(&stream->poll);
-	/* Other clients' streams are freed here: no waiting for a thread. */
+	/* Streams of all clients are freed here: do not wait for a worker. */
 	if (!gpumem_runner_leave(stream))
 		return;
 	kfree(stream);
@@ -470,9 +497,9 @@ void gpumem_stream_reap_later(struct gpumem_stream *stream)
  * gpumem_stream_release - free a stream
  * @obj: head of the stream, without references
  *
- * May be called by who runs the stream, as the last action, and the stream may
- * be kicked again by whoever did so at the same time: the structure stays until
- * a worker has seen that over.
+ * The worker that runs the stream may call this, as its last action.  A task
+ * that kicks the stream at the same time may finish later: the structure stays
+ * until the reap work has waited for the kick.
  */
 void gpumem_stream_release(struct gpumem_object *obj)
 {
@@ -484,8 +511,12 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	spin_lock(&client->stream_lock);
 	list_del(&stream->link);
 	spin_unlock(&client->stream_lock);
-	atomic64_dec(&client->count.streams);
+	/*
+	 * Put the ring before the count falls: when it is 0, only mappings have
+	 * references on rings.
+	 */
 	gpumem_ring_put(stream->ring);
+	atomic64_dec(&client->count.streams);
 	if (stream->timeline) {
 		gpumem_timeline_lose(stream->timeline);
 		gpumem_object_put(&stream->timeline->obj);
@@ -496,17 +527,12 @@ void gpumem_stream_release(struct gpumem_object *obj)
 	gpumem_stream_reap_later(stream);
 }
 
-/**
- * gpumem_ioctl_stream_create - GPUMEM_STREAM_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_stream_create *cmd = ucmd->cmd;
 	struct gpumem_client *client = ucmd->client;
 	struct gpumem_timeline *timeline;
+	struct gpumem_ring_mem *ring;
 	struct gpumem_stream *stream;
 	struct gpumem_device *dev;
 	int ret;
@@ -530,7 +556,7 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->kcov_handle = kcov_common_handle();
 	stream->high = cmd->priority < 0;
 	INIT_LIST_HEAD(&stream->ready);
-	gpumem_share_init(&stream->share);
+	gpumem_fenced_init(&stream->fenced);
 	INIT_WORK(&stream->reap, gpumem_stream_reap);
 	gpumem_waiter_init(&stream->waiter, gpumem_stream_wake);
 	hrtimer_setup(&stream->poll, gpumem_stream_poll_timer, CLOCK_MONOTONIC,
@@ -556,11 +582,12 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 		ret = -ENOENT;
 		goto err_put;
 	}
-	stream->ring = gpumem_ring_alloc(stream->entries);
-	if (!stream->ring) {
-		ret = -ENOMEM;
+	ring = gpumem_ring_alloc(client, stream->entries);
+	if (IS_ERR(ring)) {
+		ret = PTR_ERR(ring);
 		goto err_put;
 	}
+	stream->ring = ring;
 	timeline = gpumem_timeline_alloc(client, 0, true);
 	if (!timeline) {
 		ret = -ENOMEM;
@@ -572,7 +599,7 @@ int gpumem_ioctl_stream_create(struct gpumem_ucmd *ucmd)
 	stream->timeline = timeline;
 	spin_lock(&client->stream_lock);
 	list_add_tail(&stream->link, &client->streams);
-	/* The process that opened the device may be gone by now. */
+	/* The process that opened the device may have ended meanwhile. */
 	ret = client->no_streams ? -ENODEV : 0;
 	spin_unlock(&client->stream_lock);
 	if (!ret)
@@ -593,12 +620,6 @@ err_put:
 	return ret;
 }
 
-/**
- * gpumem_ioctl_stream_doorbell - GPUMEM_STREAM_DOORBELL
- * @ucmd: ioctl under way
- *
- * Return: 0 or -ENOENT.
- */
 int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_stream_doorbell *cmd = ucmd->cmd;
@@ -607,7 +628,7 @@ int gpumem_ioctl_stream_doorbell(struct gpumem_ucmd *ucmd)
 	if (!stream)
 		return -ENOENT;
 	atomic64_inc(&ucmd->client->count.doorbells);
-	/* It will look; nobody else needs to call.  It sets the flag again. */
+	/* The stream reads the tail, and sets the flag again if it is idle. */
 	WRITE_ONCE(stream->timeline->page->flags, 0);
 	gpumem_runner_kick(stream);
 	gpumem_object_put(&stream->obj);

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_timeline: clocks.
+ * gpumem_timeline: timelines, and callbacks when a timeline reaches a value.
  *
- * A timeline is a number that only rises, kept in a page that its client maps
- * read-only: seeing whether something has happened is one load.  Users who sleep
- * on it (GPUMEM_TIMELINE_WAIT) and streams that wait for it leave a waiter each,
- * and are called when its value is reached.
+ * A timeline is a number that only rises.  Its client maps a page with it
+ * read-only: one load tells whether a value has been reached.  A task that
+ * sleeps (GPUMEM_TIMELINE_WAIT) and a stream that waits add a waiter each.  The
+ * timeline calls the waiter when its value is reached.
  *
- * There may be any number of waiters.  They are kept in the order of their
- * values, so that raising a timeline costs nothing for those whose time has not
- * come; the others are called a few at a time, the lock is let go in between.
- * So a waiter may still stand in the tree when its value has been reached: who
- * finds that out himself takes it away before he goes on.
+ * There may be any number of waiters.  A tree has them in the order of their
+ * values, so that raising a timeline costs nothing for waiters of higher
+ * values.  The task that raises the timeline calls the others a few at a time,
+ * and drops the lock in between.  So a waiter may still be in the tree when its
+ * value has been reached.  The owner of a waiter that finds the value reached
+ * removes the waiter before it continues.
  *
- * A timeline belongs either to a stream, which raises it by one with each entry,
- * or to the client, which raises it by ioctl or by a signal entry.  When nobody
- * is left to raise it (its stream has ended, its id is gone), it is *lost*: all
- * who wait for more than it reached are woken and told ECANCELED, unless there
- * was an error before.
+ * A timeline belongs either to a stream, which raises it by one with each
+ * entry, or to the client, which raises it by ioctl or by a signal or add
+ * entry.  A timeline is *lost* when its stream has ended or, without a stream,
+ * when its id is gone: no task raises it again.  Its remaining waiters are
+ * called then, and get ECANCELED unless the timeline has an error.
  *
- * The kernel never reads the page: a copy of everything is in the structure.  The
- * error is stored before the value, so whoever sees the value sees the error.
+ * The kernel never reads the page: the structure has a copy of everything.  The
+ * error is stored before the value, so a reader that sees the value sees the
+ * error.
+ *
+ * Locks: timeline->lock (spin, irqsafe) protects the value, the error and the
+ * waiters.
  */
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
@@ -29,7 +34,12 @@
 #include <linux/sched/signal.h>
 #include <linux/time_namespace.h>
 
-#include "gpumem_private.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_object.h"
+#include "gpumem_timeline.h"
 
 static_assert(sizeof(struct gpumem_timeline_page) == 128);
 
@@ -71,7 +81,7 @@ struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
  * gpumem_timeline_release - free a timeline
  * @obj: head of the timeline, without references
  *
- * Processes that map the page keep it, not us.
+ * Mappings of the page hold references on the page, not on the timeline.
  */
 void gpumem_timeline_release(struct gpumem_object *obj)
 {
@@ -99,7 +109,7 @@ static void gpumem_waiter_remove_locked(struct gpumem_timeline *timeline,
 	RB_CLEAR_NODE(&waiter->node);
 }
 
-/* Call a few of those who wait for @value or less.  True if there may be more. */
+/* Call a few waiters for @value or less.  True if there may be more. */
 static bool gpumem_timeline_wake_some(struct gpumem_timeline *timeline,
 				      u64 value)
 {
@@ -116,17 +126,17 @@ static bool gpumem_timeline_wake_some(struct gpumem_timeline *timeline,
 		if (waiter->value > value)
 			return false;
 		gpumem_waiter_remove_locked(timeline, waiter);
-		/* After this it may be anything. */
+		/* After this the waiter may be freed or used again. */
 		waiter->wake(waiter);
 	}
 	return true;
 }
 
 /*
- * Call everybody who waits for @value or less, which has been reached, or for
- * anything if it never will.  Nobody can begin to wait for that any more, so there
- * is an end; what others reach meanwhile is theirs.  Takes the lock from the
- * caller, who has a reference.
+ * Call all waiters for @value or less, and drop the lock.  The timeline has
+ * reached @value, or is lost.  No such waiter can be added, so the loop ends.
+ * A task that raises the timeline further while the lock is dropped calls the
+ * waiters up to its own value.  The caller has a reference on the timeline.
  */
 static void gpumem_timeline_wake_unlock(struct gpumem_timeline *timeline,
 					u64 value, unsigned long flags)
@@ -155,7 +165,7 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (value > timeline->value) {
 		timeline->value = value;
-		/* Everything done before is visible to who sees the value. */
+		/* A reader that sees the value sees all work done before. */
 		smp_store_release(&timeline->page->value, value);
 		gpumem_timeline_wake_unlock(timeline, value, flags);
 	} else {
@@ -169,7 +179,8 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
  * @value: number
  *
  * Context: may sleep.
- * Return: 0, or -EOVERFLOW if that is too much; nothing changes then.
+ * Return: 0, or -EOVERFLOW if the sum needs more than 64 bits; nothing changes
+ * then.
  */
 int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value)
 {
@@ -212,7 +223,7 @@ enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
 }
 
 /**
- * gpumem_timeline_get - look up a timeline, one's own or another client's
+ * gpumem_timeline_get - look up a timeline, of this or of another client
  * @client: whose id it is
  * @id: id of a timeline, or of a handle of one
  *
@@ -239,7 +250,7 @@ struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
 
 /**
  * gpumem_timeline_ref_alloc - make a handle of a timeline
- * @client: who gets it
+ * @client: client that gets it
  * @timeline: of a stream; gets a reference
  *
  * Return: the handle, or NULL without memory.
@@ -286,7 +297,7 @@ void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (!timeline->error) {
 		WRITE_ONCE(timeline->error, error);
-		/* What is done comes before the entry that fails now. */
+		/* The entry that fails comes after those completed. */
 		WRITE_ONCE(timeline->page->failed, timeline->value);
 		/* A client that sees the error sees the number of the entry. */
 		smp_store_release(&timeline->page->error, error);
@@ -295,7 +306,7 @@ void gpumem_timeline_fail(struct gpumem_timeline *timeline, u32 error)
 }
 
 /**
- * gpumem_timeline_lose - nobody will raise this timeline any more
+ * gpumem_timeline_lose - end a timeline that will not be raised again
  * @timeline: timeline
  *
  * Context: may sleep.
@@ -314,8 +325,8 @@ void gpumem_timeline_lose(struct gpumem_timeline *timeline)
  * gpumem_timeline_handle_gone - the id of a timeline was destroyed
  * @obj: head of the timeline
  *
- * Signal entries name timelines by id, so without one only its own stream can
- * still raise it.
+ * Signal and add entries name timelines by id.  So without an id only a stream
+ * can still raise its own timeline.
  */
 void gpumem_timeline_handle_gone(struct gpumem_object *obj)
 {
@@ -339,11 +350,12 @@ void gpumem_waiter_init(struct gpumem_waiter *waiter,
 }
 
 /**
- * gpumem_timeline_add_waiter - be called when a value is reached
+ * gpumem_timeline_add_waiter - have a waiter called when its value is reached
  * @timeline: timeline
- * @waiter: initialized, with @value set; not in use
+ * @waiter: initialized, with @value set; in no timeline
  *
- * Return: true if @waiter was left, false if there is nothing to wait for.
+ * Return: true if @waiter was added; false if its value is reached already, or
+ * the timeline is lost.
  */
 bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 				struct gpumem_waiter *waiter)
@@ -364,7 +376,7 @@ bool gpumem_timeline_add_waiter(struct gpumem_timeline *timeline,
 }
 
 /**
- * gpumem_timeline_del_waiter - do not be called any more
+ * gpumem_timeline_del_waiter - remove a waiter
  * @timeline: timeline
  * @waiter: may have been called already
  *
@@ -400,12 +412,6 @@ int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
 			      virt_to_page(timeline->page));
 }
 
-/**
- * gpumem_ioctl_timeline_create - GPUMEM_TIMELINE_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_timeline_create *cmd = ucmd->cmd;
@@ -426,12 +432,6 @@ int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
 
-/**
- * gpumem_ioctl_timeline_signal - GPUMEM_TIMELINE_SIGNAL
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_timeline_signal *cmd = ucmd->cmd;
@@ -449,13 +449,16 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 	return ret;
 }
 
-/* Somebody who sleeps until a value is reached. */
+/* A task that sleeps until a value is reached. */
 struct gpumem_sleeper {
 	struct gpumem_waiter waiter;
 	struct task_struct *task;
 };
 
-/* The sleeper does not go away before it has had the lock. */
+/*
+ * Called under timeline->lock.  The task exists: it takes this lock before it
+ * leaves gpumem_timeline_sleep().
+ */
 static void gpumem_sleeper_wake(struct gpumem_waiter *waiter)
 {
 	wake_up_process(container_of(waiter, struct gpumem_sleeper,
@@ -465,8 +468,8 @@ static void gpumem_sleeper_wake(struct gpumem_waiter *waiter)
 /**
  * gpumem_clock_offset - how far the caller's monotonic clocks are ahead
  *
- * A time namespace shifts CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW alike, by what
- * does not change any more once a process is in it.
+ * A time namespace shifts CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW alike, by an
+ * offset that is constant once a process is in the namespace.
  *
  * Context: a process, not a kernel thread.
  * Return: ns to add to the kernel's own time.
@@ -487,7 +490,7 @@ static ktime_t gpumem_time_to_host(u64 ns)
 	if (check_sub_overflow((ktime_t)min_t(u64, ns, KTIME_MAX),
 			       gpumem_clock_offset(), &host))
 		return KTIME_MAX;
-	/* Before there was time: over. */
+	/* A time before the start of the clock has passed. */
 	return max(host, 0);
 }
 
@@ -514,7 +517,7 @@ static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
 			ret = -ERESTARTSYS;
 			break;
 		}
-		/* 0 means that the time is over. */
+		/* 0 means that the time has passed. */
 		if (!schedule_hrtimeout(timeout, HRTIMER_MODE_ABS)) {
 			if (gpumem_timeline_state(timeline, value) ==
 			    GPUMEM_EVENT_PENDING)
@@ -527,14 +530,9 @@ static int gpumem_timeline_sleep(struct gpumem_timeline *timeline, u64 value,
 	return ret;
 }
 
-/**
- * gpumem_ioctl_timeline_wait - GPUMEM_TIMELINE_WAIT
- * @ucmd: ioctl under way
- *
+/*
  * The deadline is absolute, so a wait that a signal handler interrupted is
  * restarted with the same arguments.
- *
- * Return: 0 or a negative errno.
  */
 int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd)
 {

@@ -2,31 +2,36 @@
 /*
  * gpumem_user: users, and the budgets that they share.
  *
- * A client counts for the user who opened it (client->cred), whatever its
+ * A client counts for the user that opened it (client->cred), whatever its
  * process does to its credentials later, and for the owner of each user
  * namespace between that user and the initial one, as ucounts do.  So users
  * form a tree: a user is a uid and the user that it is subordinate to.  A
  * charge goes to a user and to all users above it, and the limit holds for each
- * of them.  If the owner of a namespace is the user who is charged already, that
- * user is charged once.
+ * of them.  If a user owns the namespace that it is in, the two levels are one
+ * user, which is charged once.
  *
- * Two things are counted for each user:
+ * Three things are counted for each user:
  *
  *  - Pinned pages: registrations and pinned host memory.  The parameter
  *    pin_limit bounds what one user has, pin_total what all users have
  *    together.
  *  - Mappings in address spaces.  The parameter map_limit bounds them, because
  *    each costs kernel memory and no object.
+ *  - Pages of rings that are allocated.  The parameter ring_limit bounds what
+ *    one user has, ring_total what all users have together.
  *
- * The administrator may change the parameters at any time.  A limit below what
- * is in use takes nothing away; it refuses what is new.
+ * The administrator may change the parameters at any time.  With a limit below
+ * the use, users keep what they have, and new charges fail.
  *
  * A *charge* is what one allocation counts against: a user's budget, the
  * process's pinned_vm and, with memlock=1, RLIMIT_MEMLOCK.  It lives as long as
  * the pages are pinned, which may be longer than the client.
  *
- * Locks: gpumem_users_lock protects the table and is held while pages are
- * charged, so that all limits are looked at together.  Counts fall without it.
+ * Locks: gpumem_users_lock (mutex) protects the table of users.  A task that
+ * charges pinned pages holds it, so that it checks all limits together; the
+ * task pins the pages later, with no lock held.  Uncharging takes no lock.
+ * Mappings and pages of rings are counted without the lock, because a page
+ * fault may charge a ring.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -42,9 +47,17 @@
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 
+#include "gpumem_cache.h"
+#include "gpumem_client.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_mem.h"
 #include "gpumem_pool.h"
+#include "gpumem_refusal.h"
+#include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
-/* More than user namespaces can be nested. */
+/* Limit of nested levels of users; the kernel nests fewer user namespaces. */
 #define GPUMEM_USER_LEVELS	64
 
 /* Value of a limit that the administrator did not set. */
@@ -58,14 +71,16 @@ struct gpumem_user {
 	struct hlist_node node;
 	/** @ref: each client, each charge and each user below holds one */
 	struct kref ref;
-	/** @uid: who; constant */
+	/** @uid: uid of the user; constant */
 	kuid_t uid;
-	/** @parent: user that it is subordinate to, referenced, or NULL; constant */
+	/** @parent: user above this one, referenced, or NULL; constant */
 	struct gpumem_user *parent;
 	/** @pages: pinned; raised under gpumem_users_lock */
 	atomic64_t pages;
 	/** @mappings: in address spaces */
 	atomic64_t mappings;
+	/** @ring_pages: pages of rings */
+	atomic64_t ring_pages;
 	/** @refusals: reported lately; in gpumem_netlink.c */
 	struct gpumem_rate refusals;
 };
@@ -78,7 +93,13 @@ static atomic64_t gpumem_pinned;
 static u64 gpumem_pin_limit = GPUMEM_USER_DEFAULT;
 static u64 gpumem_pin_total = GPUMEM_USER_DEFAULT;
 
-/* A limit is kept in pages and written in bytes. */
+/* Pages of the rings of all users. */
+static atomic64_t gpumem_ring_pages;
+
+static u64 gpumem_ring_limit = GPUMEM_USER_DEFAULT;
+static u64 gpumem_ring_total = GPUMEM_USER_DEFAULT;
+
+/* The variable of a limit is in pages; the parameter's text is in bytes. */
 static int gpumem_limit_set(const char *val, const struct kernel_param *kp)
 {
 	u64 bytes;
@@ -110,6 +131,13 @@ module_param_cb(pin_total, &gpumem_limit_ops, &gpumem_pin_total, 0644);
 MODULE_PARM_DESC(pin_total,
 		 "Bytes that all users may pin together, with K, M or G (default: 24 % of RAM, or pin_limit if that is more)");
 
+module_param_cb(ring_limit, &gpumem_limit_ops, &gpumem_ring_limit, 0644);
+MODULE_PARM_DESC(ring_limit,
+		 "Bytes that the rings of one user may take, with K, M or G (default: five sixths of ring_total)");
+module_param_cb(ring_total, &gpumem_limit_ops, &gpumem_ring_total, 0644);
+MODULE_PARM_DESC(ring_total,
+		 "Bytes that the rings of all users may take together, with K, M or G (default: 5 % of RAM, at least 320M, at most a sixth of RAM; or ring_limit if that is more)");
+
 static ulong map_limit = SZ_4M;
 module_param(map_limit, ulong, 0644);
 MODULE_PARM_DESC(map_limit,
@@ -124,21 +152,34 @@ MODULE_PARM_DESC(memlock,
  * gpumem_user_init - set the limits that the administrator left open
  *
  * By default the memory of all devices is half of RAM (gpumem_drv.c) and the
- * pinned memory of all users 24 %: together less than three quarters.
+ * pinned memory of all users 24 %: together less than three quarters.  Rings
+ * take 5 % more.  On a machine with little memory they take up to a sixth of
+ * it, so that one user may fill 1,000 rings of the largest size.
  */
 void gpumem_user_init(void)
 {
-	u64 total = gpumem_pin_total;
+	u64 total = gpumem_pin_total, ram = totalram_pages();
 
 	gpumem_lockdep_class(&gpumem_users_lock, GPUMEM_LOCK_USERS);
 	if (total == GPUMEM_USER_DEFAULT) {
-		total = totalram_pages() / 100 * 24;
+		total = ram / 100 * 24;
 		if (gpumem_pin_limit != GPUMEM_USER_DEFAULT)
 			total = max(total, gpumem_pin_limit);
 		gpumem_pin_total = total;
 	}
 	if (gpumem_pin_limit == GPUMEM_USER_DEFAULT)
 		gpumem_pin_limit = total / 6 * 5;
+
+	total = gpumem_ring_total;
+	if (total == GPUMEM_USER_DEFAULT) {
+		total = max_t(u64, ram / 20, PHYS_PFN(320 * SZ_1M));
+		total = min(total, ram / 6);
+		if (gpumem_ring_limit != GPUMEM_USER_DEFAULT)
+			total = max(total, gpumem_ring_limit);
+		gpumem_ring_total = total;
+	}
+	if (gpumem_ring_limit == GPUMEM_USER_DEFAULT)
+		gpumem_ring_limit = total / 6 * 5;
 }
 
 /**
@@ -171,7 +212,40 @@ u64 gpumem_pin_used(void)
 	return (u64)atomic64_read(&gpumem_pinned) << PAGE_SHIFT;
 }
 
-/* The user @uid below @parent; consumes the reference on @parent, unless NULL. */
+/**
+ * gpumem_ring_budget - what the rings of one user may take
+ *
+ * Return: bytes.
+ */
+u64 gpumem_ring_budget(void)
+{
+	return READ_ONCE(gpumem_ring_limit) << PAGE_SHIFT;
+}
+
+/**
+ * gpumem_ring_budget_all - what the rings of all users may take together
+ *
+ * Return: bytes.
+ */
+u64 gpumem_ring_budget_all(void)
+{
+	return READ_ONCE(gpumem_ring_total) << PAGE_SHIFT;
+}
+
+/**
+ * gpumem_ring_used - what the rings of all users take
+ *
+ * Return: bytes that count against the budgets.
+ */
+u64 gpumem_ring_used(void)
+{
+	return (u64)atomic64_read(&gpumem_ring_pages) << PAGE_SHIFT;
+}
+
+/*
+ * Get the user @uid below @parent, referenced; take it from *@spare if the
+ * table has none.  Consumes the reference on @parent, unless that is NULL.
+ */
 static struct gpumem_user *
 gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid,
 			 struct gpumem_user **spare)
@@ -182,7 +256,7 @@ gpumem_user_below_locked(struct gpumem_user *parent, kuid_t uid,
 	hash_for_each_possible(gpumem_users, user, node, __kuid_val(uid)) {
 		if (uid_eq(user->uid, uid) && user->parent == parent) {
 			kref_get(&user->ref);
-			/* The user below holds another reference. */
+			/* @user holds another reference on @parent. */
 			if (parent)
 				refcount_dec(&parent->ref.refcount);
 			return user;
@@ -215,7 +289,7 @@ static void gpumem_user_free(struct kref *ref)
 }
 
 /**
- * gpumem_user_get - the user whom a client counts for
+ * gpumem_user_get - the user that a client counts for
  * @cred: of the task that opened it
  *
  * Return: the user with a reference, or an ERR_PTR: -ENOMEM, or -EUSERS if user
@@ -235,7 +309,7 @@ struct gpumem_user *gpumem_user_get(const struct cred *cred)
 			return ERR_PTR(-EUSERS);
 		uids[n++] = ns->owner;
 	}
-	/* Reclaim for a full cgroup must not make other users wait. */
+	/* Allocate without the lock: reclaim for a full cgroup takes long. */
 	for (i = 0; i < n; i++) {
 		spare[i] = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 		if (!spare[i]) {
@@ -245,7 +319,7 @@ struct gpumem_user *gpumem_user_get(const struct cred *cred)
 	}
 	mutex_lock(&gpumem_users_lock);
 	while (n--) {
-		/* The owner of a namespace in it. */
+		/* The user owns the namespace that it is in: charge it once. */
 		if (user && uid_eq(user->uid, uids[n]))
 			continue;
 		user = gpumem_user_below_locked(user, uids[n], &spare[n]);
@@ -275,7 +349,7 @@ void gpumem_user_put(struct gpumem_user *user)
 }
 
 /**
- * gpumem_user_refusals - how much of a user's refusals was reported lately
+ * gpumem_user_refusals - get the rate of the reports of a user's refusals
  * @user: user
  *
  * Subordinate users share the report rate of the user above all of them.
@@ -338,7 +412,81 @@ void gpumem_user_unmap(struct gpumem_client *client)
 	gpumem_user_del_mappings(client->user, NULL);
 }
 
-/* Is there room for @pages?  If not, @refusal tells what of. */
+static void gpumem_user_del_ring_pages(struct gpumem_user *user,
+				       struct gpumem_user *end, u64 pages)
+{
+	for (; user != end; user = user->parent)
+		atomic64_sub(pages, &user->ring_pages);
+}
+
+/*
+ * Count one page in @have.  If @limit is reached, count nothing and describe
+ * the limit in @refusal.
+ */
+static bool gpumem_ring_page_fits(atomic64_t *have, u64 limit,
+				  enum gpumem_limit which,
+				  struct gpumem_refusal *refusal)
+{
+	s64 used = atomic64_read(have);
+
+	do {
+		if (used >= limit) {
+			refusal->limit = which;
+			refusal->used = used << PAGE_SHIFT;
+			refusal->max = limit << PAGE_SHIFT;
+			return false;
+		}
+	} while (!atomic64_try_cmpxchg(have, &used, used + 1));
+	return true;
+}
+
+/**
+ * gpumem_user_charge_ring - count a page of a ring
+ * @client: whose
+ *
+ * Context: an ioctl of @client's process, or a page fault in a mapping of the
+ * ring, which another process may cause; may sleep.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_user_charge_ring(struct gpumem_client *client)
+{
+	u64 limit = READ_ONCE(gpumem_ring_limit);
+	struct gpumem_refusal refusal = {
+		.dev = client->devices[0],
+		.asked = PAGE_SIZE,
+	};
+	struct gpumem_user *user;
+
+	for (user = client->user; user; user = user->parent)
+		if (!gpumem_ring_page_fits(&user->ring_pages, limit,
+					   GPUMEM_LIMIT_RINGS, &refusal))
+			break;
+	if (!user && gpumem_ring_page_fits(&gpumem_ring_pages,
+					   READ_ONCE(gpumem_ring_total),
+					   GPUMEM_LIMIT_RINGS_ALL, &refusal)) {
+		atomic64_add(PAGE_SIZE, &client->count.ring_bytes);
+		return 0;
+	}
+	gpumem_user_del_ring_pages(client->user, user, 1);
+	gpumem_refused(client, &refusal);
+	return -EDQUOT;
+}
+
+/**
+ * gpumem_user_uncharge_ring - pages of a ring are free
+ * @client: whose
+ * @pages: number
+ *
+ * Context: any.
+ */
+void gpumem_user_uncharge_ring(struct gpumem_client *client, u64 pages)
+{
+	atomic64_sub(pages << PAGE_SHIFT, &client->count.ring_bytes);
+	atomic64_sub(pages, &gpumem_ring_pages);
+	gpumem_user_del_ring_pages(client->user, NULL, pages);
+}
+
+/* Is there room for @pages?  If not, @refusal describes the limit. */
 static bool gpumem_pages_fit(atomic64_t *have, u64 limit, u64 pages,
 			     enum gpumem_limit which,
 			     struct gpumem_refusal *refusal)
@@ -404,12 +552,12 @@ static int gpumem_charge_try(struct gpumem_charge *charge,
 
 /**
  * gpumem_charge_init - count pages as pinned
- * @charge: to be set
- * @client: by whose process and user
+ * @charge: zeroed; out
+ * @client: client whose process and user pin the pages
  * @pages: number
  *
- * Cached chunks go before it is refused: the client's own, and those of all
- * clients if it is the budget of all users that is used up.
+ * Discards cached chunks before it refuses: the client's own, or those of all
+ * clients if the budget of all users is used up.
  *
  * Context: without locks.
  * Return: 0 or -EDQUOT.
@@ -441,7 +589,7 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 }
 
 /**
- * gpumem_charge_fini - the pages are not pinned any more
+ * gpumem_charge_fini - end a charge after its pages were unpinned
  * @charge: zeroed, or set by gpumem_charge_init(); zeroed then
  */
 void gpumem_charge_fini(struct gpumem_charge *charge)

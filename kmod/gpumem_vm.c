@@ -1,38 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_vm: address spaces.
+ * gpumem_vm: address spaces and the mappings in them.
  *
- * An address space maps ranges of device addresses to ranges of buffer objects,
- * with the devices that may read and write there.  Device addresses are numbers:
- * nothing requires, and nothing here uses, that the process has the same memory
- * at the same address.  Mappings never overlap; each holds a reference on its
- * buffer object.
+ * A mapping maps a range of device addresses to a range of a buffer object, and
+ * says which devices may read and write there.  Device addresses are numbers:
+ * the process need not have the same memory at the same address.  Mappings
+ * never overlap; each holds a reference on its buffer object.
  *
- * Unmapping and changing access are all or nothing: first the range is checked to
- * consist of whole mappings, then one store changes the tree.
+ * An unmap or a change of access happens as a whole or not at all: it first
+ * checks that the range consists of whole mappings.
  *
- * Workers look mappings up under vm->lock for reading and keep it for one slice
- * of work, so whoever unmaps waits for at most that slice, and a buffer object
- * cannot go away under a copy.  A mapping is kernel memory without an id: a user
- * may have a limited number of them (gpumem_user.c).  Others may wait for such a worker with a
- * dma_fence, so nothing is allocated under vm->lock: whoever changes the tree
- * holds vm->change, gets what the change needs, and takes vm->lock for the store
- * alone, or for the access of some mappings at a time.
+ * Locks: vm->change (mutex) serializes changes of an address space.  vm->lock
+ * (rwsem) is inside it; a change writes under both.
+ *
+ *  - A worker looks mappings up under vm->lock for reading, and holds it for
+ *    one slice of work.  So a task that unmaps waits for at most that slice,
+ *    and a buffer object cannot be freed under a copy.
+ *  - Another driver may wait for the worker by a dma_fence, so no task
+ *    allocates under vm->lock.  A task that changes the tree holds vm->change,
+ *    allocates what the change needs, and takes vm->lock for one store, or for
+ *    the access bits of some mappings at a time.
+ *
+ * A mapping is kernel memory without an id, so the number of mappings of a user
+ * is limited (gpumem_user.c).
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_object.h"
+#include "gpumem_pin.h"
+#include "gpumem_user.h"
+#include "gpumem_vm.h"
 
 /*
- * What a mapping takes.  A full memory cgroup, or system, answers -ENOMEM: a
- * client that makes mappings without end is no reason to kill a process.
+ * Allocation of mappings.  If the memory cgroup, or the system, is full, it
+ * fails with -ENOMEM: the OOM killer must not kill a process because a client
+ * makes mappings without end.
  */
 #define GPUMEM_VM_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* Mappings whose access is changed before workers have their turn. */
+/* Mappings whose access is changed under one hold of vm->lock. */
 #define GPUMEM_VM_ACCESSES	256
 
 /**
@@ -51,7 +65,7 @@ struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr)
 	return mas_walk(&mas);
 }
 
-/* A non-empty range that does not wrap; 0 is no address. */
+/* Check that a range is not empty, does not wrap and does not begin at 0. */
 static int gpumem_vm_check_range(u64 addr, u64 length)
 {
 	u64 end;
@@ -88,7 +102,7 @@ void gpumem_vm_release(struct gpumem_object *obj)
 	struct gpumem_mapping *m;
 	MA_STATE(mas, &vm->mappings, 0, 0);
 
-	/* Without references there is nobody to keep out. */
+	/* Without references there are no other users: take no lock. */
 	mas_for_each(&mas, m, ULONG_MAX) {
 		gpumem_mapping_free(vm, m);
 		cond_resched();
@@ -98,12 +112,6 @@ void gpumem_vm_release(struct gpumem_object *obj)
 	kfree(vm);
 }
 
-/**
- * gpumem_ioctl_vm_create - GPUMEM_VM_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_vm_create *cmd = ucmd->cmd;
@@ -120,7 +128,7 @@ int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd)
 	gpumem_lockdep_class(&vm->change, GPUMEM_LOCK_VM_CHANGE);
 	init_rwsem(&vm->lock);
 	gpumem_lockdep_class(&vm->lock, GPUMEM_LOCK_VM);
-	/* Readers have vm->lock or vm->change.  A tree can be told of one lock only. */
+	/* The tree has two locks, but a maple tree can check one lock only. */
 	mt_init_flags(&vm->mappings, MT_FLAGS_LOCK_EXTERN);
 	ret = gpumem_object_reserve(ucmd, &vm->obj);
 	if (ret) {
@@ -138,7 +146,7 @@ static int gpumem_vm_store(struct gpumem_vm *vm, struct ma_state *mas,
 	int ret;
 
 	lockdep_assert_held(&vm->change);
-	/* A full memory cgroup keeps nobody from giving back. */
+	/* A full memory cgroup must not make an unmap fail. */
 	ret = mas_preallocate(mas, m, m ? GPUMEM_VM_GFP : GFP_KERNEL);
 	if (ret)
 		return ret;
@@ -159,7 +167,7 @@ static int gpumem_vm_insert(struct gpumem_vm *vm, struct gpumem_mapping *m)
 	return gpumem_vm_store(vm, &mas, m);
 }
 
-/* May @bo be mapped so? */
+/* May @bo be mapped with this range and this access? */
 static int gpumem_vm_check_bo(struct gpumem_bo *bo,
 			      const struct gpumem_vm_map *cmd)
 {
@@ -174,12 +182,6 @@ static int gpumem_vm_check_bo(struct gpumem_bo *bo,
 	return 0;
 }
 
-/**
- * gpumem_ioctl_vm_map - GPUMEM_VM_MAP
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_vm_map *cmd = ucmd->cmd;
@@ -242,7 +244,7 @@ out_vm:
 	return ret;
 }
 
-/* Bytes in the mappings of a range, which covers each of them as a whole. */
+/* Count the bytes in the mappings of a range; -EINVAL if it cuts a mapping. */
 static int gpumem_vm_weigh_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 				  u64 *bytes)
 {
@@ -261,8 +263,8 @@ static int gpumem_vm_weigh_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 }
 
 /*
- * Take all mappings of a range out of the tree and put them on a list.  -EAGAIN
- * if they do not weigh @bytes any more.
+ * Take all mappings of a range out of the tree and put them on a list.  Return
+ * -EAGAIN if they do not have @bytes bytes in total any more.
  */
 static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 				   u64 bytes, struct list_head *list)
@@ -291,14 +293,9 @@ static int gpumem_vm_detach_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	return ret;
 }
 
-/**
- * gpumem_ioctl_vm_unmap - GPUMEM_VM_UNMAP
- * @ucmd: ioctl under way
- *
- * The answer is written before anything changes, so that a caller who cannot be
- * told has lost nothing.
- *
- * Return: 0 or a negative errno.
+/*
+ * The answer is written before anything changes: if the copy to the caller
+ * fails, the caller keeps its mappings.
  */
 int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 {
@@ -328,7 +325,7 @@ int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd)
 		scoped_guard(mutex, &vm->change)
 			ret = gpumem_vm_detach_locked(vm, cmd->addr, last,
 						      cmd->unmapped, &list);
-		/* Who shares the address space may outlive this process. */
+		/* Another task may change the mappings again and again. */
 		if (ret == -EAGAIN && fatal_signal_pending(current))
 			ret = -EINTR;
 	} while (ret == -EAGAIN);
@@ -364,7 +361,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	mas_set(&mas, addr);
 	down_write(&vm->lock);
 	mas_for_each(&mas, m, last) {
-		/* The tree stays as it is while workers have their turn. */
+		/* Let workers in; vm->change keeps the tree as it is. */
 		if (!(++n % GPUMEM_VM_ACCESSES)) {
 			up_write(&vm->lock);
 			cond_resched();
@@ -381,12 +378,6 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 	return 0;
 }
 
-/**
- * gpumem_ioctl_vm_access - GPUMEM_VM_ACCESS
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_vm_access *cmd = ucmd->cmd;

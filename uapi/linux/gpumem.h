@@ -3,19 +3,35 @@
  * gpumem: device memory, address spaces, sharing and ordered submission for a
  * software GPU.
  *
+ * Sections of this file, in order (the names without GPUMEM_):
+ *
+ *  - General: MMAP_OFFSET(), the cache page, ioctl numbers, INFO,
+ *    DEVICE_ATTACH, DESTROY
+ *  - Buffer objects: BO_ALLOC, BO_PIN, BO_INFO, BO_RETIRE, BO_EXPORT, BO_IMPORT
+ *  - Tokens of memory: TOKEN_CREATE, TOKEN_OPEN
+ *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS
+ *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
+ *    STREAM_DOORBELL
+ *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT
+ *  - Events: EVENT_CREATE, EVENT_OPEN, EVENT_RECORD, EVENT_GET
+ *  - Pools: POOL_CREATE, POOL_SET, POOL_INFO, POOL_EXPORT, POOL_IMPORT,
+ *    POOL_CHUNK_OPEN, CHANNEL_ATTACH
+ *  - Reports: REFUSAL, STATS, notices by read()
+ *
  * General rules
  *
  * Every ioctl takes a pointer to one structure whose first member is @size, the
  * size of that structure as the caller knows it.  A kernel that knows a longer
  * structure reads the missing tail as zero and writes back no more than @size
- * bytes; a kernel that knows a shorter one answers E2BIG unless the tail is
- * zero.  Structures only grow at their end, flags are only added, and padding
- * is explicit and must be zero.  All offsets, lengths and addresses are bytes.
+ * bytes.  A kernel that knows a shorter structure fails the call with E2BIG
+ * unless the tail is zero.  Structures only grow at their end, flags are only
+ * added, and padding is explicit and must be zero.  All offsets, lengths and
+ * addresses are in bytes.
  *
  * A file description of /dev/gpumemN is a *client*.  It belongs to the address
  * space that opened it.  Objects are named by ids in that client; an id is
- * non-zero and says nothing about another client's ids.  GPUMEM_DESTROY gives an
- * id back, never fails for a valid id and never waits for userspace.
+ * non-zero and says nothing about another client's ids.  GPUMEM_DESTROY gives
+ * an id back, never fails for a valid id and never waits for userspace.
  *
  * Meaning of errno, for every ioctl:
  *
@@ -30,18 +46,21 @@
  *  - ENOENT: no object with this id and of this type, or no such token.
  *  - EEXIST: the address range is occupied, the client has another channel, or
  *    the pool has a token of another scope.
- *  - EPERM: the caller's address space, or for GPUMEM_STREAM_CREATE its process,
- *    is not the one that opened the client, or the client does not hold the
- *    channel that the call needs, or the module's parameter ipc_scope refuses
- *    the token.
+ *  - EPERM: one of these is true.  The caller's address space, or for
+ *    GPUMEM_STREAM_CREATE the caller's process, is not the one that opened the
+ *    client.  The client does not hold the channel that the call needs.  The
+ *    module's parameter ipc_scope refuses the token.
  *  - EAGAIN: the process may have no more threads (RLIMIT_NPROC, pids.max).
- *  - EACCES: the client may not use this device, or this user this token, or
- *    an imported pool is asked for what only its maker may do.
- *  - ENOSPC: the device's memory budget refuses.
- *  - EDQUOT: a budget of pinned memory (the user's, or that of all users), the
- *    user's limit of mappings, RLIMIT_MEMLOCK, or the pool's limit refuses.
- *  - ENOMEM: the system, its limit of committed memory included, or the caller's
- *    memory cgroup refuses.
+ *  - EACCES: the device is not attached to the client, or the token's scope
+ *    does not admit the caller, or the client imported the pool and only the
+ *    pool's maker may make the call.
+ *  - ENOSPC: the device's memory budget refuses or, for pinned host memory, the
+ *    size of the system's memory.
+ *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory or
+ *    of rings, the budget of all users, the user's limit of mappings,
+ *    RLIMIT_MEMLOCK, the pool's limit.
+ *  - ENOMEM: the system, its limit of committed memory included, or the
+ *    caller's memory cgroup refuses.
  *  - EMFILE: the client has too many objects or streams.
  *  - EIO: the work waited for failed, or the owner of the timeline is gone.
  *  - ETIMEDOUT, EINTR: a wait ended without its condition.
@@ -69,10 +88,11 @@
  * GPUMEM_MMAP_OFFSET() - file offset at which mmap() finds an object
  * @id: buffer object, stream or timeline; GPUMEM_MMAP_CACHE is an offset, too
  *
- * Buffer objects map at any page aligned offset behind it; a stream maps its
- * ring (see struct gpumem_ring), a timeline its read-only page.  Buffer objects
- * need MAP_SHARED.  A child after fork() inherits mappings of host memory
- * (GPUMEM_BO_ALLOC_HOST), which it shares with its parent, and no others.
+ * For a buffer object the caller adds the page aligned offset in the object,
+ * and must use MAP_SHARED.  A stream maps its ring (see struct gpumem_ring), a
+ * timeline its read-only page.  fork() copies mappings of host memory
+ * (GPUMEM_BO_ALLOC_HOST), which the child then shares with its parent, and no
+ * other mappings.
  */
 #define GPUMEM_MMAP_OFFSET(id)	((__u64)(id) << GPUMEM_MMAP_SHIFT)
 
@@ -81,19 +101,20 @@
 #define GPUMEM_CACHE_WORDS	1024U
 
 /**
- * enum gpumem_cache_word - what a chunk's word in the cache page says
- * @GPUMEM_CACHE_USED: the chunk is in use, or may be; what a new one has
- * @GPUMEM_CACHE_KEPT: written by the client: nothing is in the chunk, and the
- *	kernel may discard its memory
- * @GPUMEM_CACHE_TAKEN: written by the kernel over KEPT: it did, or will
+ * enum gpumem_cache_word - values of a chunk's word in the cache page
+ * @GPUMEM_CACHE_USED: the chunk may be in use; value for a new chunk
+ * @GPUMEM_CACHE_KEPT: written by the client: the chunk is empty, and the kernel
+ *	may discard its memory
+ * @GPUMEM_CACHE_TAKEN: written by the kernel over KEPT: it discards the memory
  *
- * The page is shared, one page long and not inherited by fork().  A client that
- * has mapped it gets a word (struct gpumem_bo_alloc) for each chunk it makes.  It
- * has a kept chunk back when it changes KEPT to USED by an atomic compare and
- * exchange; if that finds TAKEN, all that can be done with the chunk is to
- * destroy its id.  Kept chunks are not reserved in their pool but *cached*.
- * They are discarded before anybody is refused memory, and when the system is
- * short of it.
+ * The cache page is one page, mapped with MAP_SHARED; a child after fork() does
+ * not inherit it.  A client that has mapped the page gets a word (struct
+ * gpumem_bo_alloc) for each chunk it makes, while words are free.  To use a
+ * kept chunk again, the client changes KEPT to USED by an atomic compare and
+ * exchange.  If the exchange finds TAKEN, the client can only destroy the
+ * chunk's id.  Kept chunks count as *cached* in their pool, not as reserved.
+ * The kernel discards them before it refuses memory to a client, and when the
+ * system is short of memory.
  */
 enum gpumem_cache_word {
 	GPUMEM_CACHE_USED = 0,
@@ -139,22 +160,23 @@ enum {
 };
 
 /**
- * struct gpumem_info - what a device is (GPUMEM_INFO)
+ * struct gpumem_info - properties of a device (GPUMEM_INFO)
  * @size: sizeof(struct gpumem_info)
  * @device: index of the device in this client; 0 is the one opened
  * @abi: GPUMEM_ABI_VERSION of the module, out
  * @ordinal: N of /dev/gpumemN, out
  * @total: memory of the device, out
- * @used: memory in use by all clients, out; what the device's tmpfs mount says
+ * @used: memory in use by all clients, out; as the device's tmpfs mount counts
+ *	it
  * @node: NUMA node of the memory, or -1, out
- * @engine_workers: streams of a client that execute at the same time, out
+ * @engine_workers: most streams of a client that execute at the same time, out
  * @engine: name of the engine, NUL terminated, out
  * @release: version of the module, NUL terminated, out
  * @uuid: identity of the device, the same after a reload, out
- * @cached: part of @used that is in cached chunks of all clients: room for who
- *	asks for memory, out
- * @excess: how much more of the memory this client holds than its share, out;
- *	see struct gpumem_notice
+ * @cached: part of @used that is in cached chunks of all clients, which the
+ *	kernel discards to make room for allocations, out
+ * @excess: bytes above its share that this client holds, out; see struct
+ *	gpumem_notice
  *
  * Errors: EACCES if @device is not attached.
  */
@@ -202,9 +224,9 @@ struct gpumem_device_attach {
  * @id: object of any type
  *
  * A buffer object's memory lives on while it is mapped, exported or in use by
- * work; its tokens are revoked, and as a chunk it cannot be opened any more.  A
- * stream finishes what is in its ring.  A pool's chunks are objects of their
- * own and live on.
+ * work; its tokens are revoked, and new opens of it as a chunk fail.  A stream
+ * finishes the entries in its ring.  A pool's chunks are objects of their own
+ * and live on.
  */
 struct gpumem_destroy {
 	__u32 size;
@@ -212,6 +234,8 @@ struct gpumem_destroy {
 };
 
 #define GPUMEM_DESTROY _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_DESTROY)
+
+/* Buffer objects */
 
 /**
  * enum gpumem_bo_alloc_flags - flags of GPUMEM_BO_ALLOC
@@ -237,9 +261,9 @@ enum gpumem_bo_alloc_flags {
  * @word: of the chunk in the cache page, out; 0 if it has none
  * @reserved2: must be 0
  *
- * All of the memory is there and zero when the call returns.  A chunk counts as
- * reserved in its pool until its memory is given back: until its id, its views,
- * its DMA-bufs, its mappings and others' pins are gone.
+ * When the call returns, all of the memory is allocated and zero.  A chunk
+ * counts as reserved in its pool until its memory is given back: until its id,
+ * its views, its DMA-bufs, its mappings and pins by other subsystems are gone.
  *
  * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned and for a
  * @device or flags that are not those of @pool, EACCES if @pool is imported,
@@ -278,10 +302,10 @@ enum gpumem_bo_pin_flags {
  * @id: buffer object of kind GPUMEM_BO_PINNED, out
  * @reserved: must be 0
  *
- * The pages are pinned for as long as the buffer object lives, whatever the
- * process maps at @addr later.  Unlike other buffer objects a registration has a
- * length of any number of bytes, maps at device addresses of any alignment, and
- * does not answer mmap().
+ * The pages are pinned for as long as the buffer object lives, even if the
+ * process maps other memory at @addr later.  Unlike other buffer objects a
+ * registration has a length of any number of bytes, maps at device addresses of
+ * any alignment, and does not answer mmap().
  *
  * Errors: EEXIST if a byte of the range is registered by this client, EFAULT if
  * part of it is not memory that can be pinned (a hole, no access, a mapping of
@@ -316,15 +340,15 @@ enum gpumem_bo_kind {
 };
 
 /**
- * struct gpumem_bo_info - what a buffer object is (GPUMEM_BO_INFO)
+ * struct gpumem_bo_info - properties of a buffer object (GPUMEM_BO_INFO)
  * @size: sizeof(struct gpumem_bo_info)
  * @id: buffer object
  * @kind: enum gpumem_bo_kind, out
  * @device: index of its device in this client, out
  * @length: bytes, out
  * @huge: bytes that lie in folios of PMD size, out
- * @exports: live DMA-bufs and views over any part of it, or mappings that
- *	these left behind, out
+ * @exports: live DMA-bufs and views of any part of the buffer object, and those
+ *	that only mappings keep, out
  * @reserved: must be 0
  */
 struct gpumem_bo_info {
@@ -355,14 +379,14 @@ enum gpumem_bo_retire_flags {
  * @offset: start of the range
  * @length: bytes, not 0
  * @flags: enum gpumem_bo_retire_flags
- * @live: DMA-bufs, views and mappings of them that still reach a page of the
- *	range, and one more while anybody else holds its pages (pinned for
- *	DMA, in a pipe), judged by whole folios, out
+ * @live: number of DMA-bufs and views that still reach a page of the range,
+ *	also if only mappings of them are left; plus 1 if another subsystem
+ *	holds a folio of the range (pinned for DMA, in a pipe), out
  *
- * Tokens that overlap the range in any byte open nothing from now on.  While
- * @live is not 0 the range must not be handed to a new owner: somebody else can
- * still read and write it.  A call that fails with EFAULT may have revoked
- * tokens; making it again tells @live.
+ * The call revokes all tokens that overlap the range in any byte.  While @live
+ * is not 0, the caller must not give the range to a new owner: the old users
+ * can still read and write it.  A call that fails with EFAULT may have revoked
+ * tokens; a second call returns @live.
  */
 struct gpumem_bo_retire {
 	__u32 size;
@@ -417,18 +441,19 @@ struct gpumem_bo_export {
  * @reserved: must be 0
  * @length: bytes, out
  *
- * Streams use a foreign buffer object like any other.  Engine work waits for the
- * fences that others left in it, and is access by the CPU as the DMA-buf rules
- * have it.  mmap() at offset 0 gives the exporter's own mapping, or EINVAL if
- * there is none; what a process does with that it brackets with
- * DMA_BUF_IOCTL_SYNC.  It is not in the device's memory, and cannot be exported,
- * named by a token or retired.
+ * Streams use a foreign buffer object like any other.  Engine work waits for
+ * the fences that other drivers left in its DMA-buf.  By the rules of DMA-buf
+ * this work is access by the CPU.  mmap() at offset 0 gives the exporter's own
+ * mapping, or EINVAL if the exporter has none; a process must bracket its
+ * access to that mapping with DMA_BUF_IOCTL_SYNC.  The object is not in the
+ * device's memory, and cannot be exported, named by a token or retired.
  *
- * Errors: EBADF, EINVAL if @fd is no DMA-buf or does not consist of whole pages,
- * EOPNOTSUPP if another driver made it that does not let processors reach the
- * memory (no vmap, or registers of a device), EOVERFLOW if it is larger than a
- * buffer object can be, EACCES if its device is not attached to this client or
- * the descriptor is read-only, ENOMEM, or what the exporter answers.
+ * Errors: EBADF; EINVAL if @fd is no DMA-buf or the DMA-buf does not consist of
+ * whole pages; EOPNOTSUPP if the exporter, another driver, gives the CPU no
+ * access to the memory (no vmap, or registers of a device); EOVERFLOW if the
+ * DMA-buf is larger than a buffer object can be; EACCES if its device is not
+ * attached to this client or the descriptor is read-only; ENOMEM; or the
+ * exporter's own error.
  */
 struct gpumem_bo_import {
 	__u32 size;
@@ -442,23 +467,27 @@ struct gpumem_bo_import {
 
 #define GPUMEM_BO_IMPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_IMPORT)
 
+/* Tokens of memory */
+
 #define GPUMEM_TOKEN_SIZE	16
 
 /**
- * enum gpumem_token_flags - flags of GPUMEM_TOKEN_CREATE and GPUMEM_EVENT_CREATE:
+ * enum gpumem_token_flags - flags of GPUMEM_TOKEN_CREATE and
+ * GPUMEM_EVENT_CREATE:
  *	the scope of the token, that is, who may open it
- * @GPUMEM_TOKEN_ANY_USER: every user who can open the device
+ * @GPUMEM_TOKEN_ANY_USER: every user that can open the device
  * @GPUMEM_TOKEN_PID_NS: the same user in the same user namespace, from the
  *	maker's pid namespace or one below it
  *
  * Without a flag the same user in the same user namespace may open the token.
- * Both flags together are an error (EINVAL).  The maker is the calling task, with
- * the credentials and the pid namespace that it has then.
+ * Both flags together are an error (EINVAL).  The maker is the calling task,
+ * with the credentials and the pid namespace that it has then.
  *
  * The module's parameter ipc_scope is the widest scope that the administrator
- * allows: "pidns", "user" or "any".  A call that asks for a wider one fails with
- * EPERM.  A token that was made before opens for those whom both its own scope
- * and ipc_scope admit; it answers EPERM where only ipc_scope refuses.
+ * allows: "pidns", "user" or "any".  A call that asks for a wider scope fails
+ * with EPERM.  A caller can open a token if both the token's own scope and the
+ * current ipc_scope admit the caller.  If only ipc_scope refuses, the open
+ * fails with EPERM.
  */
 enum gpumem_token_flags {
 	GPUMEM_TOKEN_ANY_USER = 1 << 0,
@@ -531,6 +560,8 @@ struct gpumem_token_open {
 
 #define GPUMEM_TOKEN_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TOKEN_OPEN)
 
+/* Address spaces */
+
 /**
  * struct gpumem_vm_create - make an address space (GPUMEM_VM_CREATE)
  * @size: sizeof(struct gpumem_vm_create)
@@ -556,14 +587,15 @@ struct gpumem_vm_create {
  * @flags: must be 0
  * @offset: in the buffer object, page aligned
  * @addr: device address, page aligned, not 0
- * @length: bytes, page aligned, not 0; these three have any alignment for a
- *	registration
+ * @length: bytes, page aligned, not 0; for a registration @offset, @addr and
+ *	@length may have any alignment
  * @readers: devices (bit = index in this client) that may read
  * @writers: devices that may write; must be a subset of @readers
  *
  * Errors: EEXIST if any part of the range is mapped, EACCES for a device that
- * is not attached, EINVAL for @writers of a registration for reading, EDQUOT if
- * the user has as many mappings as the module's parameter map_limit says.
+ * is not attached, EINVAL for @writers of a registration with
+ * GPUMEM_BO_PIN_RDONLY, EDQUOT if the user has as many mappings as the module's
+ * parameter map_limit says.
  */
 struct gpumem_vm_map {
 	__u32 size;
@@ -587,10 +619,11 @@ struct gpumem_vm_map {
  * @length: bytes, not 0
  * @unmapped: bytes that were mapped, out
  *
- * The range may hold several mappings and holes but must cover each mapping
- * that it touches as a whole, else EINVAL and nothing changes.  Work that is
- * still queued for the range fails when it gets there.  EINTR when killed while
- * other threads keep changing the range.
+ * The range may contain several mappings and holes.  It must cover each mapping
+ * that it touches as a whole; else the call fails with EINVAL and changes
+ * nothing.  Queued work that accesses the range fails when it is executed.  The
+ * call fails with EINTR if its process is killed while other threads keep
+ * changing the range.
  */
 struct gpumem_vm_unmap {
 	__u32 size;
@@ -603,7 +636,8 @@ struct gpumem_vm_unmap {
 #define GPUMEM_VM_UNMAP _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_UNMAP)
 
 /**
- * struct gpumem_vm_access - change who may reach mappings (GPUMEM_VM_ACCESS)
+ * struct gpumem_vm_access - change a device's access to mappings
+ *	(GPUMEM_VM_ACCESS)
  * @size: sizeof(struct gpumem_vm_access)
  * @vm: address space
  * @addr: device address
@@ -611,9 +645,9 @@ struct gpumem_vm_unmap {
  * @device: index of the device in this client
  * @access: 0 for none, GPUMEM_ACCESS_READ, or both bits
  *
- * Errors: EACCES for a device that is not attached, EINVAL if the range is not
- * whole mappings, or for writing to a registration for reading; nothing changes
- * then.
+ * Errors: EACCES for a device that is not attached; EINVAL if the range is not
+ * whole mappings, or if @access has WRITE and the range contains a registration
+ * with GPUMEM_BO_PIN_RDONLY.  A call that fails changes nothing.
  */
 struct gpumem_vm_access {
 	__u32 size;
@@ -636,20 +670,23 @@ enum gpumem_access {
 	GPUMEM_ACCESS_WRITE = 1 << 1,
 };
 
+/* Streams */
+
 /**
- * enum gpumem_op - what a ring entry does
+ * enum gpumem_op - operations of ring entries
  * @GPUMEM_OP_NOP: nothing; completes in order
  * @GPUMEM_OP_COPY: copy @height rows of @width bytes
  * @GPUMEM_OP_FILL: fill @height rows of @width elements of 1, 2, 4 or 8 bytes
  *	with the low bytes of @value; @dst and @dst_pitch are multiples of
  *	@elem
- * @GPUMEM_OP_WAIT: go on when timeline object @handle has reached @value
+ * @GPUMEM_OP_WAIT: complete when timeline object @handle has reached @value
  * @GPUMEM_OP_SIGNAL: raise timeline object @handle to @value; a lower or equal
  *	value changes nothing
- * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, 8-byte
- *	aligned; of the time namespace that the client was opened in
+ * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, which
+ *	is 8-byte aligned; the time is that of the time namespace in which the
+ *	client was opened
  * @GPUMEM_OP_ADD: raise timeline object @handle by @value
- * @GPUMEM_OP_POLL: go on when the word of @elem (4 or 8) bytes at @dst, aligned
+ * @GPUMEM_OP_POLL: complete when the word of @elem (4 or 8) bytes at @dst, aligned
  *	to its size, compares with @value as enum gpumem_poll in @handle says;
  *	fails with EFAULT if the word is not aligned in a registration's memory
  */
@@ -665,9 +702,9 @@ enum gpumem_op {
 };
 
 /*
- * GPUMEM_SHARED_MOST - buffer objects with DMA-bufs that an entry may touch.  One
- * that it finds behind several mappings, not next to each other, counts for each.
- * An entry that finds more fails with E2BIG, and touches none.
+ * GPUMEM_SHARED_MOST - buffer objects with DMA-bufs that an entry may touch.  A
+ * buffer object in several mappings that are not adjacent counts once for each.
+ * An entry that touches more fails with E2BIG before it executes anything.
  */
 #define GPUMEM_SHARED_MOST	16384
 
@@ -679,8 +716,8 @@ enum gpumem_op {
  * @GPUMEM_POLL_AND: word & value is not 0
  * @GPUMEM_POLL_NOR: ~(word | value) is not 0
  *
- * The word may be written by anybody who reaches the memory.  A change is seen
- * at once when the writer is a stream of the same client, else within
+ * Any process or stream that reaches the memory may write the word.  The poll
+ * sees a write by a stream of the same client at once, any other write within
  * GPUMEM_POLL_NS.
  */
 enum gpumem_poll {
@@ -710,10 +747,10 @@ enum gpumem_poll {
  * @reserved2: must be 0
  *
  * Members that an operation does not use must be 0.  A copy between overlapping
- * ranges leaves undefined bytes in the destination.  The entry is copied by the
- * kernel before it is looked at.  After an entry that failed, the stream skips
- * all later ones but GPUMEM_OP_ADD: its value goes on rising, nothing else is
- * executed.
+ * ranges leaves undefined bytes in the destination.  The kernel copies an entry
+ * out of the ring and then checks the copy.  After an entry that failed, later
+ * entries complete, and the stream's value rises, but the kernel executes only
+ * those with GPUMEM_OP_ADD.
  */
 struct gpumem_sqe {
 	__u8 op;
@@ -745,7 +782,12 @@ struct gpumem_sqe {
  * GPUMEM_STREAM_DOORBELL if GPUMEM_TIMELINE_NEED_WAKEUP is set.  A slot is free
  * again when @head of the timeline page has passed it.
  *
- * Pages of slots are allocated when they are touched; until then they are zeros.
+ * The kernel allocates a page of slots at the first access to it; until then
+ * its slots are zeros.  If the limit of rings is reached, the access raises
+ * SIGBUS.  A client that wants an error instead calls
+ * madvise(MADV_POPULATE_WRITE) before it writes to a page.  The call fails with
+ * EFAULT at the limit, and with ENOMEM if the memory cgroup or the system has
+ * no memory.
  */
 struct gpumem_ring {
 	__aligned_u64 tail;
@@ -761,7 +803,7 @@ enum gpumem_timeline_flags {
 
 /**
  * struct gpumem_timeline_page - a timeline's page, written by the kernel alone
- * @value: what has happened; never falls.  For a stream: entries completed
+ * @value: never falls; stream: number of entries completed
  * @error: 0, or the errno of the first entry that failed; written before @value
  * @reserved: 0
  * @failed: stream: number of the first entry that failed, counted from 0;
@@ -819,6 +861,8 @@ struct gpumem_stream_doorbell {
 
 #define GPUMEM_STREAM_DOORBELL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STREAM_DOORBELL)
 
+/* Timelines */
+
 /**
  * struct gpumem_timeline_create - make a timeline without a stream
  *	(GPUMEM_TIMELINE_CREATE)
@@ -860,12 +904,14 @@ struct gpumem_timeline_signal {
  * @deadline: CLOCK_MONOTONIC ns, of the caller's time namespace; 0 polls, ~0
  *	waits forever
  * @flags: must be 0
- * @error: the timeline's error, or ECANCELED if it ended below @value without
- *	one, out
+ * @error: the timeline's error, or ECANCELED if the timeline has no error and
+ *	ended below @value, out
  * @reached: the timeline's value, out
  *
- * Errors: ETIMEDOUT, EINTR, EIO if the value is reached or never will be and
- * @error is not 0.  @error and @reached are written with ETIMEDOUT and EIO too.
+ * Errors: ETIMEDOUT; EINTR; EIO if the wait is over and @error is not 0,
+ * whether the timeline has reached @value or has ended below it.  The kernel
+ * writes
+ * @error and @reached also with ETIMEDOUT and EIO.
  */
 struct gpumem_timeline_wait {
 	__u32 size;
@@ -879,6 +925,8 @@ struct gpumem_timeline_wait {
 
 #define GPUMEM_TIMELINE_WAIT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_WAIT)
 
+/* Events */
+
 /**
  * struct gpumem_event_create - make an event that other processes can open
  *	(GPUMEM_EVENT_CREATE)
@@ -888,9 +936,9 @@ struct gpumem_timeline_wait {
  * @reserved: must be 0
  * @token: random name of the event, out; opens while @id lives
  *
- * An event names what a stream had submitted when the event was recorded last;
- * one that was never recorded is complete.  It lives until the last process that
- * opened it has destroyed its id.
+ * An event stands for the entries that a stream had submitted when the event
+ * was recorded last.  An event that was never recorded is complete.  An event
+ * lives until every process that opened it has destroyed its id.
  *
  * Errors: EPERM if the parameter ipc_scope allows only narrower scopes.
  */
@@ -935,7 +983,7 @@ struct gpumem_event_open {
 #define GPUMEM_EVENT_OPEN _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_OPEN)
 
 /**
- * struct gpumem_event_record - say what an event stands for
+ * struct gpumem_event_record - record an event
  *	(GPUMEM_EVENT_RECORD)
  * @size: sizeof(struct gpumem_event_record)
  * @id: event
@@ -943,7 +991,7 @@ struct gpumem_event_open {
  * @reserved: must be 0
  * @value: that the timeline has to reach; 0 if @timeline is 0
  *
- * Waits that were made before keep to what the event stood for then.
+ * Waits that began before the call wait for what the event stood for then.
  */
 struct gpumem_event_record {
 	__u32 size;
@@ -965,9 +1013,10 @@ enum gpumem_event_get_flags {
 
 /**
  * enum gpumem_event_state - @state of struct gpumem_event_get
- * @GPUMEM_EVENT_COMPLETE: what was recorded has been done
- * @GPUMEM_EVENT_PENDING: it has not
- * @GPUMEM_EVENT_LOST: it never will be: the process that recorded it is gone
+ * @GPUMEM_EVENT_COMPLETE: the recorded work has completed
+ * @GPUMEM_EVENT_PENDING: the recorded work has not completed yet
+ * @GPUMEM_EVENT_LOST: the recorded work never completes, because its stream has
+ *	ended
  */
 enum gpumem_event_state {
 	GPUMEM_EVENT_COMPLETE = 0,
@@ -976,19 +1025,19 @@ enum gpumem_event_state {
 };
 
 /**
- * struct gpumem_event_get - ask what an event stands for now
+ * struct gpumem_event_get - query what an event stands for now
  *	(GPUMEM_EVENT_GET)
  * @size: sizeof(struct gpumem_event_get)
  * @id: event
  * @flags: enum gpumem_event_get_flags
  * @state: enum gpumem_event_state, out
  * @timeline: timeline object by which GPUMEM_TIMELINE_WAIT and wait entries can
- *	wait for it, out; 0 if @state is not PENDING or only QUERY was asked
+ *	wait for the event, out; 0 if @state is not PENDING or @flags has QUERY
  * @reserved: must be 0
  * @value: to wait for, out; 0 without @timeline
  *
- * The timeline may belong to another client: it can be waited for, not mapped and
- * not raised.  Each call makes a new id.
+ * The timeline may belong to another client: this client can wait for it, but
+ * neither map nor raise it.  Each call makes a new id.
  */
 struct gpumem_event_get {
 	__u32 size;
@@ -1002,11 +1051,13 @@ struct gpumem_event_get {
 
 #define GPUMEM_EVENT_GET _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_EVENT_GET)
 
+/* Pools */
+
 /**
  * enum gpumem_pool_flags - properties of a pool
  * @GPUMEM_POOL_HOST: its chunks are pinned system memory; they are allocated
  *	with GPUMEM_BO_ALLOC_HOST
- * @GPUMEM_POOL_IMPORTED: not the maker's id of the pool; told, never asked for
+ * @GPUMEM_POOL_IMPORTED: the id is an import; only returned, never passed
  */
 enum gpumem_pool_flags {
 	GPUMEM_POOL_HOST = 1 << 0,
@@ -1020,10 +1071,10 @@ enum gpumem_pool_flags {
  * @device: index of the device in this client whose memory the chunks are
  * @id: pool, out
  * @limit: bytes that chunks may have together, or 0 for no limit of its own
- * @name: shown to who lists pools, NUL terminated, may be empty
+ * @name: shown in lists of pools, NUL terminated, may be empty
  *
  * A pool holds no memory by itself: GPUMEM_BO_ALLOC makes its chunks, and
- * whoever imports the pool may open any of them and nothing else.
+ * a client that imports the pool may open any of them and nothing else.
  *
  * Errors: EACCES for a device that is not attached.
  */
@@ -1039,21 +1090,21 @@ struct gpumem_pool_create {
 #define GPUMEM_POOL_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_POOL_CREATE)
 
 /**
- * struct gpumem_pool_set - say how much of a pool is in use (GPUMEM_POOL_SET)
+ * struct gpumem_pool_set - state how much of a pool is in use (GPUMEM_POOL_SET)
  * @size: sizeof(struct gpumem_pool_set)
  * @id: pool of this client
  * @flags: must be 0
  * @reserved: must be 0
- * @used: bytes in use in the chunks; more than is reserved counts as what is
+ * @used: bytes in use in the chunks; capped at the reserved bytes
+ * @used_high: maximum of @used; at least @used, and capped at the maximum ever
  *	reserved
- * @used_high: most bytes that were in use, as the client knows it; counts as
- *	@used at least and as the most that was ever reserved at most
- * @reserved_high: most bytes that were reserved, as the client knows it, which
- *	makes chunks cached and reserved again without a call; raises what is
- *	shown, up to the most that there was in chunks
+ * @reserved_high: maximum of the reserved bytes, as the client counts it: the
+ *	client uses cached chunks again without a call, which the kernel does
+ *	not see; raises the kernel's own maximum, up to the maximum of bytes in
+ *	chunks
  *
- * The kernel shows both figures to who lists pools, as the client's, and does
- * nothing else with them.
+ * The kernel shows these counters in lists of pools and has no other use for
+ * them.
  *
  * Errors: EACCES if the pool is imported.
  */
@@ -1071,9 +1122,9 @@ struct gpumem_pool_set {
 
 /**
  * enum gpumem_pool_info_flags - flags of GPUMEM_POOL_INFO
- * @GPUMEM_POOL_INFO_RESET_RESERVED: afterwards reserved_high is what is
- *	reserved
- * @GPUMEM_POOL_INFO_RESET_USED: afterwards used_high is what is used
+ * @GPUMEM_POOL_INFO_RESET_RESERVED: afterwards reserved_high is equal to
+ *	reserved_bytes
+ * @GPUMEM_POOL_INFO_RESET_USED: afterwards used_high is equal to used
  */
 enum gpumem_pool_info_flags {
 	GPUMEM_POOL_INFO_RESET_RESERVED = 1 << 0,
@@ -1081,23 +1132,24 @@ enum gpumem_pool_info_flags {
 };
 
 /**
- * struct gpumem_pool_info - what a pool is and has (GPUMEM_POOL_INFO)
+ * struct gpumem_pool_info - properties and counters of a pool
+ * (GPUMEM_POOL_INFO)
  * @size: sizeof(struct gpumem_pool_info)
  * @id: pool or import
- * @flags: enum gpumem_pool_info_flags; the answer is from before a reset
+ * @flags: enum gpumem_pool_info_flags; the counters below are those before the
+ *	reset
  * @pool_flags: enum gpumem_pool_flags, out
  * @device: index of its device in this client, out
  * @reserved: must be 0
  * @limit: bytes that chunks may have together, or 0, out
- * @reserved_bytes: bytes in chunks whose memory is not given back and that are
- *	not cached, out
- * @reserved_high: most that @reserved_bytes was since the pool was made or
- *	since it was reset, out
- * @used: the maker's own figure, at most @reserved_bytes, out
- * @used_high: the maker's own figure, out
- * @chunks: chunks whose memory is not given back, out
+ * @reserved_bytes: bytes in chunks that have memory and are not cached, out
+ * @reserved_high: maximum of @reserved_bytes since the pool was made or since
+ *	the reset, out
+ * @used: as the maker stated it, at most @reserved_bytes, out
+ * @used_high: as the maker stated it, out
+ * @chunks: number of chunks whose memory is not freed, out
  * @imports: live imports, of all clients, out
- * @name: as the maker called it, NUL terminated, out
+ * @name: given by the maker, NUL terminated, out
  * @cached: bytes in cached chunks, out
  *
  * Errors: EACCES for a reset if the pool is imported.
@@ -1131,8 +1183,8 @@ struct gpumem_pool_info {
  * @GPUMEM_POOL_EXPORT_PID_NS: with FABRIC: as SAME_USER, and only from the
  *	maker's pid namespace or one below it
  *
- * With FABRIC alone every user may import the pool who can open the device and
- * holds the channel.  The channel is needed whatever the scope is.
+ * With FABRIC alone every user that can open the device and holds the channel
+ * may import the pool.  Every scope requires the channel.
  */
 enum gpumem_pool_export_flags {
 	GPUMEM_POOL_EXPORT_CLOEXEC = 1 << 0,
@@ -1150,15 +1202,16 @@ enum gpumem_pool_export_flags {
  * @token: random name of the pool, the same with each call, out; zero without
  *	FABRIC
  *
- * Whoever has the descriptor may import the pool, for as long as it is open,
- * also when the pool's id is gone.  The token is good for clients that hold the
- * same channel (GPUMEM_CHANNEL_ATTACH) as the pool's maker, while the pool's id
- * lives.  The first call with FABRIC decides the token's scope.
+ * A process with the descriptor may import the pool for as long as the
+ * descriptor is open, also when the pool's id is gone.  The token is valid for
+ * clients that hold the same channel (GPUMEM_CHANNEL_ATTACH) as the pool's
+ * maker, while the pool's id lives.  The first call with FABRIC decides the
+ * token's scope.
  *
- * Errors: EACCES if the pool is imported, EPERM with FABRIC if this client
- * holds no channel or the parameter ipc_scope allows only narrower scopes, EEXIST
- * if the pool has a token of another scope, EINVAL for CLOEXEC with FABRIC, for
- * SAME_USER or PID_NS without FABRIC and for both of these, EMFILE.
+ * Errors: EACCES if the pool is imported; EPERM with FABRIC if this client
+ * holds no channel or the parameter ipc_scope allows only narrower scopes;
+ * EEXIST if the pool has a token of another scope; EINVAL for CLOEXEC with
+ * FABRIC, for SAME_USER or PID_NS without FABRIC and for both of these; EMFILE.
  */
 struct gpumem_pool_export {
 	__u32 size;
@@ -1201,10 +1254,10 @@ enum gpumem_pool_import_result {
  *
  * An import opens chunks (GPUMEM_POOL_CHUNK_OPEN) and allocates none.
  *
- * Errors: EBADF, EINVAL if @fd is not a pool's, ENOENT if no pool has this
- * @token, EPERM if this client does not hold the channel of the pool's maker or
- * the token's scope or the parameter ipc_scope does not admit the caller, EACCES if
- * the device is not attached.
+ * Errors: EBADF; EINVAL if @fd is not a pool's; ENOENT if no pool has this
+ * token; EPERM if this client does not hold the channel of the pool's maker, or
+ * if the token's scope or the parameter ipc_scope does not admit the caller;
+ * EACCES if the device is not attached.
  */
 struct gpumem_pool_import {
 	__u32 size;
@@ -1232,11 +1285,11 @@ struct gpumem_pool_import {
  * @device: index of its device in this client, out
  * @reserved: must be 0
  *
- * The view keeps the chunk's memory, and its place in what the pool has
- * reserved, when the maker destroys the chunk's id; new views are not given
- * then.
+ * When the maker destroys the chunk's id, the view keeps the chunk's memory,
+ * which stays reserved in the pool.  The kernel makes no new views then.
  *
- * Errors: ENOENT if the pool has no chunk of this number, or not any more.
+ * Errors: ENOENT if the pool has no chunk of this number, or the chunk's id is
+ * gone.
  */
 struct gpumem_pool_chunk_open {
 	__u32 size;
@@ -1263,8 +1316,8 @@ struct gpumem_pool_chunk_open {
  * @flags: must be 0
  * @channel: number of the channel, the file's minor number, out
  *
- * Who may open the file decides who holds the channel.  A client keeps it for
- * good, whatever becomes of @fd.
+ * The file's permissions decide which processes can make a client hold the
+ * channel.  A client keeps it until it ends, even if @fd is closed.
  *
  * Errors: EBADF, EINVAL if @fd is not a channel file, EEXIST if the client
  * holds another channel.
@@ -1278,21 +1331,23 @@ struct gpumem_channel_attach {
 
 #define GPUMEM_CHANNEL_ATTACH _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_CHANNEL_ATTACH)
 
+/* Reports */
+
 /**
  * struct gpumem_refusal_info - the limit that refused the calling thread
  *	(GPUMEM_REFUSAL)
  * @size: sizeof(struct gpumem_refusal_info)
  * @limit: enum gpumem_limit of <linux/gpumem_netlink.h>, out; 0 if no limit
- *	refused the thread's last call, or if a limit refused another thread of
- *	the client later
+ *	refused the thread's last call, or if a limit has refused another thread
+ *	of the client since
  * @device: N of the /dev/gpumemN that the refused call was about, out
  * @pool: id of the pool whose limit it is, or 0, out
  * @asked: bytes, or objects, that the call asked for, out
  * @used: what counted against the limit at that time, out
  * @max: the limit, or 0 if it is not known, out
  *
- * A client keeps its last refusal only.  Reading a refusal forgets it, and so
- * does the thread's next ioctl.
+ * The kernel keeps only the last refusal of a client.  It drops the refusal
+ * when the thread reads it or makes another ioctl.
  */
 struct gpumem_refusal_info {
 	__u32 size;
@@ -1319,7 +1374,8 @@ struct gpumem_refusal_info {
  * @exports: live DMA-bufs that this client made
  * @export_bytes: bytes in them
  * @tokens: tokens that can be opened
- * @streams: live streams, those that are finishing after their handle included
+ * @streams: live streams, including those that execute the rest of their ring
+ *	after their id was destroyed
  * @jobs: ring entries completed without error
  * @copy_bytes: bytes that copies wrote
  * @fill_bytes: bytes that fills wrote
@@ -1330,15 +1386,16 @@ struct gpumem_refusal_info {
  * @host_bytes: bytes in them
  * @pools: live pools that this client made; a pool lives on after its id while
  *	it has chunks, imports or open descriptors
- * @pool_reserved: bytes in their chunks, also part of @bo_bytes and @host_bytes
- *	until only mappings or pins keep them
+ * @pool_reserved: bytes in the chunks of these pools; @bo_bytes and @host_bytes
+ *	contain them, too, until only mappings or pins keep the memory
  * @pool_imports: live imports of pools by this client
  * @imports: live buffer objects of kind GPUMEM_BO_FOREIGN
  * @import_bytes: bytes in them, none of which is the device's memory
- * @pool_cached: bytes in chunks that are cached, which @pool_reserved leaves out
+ * @pool_cached: bytes in cached chunks, which are not part of @pool_reserved
  * @mappings: mappings in address spaces
+ * @ring_bytes: bytes of rings that are allocated
  *
- * The same numbers as in /proc/PID/fdinfo.
+ * /proc/PID/fdinfo shows the same numbers.
  */
 struct gpumem_stats {
 	__u32 size;
@@ -1368,34 +1425,38 @@ struct gpumem_stats {
 	__aligned_u64 import_bytes;
 	__aligned_u64 pool_cached;
 	__aligned_u64 mappings;
+	__aligned_u64 ring_bytes;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
 
 /**
- * enum gpumem_notice_type - what a client is told
- * @GPUMEM_NOTICE_OVER_BUDGET: it holds more of a device's memory than its share
+ * enum gpumem_notice_type - types of notices
+ * @GPUMEM_NOTICE_OVER_BUDGET: the client holds more of a device's memory than
+ *	its share
  */
 enum gpumem_notice_type {
 	GPUMEM_NOTICE_OVER_BUDGET = 1,
 };
 
 /**
- * struct gpumem_notice - something that a client is told, in no answer to a call
+ * struct gpumem_notice - an unsolicited notification
  * @type: enum gpumem_notice_type, out
  * @device: index of the device, out
- * @bytes: how much too many it had, out
+ * @bytes: bytes above its share that the client held, out
  *
- * read() of the client's file gives one and waits for it, unless the file is
- * O_NONBLOCK: EAGAIN.  poll() tells when there is one.  A read() of fewer bytes
- * than this structure is EINVAL, of more leaves what follows alone; types may be
- * added, and members at the end.
+ * read() of the client's file returns one notice.  It waits for a notice, or
+ * fails with EAGAIN if the file is O_NONBLOCK.  poll() reports POLLIN while
+ * there is a notice.  A read() of fewer bytes than this structure fails with
+ * EINVAL; a read() of more leaves the rest of the buffer unchanged.  Later
+ * versions may add types, and members at the end.
  *
- * A share is what the device's attribute "budget" in sysfs says, or else the
- * device's memory divided by the clients that hold some.  It is no limit.  A
- * client is told when it comes to hold more, and again when the device refuses
- * another client memory that would have been within that one's share.  How things
- * are GPUMEM_INFO says at any time.
+ * A share is the value of the device's attribute "budget" in sysfs, or else the
+ * device's memory divided by the number of clients that hold some.  A share is
+ * no limit.  A client gets a notice when it comes to hold more than its share,
+ * and again when the device refuses memory to another client that would have
+ * stayed within its own share.  GPUMEM_INFO gives the current excess at any
+ * time.
  */
 struct gpumem_notice {
 	__u32 type;

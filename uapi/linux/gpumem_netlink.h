@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * The generic netlink family of gpumem.ko: what there is, and which limit
- * refused what.  Documentation/netlink/gpumem.yaml specifies it and says what
- * each attribute means; this follows from it and is checked against it.
+ * The generic netlink family of gpumem.ko: devices, clients and objects, and
+ * reports of allocations that a limit refused.
+ * Documentation/netlink/gpumem.yaml specifies the family and describes each
+ * attribute.  A check compares this header with it.
  */
 #ifndef _UAPI_LINUX_GPUMEM_NETLINK_H
 #define _UAPI_LINUX_GPUMEM_NETLINK_H
@@ -16,10 +17,11 @@
  * @GPUMEM_OBJECT_TYPE_TOKEN: name for a range of a buffer object
  * @GPUMEM_OBJECT_TYPE_VM: address space
  * @GPUMEM_OBJECT_TYPE_STREAM: ring of work
- * @GPUMEM_OBJECT_TYPE_TIMELINE: number that only grows
- * @GPUMEM_OBJECT_TYPE_TIMELINE_REF: right to look at a timeline of a stream
- * @GPUMEM_OBJECT_TYPE_EVENT: handle of an event of several processes
- * @GPUMEM_OBJECT_TYPE_POOL: chunks of memory, their limit and who may open them
+ * @GPUMEM_OBJECT_TYPE_TIMELINE: number that only rises
+ * @GPUMEM_OBJECT_TYPE_TIMELINE_REF: right to read a timeline of a stream
+ * @GPUMEM_OBJECT_TYPE_EVENT: handle of an event that several processes
+ *   share
+ * @GPUMEM_OBJECT_TYPE_POOL: chunks of memory with a common limit
  * @GPUMEM_OBJECT_TYPE_POOL_REF: a client's import of a pool
  */
 enum gpumem_object_type {
@@ -35,8 +37,8 @@ enum gpumem_object_type {
 };
 
 /**
- * enum gpumem_object_flag - What is special about an object.
- * @GPUMEM_OBJECT_FLAG_GONE: its id was destroyed, something still uses it
+ * enum gpumem_object_flag - Properties of an object.
+ * @GPUMEM_OBJECT_FLAG_GONE: its id was destroyed, but it is still in use
  * @GPUMEM_OBJECT_FLAG_EXPORTED: DMA-bufs or views reach pages of it
  */
 enum gpumem_object_flag {
@@ -45,22 +47,26 @@ enum gpumem_object_flag {
 };
 
 /**
- * enum gpumem_limit - What refused an allocation.
+ * enum gpumem_limit - The limit that refused an allocation.
  * @GPUMEM_LIMIT_DEVICE: the device's memory; ENOSPC
  * @GPUMEM_LIMIT_HOST: the system's memory as a whole, for pinned host memory;
  *   ENOSPC
- * @GPUMEM_LIMIT_PINNED: what one user may pin, the module's parameter
- *   pin_limit; EDQUOT
+ * @GPUMEM_LIMIT_PINNED: pinned memory of one user, the module's
+ *   parameter pin_limit; EDQUOT
  * @GPUMEM_LIMIT_MEMLOCK: the process's RLIMIT_MEMLOCK; EDQUOT
  * @GPUMEM_LIMIT_MEMCG: a memory cgroup of the caller; ENOMEM
- * @GPUMEM_LIMIT_SYSTEM: the system has no memory to give; ENOMEM
+ * @GPUMEM_LIMIT_SYSTEM: the system's memory; ENOMEM
  * @GPUMEM_LIMIT_OBJECTS: ids of a client; EMFILE
  * @GPUMEM_LIMIT_STREAMS: streams of a client; EMFILE
  * @GPUMEM_LIMIT_POOL: a pool's own limit; EDQUOT
- * @GPUMEM_LIMIT_PINNED_ALL: what all users may pin together, the module's
+ * @GPUMEM_LIMIT_PINNED_ALL: pinned memory of all users, the module's
  *   parameter pin_total; EDQUOT
  * @GPUMEM_LIMIT_MAPPINGS: mappings of one user, the module's parameter
  *   map_limit; EDQUOT
+ * @GPUMEM_LIMIT_RINGS: memory of the rings of one user, the module's
+ *   parameter ring_limit; EDQUOT
+ * @GPUMEM_LIMIT_RINGS_ALL: memory of the rings of all users, the module's
+ *   parameter ring_total; EDQUOT
  */
 enum gpumem_limit {
 	GPUMEM_LIMIT_DEVICE = 1,
@@ -74,6 +80,8 @@ enum gpumem_limit {
 	GPUMEM_LIMIT_POOL,
 	GPUMEM_LIMIT_PINNED_ALL,
 	GPUMEM_LIMIT_MAPPINGS,
+	GPUMEM_LIMIT_RINGS,
+	GPUMEM_LIMIT_RINGS_ALL,
 };
 
 enum {
@@ -106,6 +114,9 @@ enum {
 	GPUMEM_A_HOST_PIN_LIMIT,
 	GPUMEM_A_HOST_PINNED,
 	GPUMEM_A_HOST_PIN_TOTAL,
+	GPUMEM_A_HOST_RING_LIMIT,
+	GPUMEM_A_HOST_RINGS,
+	GPUMEM_A_HOST_RING_TOTAL,
 
 	__GPUMEM_A_HOST_MAX,
 	GPUMEM_A_HOST_MAX = (__GPUMEM_A_HOST_MAX - 1)
@@ -144,6 +155,7 @@ enum {
 	GPUMEM_A_CLIENT_IMPORT_BYTES,
 	GPUMEM_A_CLIENT_POOL_CACHED,
 	GPUMEM_A_CLIENT_MAPPINGS,
+	GPUMEM_A_CLIENT_RING_BYTES,
 
 	__GPUMEM_A_CLIENT_MAX,
 	GPUMEM_A_CLIENT_MAX = (__GPUMEM_A_CLIENT_MAX - 1)

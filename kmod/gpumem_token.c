@@ -1,73 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_ipc: tokens.
+ * gpumem_token: names of ranges for other processes.
  *
- * A token is a random 128-bit number that names a range of a root for other
- * processes.  It travels by any means, works across pid, mount and network
- * namespaces, and is resolved here alone.
+ * A token is a random 128-bit number (gpumem_name.c) that names a range of a
+ * root for other processes.  It travels by any means, works across pid, mount
+ * and network namespaces, and is resolved here alone.
  *
- * The tokens of one root are a *set* (struct gpumem_token_set): an interval tree
- * and a lock of its own.  No lock is shared by two roots, so a client with many
- * tokens delays itself alone.  A token is found by its number under RCU; then the
- * finder takes a reference on the token, and the set's lock.
+ * The tokens of one root are a *set* (struct gpumem_token_set): an interval
+ * tree and a lock of its own.  No lock is shared by two roots, so a client with
+ * many tokens delays itself alone.  A task that looks a token up gets a
+ * reference on the token, and then takes the set's lock.
  *
- * A token holds no memory.  It *lives* while it is listed in its set and the set
- * has its root; it is *revoked*, for good, when its own id goes, when its range is
- * retired, when the id of the root goes, or when the client ends.  Numbers are
- * never used again, so an old token cannot name new memory.
+ * A token holds no memory.  It *lives* while it is listed in its set and the
+ * set has its root.  It is *revoked*, for good, when its own id is destroyed,
+ * its range is retired, the id of the root is destroyed, or the client ends.
+ * Numbers are never used again, so an old token cannot name new memory.
  *
- * Opening a token makes a view of the whole pages around the range, and then
- * looks whether the token still lives.  Revoking ends the token's life under the
- * set's lock, and windows are counted after that.  So an open that succeeds has
- * its window in the tree before the owner counts.  Revoking many tokens drops the
- * lock now and then; each token is revoked under the lock, and the owner counts
- * after the last.
+ * An open of a token makes a view of the whole pages around the range, and then
+ * checks that the token still lives.  A call that revokes tokens ends their
+ * lives under the set's lock, and counts windows after the last one.  So an
+ * open that succeeds has its window in the tree before the owner counts.  A
+ * call that revokes many tokens drops the lock in between.
  *
- * The set outlives its root while tokens refer to it.  The id of the root, which
- * holds a reference on the root, takes the root out of the set before that
- * reference is dropped: set->root may be used under the set's lock.
+ * The set outlives its root while tokens refer to it.  The id of the root holds
+ * a reference on the root.  The destruction of the id first sets set->root to
+ * NULL under the set's lock, and then drops the reference.  So set->root is
+ * safe to use under the set's lock.
  *
- * Who may open a token is its scope's to say (gpumem_scope.c).
+ * A token's scope decides which processes may open it (gpumem_scope.c).
+ *
+ * Locks: set->lock (mutex) protects the set and whether its tokens are listed.
  */
 #include <linux/err.h>
 #include <linux/interval_tree.h>
 #include <linux/mm.h>
-#include <linux/random.h>
 #include <linux/slab.h>
 
-#include "gpumem_private.h"
-#include "gpumem_table.h"
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_ioctl.h"
+#include "gpumem_lock.h"
+#include "gpumem_name.h"
+#include "gpumem_object.h"
+#include "gpumem_scope.h"
+#include "gpumem_token.h"
 
 /* Tokens revoked before the lock is dropped. */
 #define GPUMEM_REVOKE_BATCH	64
-
-/* Of all clients; its buckets have locks of their own. */
-static struct rhashtable gpumem_tokens;
-
-static const struct rhashtable_params gpumem_token_params = {
-	.key_len = GPUMEM_TOKEN_SIZE,
-	.key_offset = offsetof(struct gpumem_token, key),
-	.head_offset = offsetof(struct gpumem_token, node),
-	.automatic_shrinking = true,
-};
-
-/**
- * gpumem_ipc_init - prepare the table of tokens
- *
- * Return: 0 or a negative errno.
- */
-int gpumem_ipc_init(void)
-{
-	return rhashtable_init(&gpumem_tokens, &gpumem_token_params);
-}
-
-/**
- * gpumem_ipc_exit - free the table of tokens
- */
-void gpumem_ipc_exit(void)
-{
-	rhashtable_destroy(&gpumem_tokens);
-}
 
 static void gpumem_token_set_free(struct kref *ref)
 {
@@ -94,8 +74,9 @@ static struct gpumem_token_set *gpumem_token_set_new(struct gpumem_bo *root)
 }
 
 /*
- * The set of a root, without a reference, made if there is none.  An ERR_PTR:
- * -ENOMEM, or -ENOENT if the root's id went before the first token was made.
+ * Get the set of a root, without a reference; make the set if there is none.
+ * Return an ERR_PTR: -ENOMEM, or -ENOENT if the root's id went before the first
+ * token was made.
  */
 static struct gpumem_token_set *gpumem_token_set_of(struct gpumem_bo *root)
 {
@@ -122,8 +103,7 @@ static void gpumem_token_revoke_locked(struct gpumem_token *token)
 	lockdep_assert_held(&set->lock);
 	if (!token->listed)
 		return;
-	rhashtable_remove_fast(&gpumem_tokens, &token->node,
-			       gpumem_token_params);
+	gpumem_name_remove(&token->name);
 	interval_tree_remove(&token->it, &set->tree);
 	token->listed = false;
 	atomic64_dec(&token->obj.client->count.tokens);
@@ -169,7 +149,7 @@ void gpumem_token_revoke(struct gpumem_bo *bo, u64 offset, u64 length)
 }
 
 /**
- * gpumem_token_revoke_all - revoke all tokens of a root and make no more
+ * gpumem_token_revoke_all - revoke all tokens of a root, and refuse new ones
  * @bo: root whose id is gone
  *
  * Context: may sleep, without locks.
@@ -182,7 +162,7 @@ void gpumem_token_revoke_all(struct gpumem_bo *bo)
 	set = cmpxchg(&bo->token_set, NULL, ERR_PTR(-ENOENT));
 	if (IS_ERR_OR_NULL(set))
 		return;
-	/* This ends the life of all of them; the rest takes them off the lists. */
+	/* From here on no token lives; the loop takes tokens off the lists. */
 	scoped_guard(mutex, &set->lock)
 		set->root = NULL;
 	while (gpumem_token_revoke_some(set, 0, ULONG_MAX))
@@ -236,8 +216,7 @@ static int gpumem_token_publish(struct gpumem_token *token)
 	/* Another thread destroyed the id after we looked it up. */
 	if (!set->root)
 		return -ENOENT;
-	ret = gpumem_table_insert(&gpumem_tokens, &token->node,
-				  gpumem_token_params);
+	ret = gpumem_name_insert(&token->name);
 	if (ret)
 		return ret;
 	interval_tree_insert(&token->it, &set->tree);
@@ -269,7 +248,7 @@ static struct gpumem_token *gpumem_token_new(struct gpumem_ucmd *ucmd,
 	gpumem_object_init(&token->obj, ucmd->client, GPUMEM_OBJ_TOKEN);
 	kref_get(&set->ref);
 	token->set = set;
-	get_random_bytes(token->key, sizeof(token->key));
+	gpumem_name_draw(&token->name, &token->obj);
 	token->offset = cmd->offset;
 	token->length = cmd->length;
 	token->it.start = cmd->offset;
@@ -277,12 +256,6 @@ static struct gpumem_token *gpumem_token_new(struct gpumem_ucmd *ucmd,
 	return token;
 }
 
-/**
- * gpumem_ioctl_token_create - GPUMEM_TOKEN_CREATE
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_create *cmd = ucmd->cmd;
@@ -320,7 +293,7 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 		goto out_token;
 	}
 	cmd->id = token->obj.id;
-	memcpy(cmd->token, token->key, sizeof(cmd->token));
+	memcpy(cmd->token, token->name.key, sizeof(cmd->token));
 	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 	goto out_bo;
 
@@ -331,17 +304,12 @@ out_bo:
 	return ret;
 }
 
-/* The token of a number, referenced, or NULL; it may be revoked meanwhile. */
+/* The token of a number, referenced, or NULL; it may be revoked at any time. */
 static struct gpumem_token *gpumem_token_lookup(const u8 *key)
 {
-	struct gpumem_token *token;
+	struct gpumem_object *obj = gpumem_name_get(key, GPUMEM_OBJ_TOKEN);
 
-	guard(rcu)();
-	token = rhashtable_lookup(&gpumem_tokens, key, gpumem_token_params);
-	/* Found while its last reference goes: kfree_rcu() keeps the memory. */
-	if (token && !kref_get_unless_zero(&token->obj.ref))
-		token = NULL;
-	return token;
+	return obj ? container_of(obj, struct gpumem_token, obj) : NULL;
 }
 
 /* The root of a token, referenced, or NULL if the token is revoked. */
@@ -357,14 +325,14 @@ static struct gpumem_bo *gpumem_token_root(struct gpumem_token *token)
 	return set->root;
 }
 
-/* Is a token not revoked?  Asked after the view was made. */
+/* Return true if a token is not revoked.  Call this after making the view. */
 static bool gpumem_token_lives(struct gpumem_token *token)
 {
 	guard(mutex)(&token->set->lock);
 	return token->listed && token->set->root;
 }
 
-/* The view of the pages around a token's range, not yet the caller's to have. */
+/* A view, without an id, of the whole pages around a token's range. */
 static struct gpumem_bo *gpumem_token_view(struct gpumem_ucmd *ucmd,
 					   struct gpumem_token *token)
 {
@@ -395,12 +363,6 @@ static struct gpumem_bo *gpumem_token_view(struct gpumem_ucmd *ucmd,
 	return view;
 }
 
-/**
- * gpumem_ioctl_token_open - GPUMEM_TOKEN_OPEN
- * @ucmd: ioctl under way
- *
- * Return: 0 or a negative errno.
- */
 int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_token_open *cmd = ucmd->cmd;
@@ -419,7 +381,7 @@ int gpumem_ioctl_token_open(struct gpumem_ucmd *ucmd)
 		ret = PTR_ERR(view);
 		goto out_token;
 	}
-	/* From here on an owner who revokes the token counts the view. */
+	/* From here on an owner that revokes the token counts the view. */
 	gpumem_delay(token_open_check);
 	ret = -ENOENT;
 	if (gpumem_token_lives(token)) {

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Engines: the engine of a device executes the entries of the device's streams.
+ */
+#ifndef GPUMEM_ENGINE_H
+#define GPUMEM_ENGINE_H
+
+#include <linux/gpumem.h>
+#include <linux/sizes.h>
+#include <linux/types.h>
+
+struct gpumem_bo;
+struct gpumem_device;
+struct gpumem_engine;
+struct gpumem_stream;
+struct workqueue_struct;
+
+/*
+ * The most bytes of a slice.  Between two slices the worker drops vm->lock,
+ * yields, and checks whether the stream was cancelled.
+ */
+#define GPUMEM_SLICE		SZ_1M
+/* Least weight of a row of an entry, in bytes of a slice. */
+#define GPUMEM_ROW_WEIGHT	256ULL
+
+/**
+ * struct gpumem_engine_ops - how a kind of engine moves bytes
+ *
+ * The owner of an entry (enum gpumem_fenced_state) calls the operations.  It
+ * holds vm->lock for reading, which keeps the buffer objects, and passes
+ * offsets and lengths inside them.  Preemption may be disabled, so an operation
+ * must not sleep, allocate, or touch user memory.  Operations return 0 or a
+ * negative errno.
+ */
+struct gpumem_engine_ops {
+	/** @name: at most 15 bytes */
+	const char *name;
+	/** @copy: copy @len bytes between byte offsets */
+	int (*copy)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, struct gpumem_bo *src, u64 src_offset,
+		    size_t len);
+	/** @fill: repeat the low @elem bytes of @value over @len bytes */
+	int (*fill)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+		    u64 dst_offset, u64 value, unsigned int elem, size_t len);
+};
+
+/**
+ * struct gpumem_engine - executes the streams of a device
+ */
+struct gpumem_engine {
+	/** @ops: kind; constant */
+	const struct gpumem_engine_ops *ops;
+	/** @wq: executes late pieces of published entries; gpumem_publish.c */
+	struct workqueue_struct *wq;
+	/** @workers: most streams of a client that execute at once; constant */
+	unsigned int workers;
+};
+
+/* gpumem_engine.c */
+struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
+void gpumem_engine_flush(struct gpumem_engine *engine);
+void gpumem_engine_destroy(struct gpumem_engine *engine);
+int gpumem_sqe_check(const struct gpumem_sqe *sqe);
+int gpumem_engine_step(struct gpumem_stream *stream);
+int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes,
+			bool locked);
+
+/* gpumem_engine_cpu.c */
+extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
+void gpumem_cpu_init(void);
+void gpumem_cpu_exit(void);
+
+#endif /* GPUMEM_ENGINE_H */
