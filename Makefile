@@ -107,13 +107,13 @@ $(flags): FORCE
 # ---- library: one driver, its other names, and the runtime API on top
 
 # libgpumem-driver.so.1 holds the driver's state and all of its functions. libgpumem.so.1,
-# libcuda.so.1 and libnvidia-ml.so.1 are filters of it, libgpumem/filter/filter.h: whichever of them
+# libcuda.so.1 and libnvidia-ml.so.1 are filters of it, libgpumem/abi/filter/filter.h: whichever of them
 # a process loads, it has that one driver. compat/cuda12 has the same as a driver of CUDA 12.9.
-lib_src := $(sort $(wildcard libgpumem/*.c libgpumem/nvml/*.c))
+lib_src := $(sort $(wildcard libgpumem/*/*.c))
 lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
-rt_obj := $(filter %.o,$(foreach o,$(lib_obj),$(if $(filter cuda_rt_%,$(notdir $o)),$o)))
-gen = $(out)/obj/libgpumem/cuda_rt_gen$(1).o
-stands_for = $(out)/obj/libgpumem/release$(1).o
+rt_obj := $(filter $(out)/obj/libgpumem/runtime/%,$(lib_obj))
+gen = $(out)/obj/libgpumem/runtime/cuda_rt_gen$(1).o
+stands_for = $(out)/obj/libgpumem/abi/release$(1).o
 driver_obj := $(filter-out $(rt_obj) $(call stands_for,%),$(lib_obj))
 driver := libgpumem-driver.so.1
 drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
@@ -139,43 +139,43 @@ map = $(filter %.map,$^)
 counted = sed 's/global:/&$(if $(COV), $(1);)/' $(map) >$@.map
 cov_dump = $(if $(COV),-fPIC -DGPUMEM_COV_DUMP=$(1) selftests/cover/dump.c)
 
-$(out)/lib/$(driver): libgpumem/libgpumem-driver.map $(call stands_for,13)
-$(out)/compat/cuda12/$(driver): libgpumem/libgpumem-driver12.map $(call stands_for,12)
+$(out)/lib/$(driver): libgpumem/abi/libgpumem-driver.map $(call stands_for,13)
+$(out)/compat/cuda12/$(driver): libgpumem/abi/libgpumem-driver12.map $(call stands_for,12)
 $(drivers): $(driver_obj)
 	$(call say,LD,$@)mkdir -p $(@D) && $(call counted,gpumem_cov_dump) && \
 		$(call shared,$@.map $(call cov_dump,gpumem_cov_dump))
 
 # The names of the driver's functions in a version script, as definitions that the loader skips.
-filter_obj = $(out)/obj/libgpumem/filter/$(1).o
-$(call filter_obj,%): libgpumem/%.map libgpumem/filter/filter.h $(flags)
+filter_obj = $(out)/obj/libgpumem/abi/filter/$(1).o
+$(call filter_obj,%): libgpumem/abi/%.map libgpumem/abi/filter/filter.h $(flags)
 	$(call say,FILTER,$<)mkdir -p $(@D) && { \
 		sed -n 's/^\t\(\(cu[A-Z]\|gpumem_\|nvml\)[A-Za-z0-9_]*\);$$/FILTERED(\1)/p' $<; \
 		$(if $(COV),echo 'FILTERED(gpumem_cov_dump)';) } | \
 		$(CC) $(cflags) -MF $(@:.o=.d) -MT $@ -fPIC -fvisibility=hidden -x c \
-		-include libgpumem/filter/filter.h -c -o $@ -
+		-include libgpumem/abi/filter/filter.h -c -o $@ -
 
 # $(call filter_of,PATH): a filter finds the driver library of its own build, whatever LD_LIBRARY_PATH
 # says, unless the process has one.
 filter_of = -Wl,--filter=$(driver) -Wl,--disable-new-dtags -Wl,-rpath,'$(1)'
 
-$(libs): libgpumem/libgpumem.map $(call filter_obj,libgpumem) $(filter-out $(call gen,12),$(rt_obj))
+$(libs): libgpumem/abi/libgpumem.map $(call filter_obj,libgpumem) $(filter-out $(call gen,12),$(rt_obj))
 	$(call say,LD,$@)mkdir -p $(@D) && \
 		$(call counted,gpumem_cov_dump; gpumem_cov_dump_runtime) && \
 		$(call shared,$@.map $(call cov_dump,gpumem_cov_dump_runtime)) \
 		$(call filter_of,$$ORIGIN)
 
-$(out)/compat/libcuda.so.1: libgpumem/libcuda.map $(call filter_obj,libcuda)
-$(out)/compat/cuda12/libcuda.so.1: libgpumem/libcuda12.map $(call filter_obj,libcuda12)
-$(filter %/libnvidia-ml.so.1,$(filters)): libgpumem/libnvidia-ml.map $(call filter_obj,libnvidia-ml)
+$(out)/compat/libcuda.so.1: libgpumem/abi/libcuda.map $(call filter_obj,libcuda)
+$(out)/compat/cuda12/libcuda.so.1: libgpumem/abi/libcuda12.map $(call filter_obj,libcuda12)
+$(filter %/libnvidia-ml.so.1,$(filters)): libgpumem/abi/libnvidia-ml.map $(call filter_obj,libnvidia-ml)
 $(filters):
 	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map)) \
 		$(call filter_of,$(if $(findstring cuda12,$(@D)),$$ORIGIN,$$ORIGIN/..:$$ORIGIN/../lib))
 
 # Whatever libcuda.so.1 the process has serves them; else they find ours beside them. They use no
 # function that a driver of their generation lacks.
-$(out)/compat/libcudart.so.12: libgpumem/libcudart12.map $(filter-out $(call gen,13),$(rt_obj)) \
+$(out)/compat/libcudart.so.12: libgpumem/abi/libcudart12.map $(filter-out $(call gen,13),$(rt_obj)) \
 	$(out)/compat/cuda12/libcuda.so.1
-$(out)/compat/libcudart.so.13: libgpumem/libcudart13.map $(filter-out $(call gen,12),$(rt_obj)) \
+$(out)/compat/libcudart.so.13: libgpumem/abi/libcudart13.map $(filter-out $(call gen,12),$(rt_obj)) \
 	$(out)/compat/libcuda.so.1
 $(cudarts):
 	$(call say,LD,$@)$(call shared,$(map)) $(filter %/libcuda.so.1,$^) -Wl,-rpath,'$$ORIGIN'
@@ -303,8 +303,8 @@ demo:
 	@+$(check_env) tools/demo/run
 
 # Exit status 2 from make; "NOT COMPARED" or "FAILED" above it tells which.
-.PHONY: bench bench-baseline bench-compare
-bench bench-baseline bench-compare: lib tools
+.PHONY: bench bench-baseline bench-compare bench-cuda
+bench bench-baseline bench-compare bench-cuda: lib tools
 	@$(if $(filter bench-compare,$@),$(if $(BASE),,echo "bench-compare: give BASE=revision" >&2; exit 2))
 	@$(check_env) BENCH='$(BENCH)' tools/bench/run \
 		$(if $(filter bench,$@),check,$(@:bench-%=%) $(if $(filter bench-compare,$@),'$(BASE)'))
@@ -316,10 +316,26 @@ checkpatch:
 		--ignore FILE_PATH_CHANGES,SPLIT_STRING -f \
 		$(wildcard kmod/*.[ch] uapi/linux/*.h) selftests/vm/splats.c
 
+# ---- documents: build/htmldocs/index.html.  Every warning is an error.
+
+.PHONY: htmldocs
+htmldocs:
+	@command -v sphinx-build >/dev/null && command -v dot >/dev/null || { \
+		echo "htmldocs: as root: apt-get install python3-sphinx graphviz" >&2; exit 1; }
+	$(call say,SPHINX,$(out)/htmldocs)mkdir -p $(out) && PYTHONDONTWRITEBYTECODE=1 sphinx-build -q -W \
+		--keep-going -b html -d $(out)/doctrees Documentation $(out)/htmldocs
+
+# One manual page for each gpumem_* function, made of the comments in the header.
+$(out)/man/.made: Documentation/man/mkman Documentation/man/libgpumem.3 libgpumem/include/gpumem.h
+	$(call say,MAN,$(out)/man)rm -rf $(@D) && mkdir -p $(@D) && Documentation/man/mkman $(@D) && touch $@
+
+.PHONY: man
+man: $(out)/man/.made
+
 # ---- installation
 
 .PHONY: install
-install: lib tools
+install: lib tools man
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
@@ -332,8 +348,8 @@ install: lib tools
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
 	$(INSTALL) -m 644 tools/udev/70-gpumem.rules $(DESTDIR)$(UDEVDIR)/rules.d
 	$(if $(progs),$(INSTALL) $(progs) $(DESTDIR)$(PREFIX)/bin)
-	$(if $(wildcard Documentation/man/*.[1-9]),for m in $(wildcard Documentation/man/*.[1-9]); do \
-		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done)
+	for m in Documentation/man/*.[1-9] $(out)/man/*.[1-9]; do \
+		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
 	$(if $(DESTDIR),,-ldconfig)
 
 INSTALL_MOD_PATH ?= $(DESTDIR)
@@ -367,10 +383,13 @@ help:
 	'make mutants          faults put into the sources: do the tests notice?  MUTANTS="ID..." picks' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
+	'make man              manual pages of the gpumem_* functions: build/man/' \
+	'make htmldocs         these documents as HTML pages: build/htmldocs/index.html' \
 	'make bench            gpumem-bench, compared with tools/bench/baseline.tsv; BENCH="NAME..."' \
 	'make bench-baseline   write tools/bench/baseline.tsv' \
 	'make bench-compare    BASE=REVISION: what gpumem-bench costs there and here' \
-	'make install          library, headers, programs, udev rule: DESTDIR= PREFIX= LIBDIR=' \
+	"make bench-cuda       the same program on NVIDIA's libcuda.so.1, where there is one, and on ours" \
+	'make install          library, headers, programs, manual pages, udev rule: DESTDIR= PREFIX= LIBDIR=' \
 	'make modules_install  gpumem.ko, as kbuild does: INSTALL_MOD_PATH= (or DESTDIR=)' \
 	'make clean            remove build/' \
 	'' \

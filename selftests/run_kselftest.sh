@@ -13,21 +13,21 @@
 # program gets as many seconds as the file "settings" says.  Besides its own verdict it fails
 #
 #  - when it ends without finishing its TAP plan, or takes too long;
-#  - when the kernel complained meanwhile (WARN, BUG, KASAN, lockdep, ...);
+#  - when the kernel complained during its run (WARN, BUG, KASAN, lockdep, ...);
 #  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used},
 #    anything that "gpumem leaks" finds, or shared memory that is still charged to the
 #    programs' control group;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
-# Where several runs share the work, GPUMEM_QUEUE is a directory that all of them see: each program
-# is run by whoever makes a directory of its name there first, and those that "settings" calls long
-# come first.
+# Where several runs share the work, GPUMEM_QUEUE is a directory that all of them see.  The run that
+# first makes a directory of a program's name there runs the program.  Programs that "settings"
+# calls long come first.
 #
 # "modes.tsv" names programs to run once more in another environment, and the kernels to do it on.
 # The last line is "N passed, N failed, N skipped", in cases; the exit status is 0 when none failed.
 #
-# What is done for each program starts next to none: on a debug kernel without KVM that takes long,
-# and there are many programs.
+# The script starts next to no processes of its own for each program: on a debug kernel without KVM
+# that takes long, and there are many programs.
 set -u -o pipefail
 here=$(dirname "$(readlink -f "$0")")
 
@@ -61,7 +61,7 @@ work=$(mktemp -d)
 follower='' kmsg=''
 trap '[ -z "$follower" ] || kill $follower; rm -rf "$work"; [ -z "${group:-}" ] || rmdir "$group"' EXIT
 
-# What counts as a complaint of the kernel.  vm/vmlib/splat.py has the same list.
+# Patterns of the kernel's complaints.  vm/vmlib/splat.py has the same list.
 splat='\bBUG: |\bWARNING: |\bOops: |Oops - |general protection fault|kernel BUG at'
 splat+='|kernel NULL pointer|Unable to handle kernel|invalid opcode:|stack segment:'
 splat+='|KASAN:|KCSAN:|KFENCE:.* in |KMSAN:|UBSAN: .* in |refcount_t: |ODEBUG: '
@@ -216,7 +216,7 @@ leftovers() {	# [all]: sets left
 		[ "$n" = 0 ] || left+="${left:+, }${f#/sys/class/gpumem/} is $n"
 	done
 	[ "${1:-}" = all ] || return 0
-	# What each of them is, by netlink, and whether all numbers agree.
+	# List each object that is left, by netlink, and check that all numbers agree.
 	if [ -x "$tool" ]; then
 		n=$("$tool" leaks 2>&1)
 	else
@@ -258,7 +258,7 @@ tap_line() {	# NAME LINE
 	fi
 }
 
-# The verdict, when all lines are there.
+# The verdict, after all lines have been read.
 verdict() {	# NAME STATUS
 	local name=$1 rc=$2
 	if [ "$hasty" ] && [ $nok != 0 ]; then
@@ -334,9 +334,9 @@ new_lines() {	# NAME
 	done
 }
 
-# Runs a command with its output in $work/out.  Returns its status, 124 when it took too long.  What
-# it leaves running is killed: cases are process groups of their own, so they outlive their program.
-# What cannot even be killed is left behind: the rest must not wait for it.
+# Runs a command with its output in $work/out.  Returns its status, 124 when it took too long.
+# Kills processes that the command leaves running: cases are process groups of their own, so they
+# outlive their program.  A command that cannot be killed is left behind, so that the next ones run.
 run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 	local name=$1 seconds=$2 program=$3 pid out status late='' variables=()
 	shift 3
@@ -397,7 +397,10 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	title+="${*:+ ($*)}"
 	program=$dir/$name
 	[ -e "$program" ] || program=$dir/gpumem/$name
-	[ -e "$program" ] || program=$here/$name
+	# The scripts of the checkout lie in its folders.
+	for program in "$program" "$here"/*/"$name"; do
+		[ ! -e "$program" ] || break
+	done
 	trouble=
 	echo "# $title"
 	if [ ! -x "$program" ]; then
@@ -452,7 +455,7 @@ fi
 follow_log
 file_shmem
 
-# Read once: without it programs would not run again, and nobody would notice.
+# Read once: without it programs would silently not run again.
 mapfile -t modes < <(grep -v '^#' "$here/modes.tsv")
 [ ${#modes[@]} != 0 ] || bad "modes.tsv cannot be read"
 for row in "${modes[@]}"; do

@@ -13,7 +13,7 @@
  * Every function returns a CUresult. Outputs are written before the call returns and most come
  * first among the arguments. Asynchronous functions take a stream and return when the work is
  * queued. Every function may also return an error of earlier asynchronous work. All functions may
- * be called from any thread. What each one does is said at its implementation.
+ * be called from any thread. A comment at each function's implementation describes it.
  */
 #ifndef __cuda_cuda_h__
 #define __cuda_cuda_h__
@@ -65,7 +65,7 @@ CUresult CUDAAPI cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 		const CUatomicOperation *operations, unsigned int count, CUdevice device);
 CUresult CUDAAPI cuDeviceGetNvSciSyncAttributes(void *attr_list, CUdevice device, int flags);
 
-/* Notifications, for as long as the handle is registered. */
+/* Notifications: the callback can run until its handle is unregistered. */
 CUresult CUDAAPI cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback function,
 		void *user_data, CUasyncCallbackHandle *callback);
 CUresult CUDAAPI cuDeviceUnregisterAsyncNotification(CUdevice device,
@@ -122,8 +122,8 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer);
 
 /*
- * Device memory of the current context; freed by its own free function, which waits for the
- * device.
+ * Device memory of the current context. cuMemFree() frees it, after waiting for the work of the
+ * context that owns the memory.
  */
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes);
@@ -168,7 +168,7 @@ CUresult CUDAAPI cuMemRangeGetAttributes(void **data, size_t *sizes,
 CU_PTSZ(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr ptr, size_t length,
 				 unsigned int flags));
 
-/* What an address is. */
+/* The properties of the memory at an address. */
 CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult CUDAAPI cuPointerGetAttributes(unsigned int attribute_count,
 					CUpointer_attribute *attributes, void **data,
@@ -177,8 +177,8 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 				       CUdeviceptr ptr);
 
 /*
- * Memory and events of other processes. Handles are plain bytes; what is opened is closed or
- * destroyed by whoever opened it.
+ * Memory and events of other processes. Handles are plain bytes. The process that opens memory must
+ * close it, and the process that opens an event must destroy its event.
  */
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr);
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned int flags);
@@ -196,8 +196,8 @@ CU_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool p
 CU_PTSZ(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream));
 
 /*
- * Pools that serve it. A device has a default and a current pool; destroyed pools live until their
- * last allocation is freed.
+ * The pools of stream-ordered allocation. A device has a default and a current pool. A destroyed
+ * pool's memory lives until the last allocation is freed.
  */
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props);
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool);
@@ -227,8 +227,8 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool,
 					CUmemPoolPtrExportData *share_data);
 
 /*
- * Address ranges and physical memory, apart. Memory lives until its handle is released and its
- * last mapping and export are gone.
+ * Virtual memory management: address ranges and physical memory are separate. Memory lives until its
+ * handle is released and its last mapping and export are gone.
  */
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
 				     CUdeviceptr addr, unsigned long long flags);
@@ -257,7 +257,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
 						CUmemAllocationHandleType handle_type);
 CU_PTSZ(cuMemMapArrayAsync, (CUarrayMapInfo *list, unsigned int count, CUstream stream));
 
-/* Copies. Those without a stream return when the caller may touch both ends again. */
+/* Copies. A copy without a stream argument returns when the caller may access both ends again. */
 CU_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes));
 CU_PTDS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 		       CUcontext src_context, size_t bytes));

@@ -2,7 +2,7 @@
 /*
  * The OpenGL functions of the CUDA driver API, which programs look up by name.
  *
- * OpenGL's own headers are not needed: the two of its types that occur here are declared.
+ * OpenGL's own headers are not needed: this file declares the two types of OpenGL that it uses.
  * As in cuda.h, functions carry the names of their symbols and are mapped afterwards.
  */
 #ifndef CUDAGL_H

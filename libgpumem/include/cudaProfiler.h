@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start and stop of a profiler, for programs that mark what they want to see.
+ * The driver API's chapter "Profiler Control": start and stop of a profiler, for programs that mark the
+ * part to be profiled. gpumem has no profiler.
  */
 #ifndef CUDAPROFILER_H
 #define CUDAPROFILER_H
@@ -21,7 +22,7 @@ typedef enum CUoutput_mode_enum {
 	CU_OUT_CSV		= 1
 } CUoutput_mode;
 
-/* The strings stay the caller's and are read before the call returns. */
+/* The library does not keep pointers to the strings. */
 CUresult CUDAAPI cuProfilerInitialize(const char *config_file, const char *output_file,
 				      CUoutput_mode output_mode);
 CUresult CUDAAPI cuProfilerStart(void);

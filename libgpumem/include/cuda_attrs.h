@@ -213,7 +213,7 @@ typedef enum CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS_enum {
 	CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE	= 3
 } CUDA_POINTER_ATTRIBUTE_ACCESS_FLAGS;
 
-/* cuMemRangeGetAttribute(): what was advised for a managed range and where it is. */
+/* cuMemRangeGetAttribute(): the advice for a managed range, and the location of its last prefetch. */
 typedef enum CUmem_range_attribute_enum {
 	CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY			= 1,
 	CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION		= 2,

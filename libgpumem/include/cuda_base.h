@@ -25,7 +25,7 @@ typedef uint64_t cuuint64_t;
 #define CUDAAPI
 #define CUDA_CB
 
-/* An address in the unified address space; valid on the CPU too for host and managed memory. */
+/* An address in the unified address space. In CUDA the CPU can use those of host and managed memory, here all. */
 #if defined(__LP64__)
 typedef unsigned long long CUdeviceptr_v2;
 #else
@@ -33,19 +33,19 @@ typedef unsigned int CUdeviceptr_v2;
 #endif
 typedef CUdeviceptr_v2 CUdeviceptr;
 
-/* A device ordinal, or one of the two that stand for no CUDA device. */
+/* A device ordinal, or one of these two values: the host, and no device. */
 typedef int CUdevice_v1;
 typedef CUdevice_v1 CUdevice;
 #define CU_DEVICE_CPU		((CUdevice)-1)
 #define CU_DEVICE_INVALID	((CUdevice)-2)
 
-/* Contexts, streams and events: owned by whoever created them, until the matching destroy. */
+/* Contexts, streams and events. A handle is valid until the program destroys the object. */
 typedef struct CUctx_st *CUcontext;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 
-/* The streams that need no creation: the one all threads share, and each thread's own. */
+/* The default streams, which need no creation: the stream that all threads share, and each thread's own. */
 #define CU_STREAM_LEGACY	((CUstream)0x1)
 #define CU_STREAM_PER_THREAD	((CUstream)0x2)
 
@@ -81,18 +81,21 @@ typedef struct CUuserObject_st *CUuserObject;
 typedef struct CUgraphDeviceUpdatableNode_st *CUgraphDeviceNode;
 typedef cuuint64_t CUgraphConditionalHandle;
 
-/* cuMemHostAlloc(): usable in every context; mapped for the devices; uncached for CPU reads. */
+/*
+ * cuMemHostAlloc(): usable in every context; mapped for the devices; uncached for CPU reads. The
+ * library stores and reports these flags, which have no other effect here.
+ */
 #define CU_MEMHOSTALLOC_PORTABLE	0x01
 #define CU_MEMHOSTALLOC_DEVICEMAP	0x02
 #define CU_MEMHOSTALLOC_WRITECOMBINED	0x04
 
-/* cuMemHostRegister(): the same two, then memory of a device, and memory devices only read. */
+/* cuMemHostRegister(): PORTABLE and DEVICEMAP as above; registers of a device; memory that devices only read. */
 #define CU_MEMHOSTREGISTER_PORTABLE	0x01
 #define CU_MEMHOSTREGISTER_DEVICEMAP	0x02
 #define CU_MEMHOSTREGISTER_IOMEMORY	0x04
 #define CU_MEMHOSTREGISTER_READ_ONLY	0x08
 
-/* What memory is meant for: CUmemAllocationProp.allocFlags.usage and CUmemPoolProps.usage. */
+/* The use of memory: CUmemAllocationProp.allocFlags.usage and CUmemPoolProps.usage. */
 #define CU_MEM_CREATE_USAGE_TILE_POOL		0x1
 #define CU_MEM_CREATE_USAGE_HW_DECOMPRESS	0x2
 #define CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS	0x2

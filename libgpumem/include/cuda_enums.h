@@ -53,13 +53,13 @@ typedef enum CUcomputemode_enum {
 	CU_COMPUTEMODE_EXCLUSIVE_PROCESS	= 3
 } CUcomputemode;
 
-/* What a CUexecAffinityParam limits. */
+/* The resource that a CUexecAffinityParam limits. */
 typedef enum CUexecAffinityType_enum {
 	CU_EXEC_AFFINITY_TYPE_SM_COUNT	= 0,
 	CU_EXEC_AFFINITY_TYPE_MAX	= 1
 } CUexecAffinityType;
 
-/* What a context shares its queues with (graphics interoperability). */
+/* The graphics interface that a context shares its queues with. */
 typedef enum CUcigDataType_enum {
 	CIG_DATA_TYPE_D3D12_COMMAND_QUEUE	= 1,
 	CIG_DATA_TYPE_NV_BLOB			= 2
@@ -146,7 +146,7 @@ typedef enum CUstreamBatchMemOpType_enum {
 	CU_STREAM_MEM_OP_BARRIER		= 6
 } CUstreamBatchMemOpType;
 
-/* Who sees memory in order after a barrier operation: the system or the device. */
+/* The scope of a barrier operation: the system or the device. */
 typedef enum CUstreamMemoryBarrier_flags_enum {
 	CU_STREAM_MEMORY_BARRIER_TYPE_SYS	= 0,
 	CU_STREAM_MEMORY_BARRIER_TYPE_GPU	= 1
@@ -396,7 +396,7 @@ typedef enum CUmemDecompressAlgorithm_enum {
 	CU_MEM_DECOMPRESS_ALGORITHM_LZ4		= 4
 } CUmemDecompressAlgorithm;
 
-/* What an asynchronous notification tells. */
+/* The event that an asynchronous notification reports. */
 typedef enum CUasyncNotificationType_enum {
 	CU_ASYNC_NOTIFICATION_TYPE_OVER_BUDGET	= 1
 } CUasyncNotificationType;
@@ -460,7 +460,7 @@ typedef enum CUdeviceNumaConfig_enum {
 	CU_DEVICE_NUMA_CONFIG_NUMA_NODE	= 1
 } CUdeviceNumaConfig;
 
-/* What a texture, surface or mapping is bound to. */
+/* The kind of resource that a texture, surface or mapping is bound to. */
 typedef enum CUresourcetype_enum {
 	CU_RESOURCE_TYPE_ARRAY			= 0,
 	CU_RESOURCE_TYPE_MIPMAPPED_ARRAY	= 1,
@@ -468,7 +468,7 @@ typedef enum CUresourcetype_enum {
 	CU_RESOURCE_TYPE_PITCH2D		= 3
 } CUresourcetype;
 
-/* Whose memory cuImportExternalMemory() imports. */
+/* The kind of handle that cuImportExternalMemory() imports. */
 typedef enum CUexternalMemoryHandleType_enum {
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD		= 1,
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32		= 2,
@@ -481,7 +481,7 @@ typedef enum CUexternalMemoryHandleType_enum {
 	CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD		= 9
 } CUexternalMemoryHandleType;
 
-/* Whose semaphore cuImportExternalSemaphore() imports. */
+/* The kind of handle that cuImportExternalSemaphore() imports. */
 typedef enum CUexternalSemaphoreHandleType_enum {
 	CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD			= 1,
 	CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32			= 2,

@@ -235,7 +235,7 @@ typedef enum CUjit_target_enum {
 	CU_TARGET_COMPUTE_121F	= 0x20079
 } CUjit_target;
 
-/* What to do when no exact binary is found. */
+/* The code that is used when no exact binary is found. */
 typedef enum CUjit_fallback_enum {
 	CU_PREFER_PTX		= 0,
 	CU_PREFER_BINARY	= 1

@@ -4,9 +4,9 @@
  *
  * Libraries still export them, and old programs and cuGetProcAddress() with an old version still
  * reach them. CUdeviceptr_v1 and sizes are 32 bits wide, so the memory functions among them can
- * serve only the lowest 4 GiB of the address space. Declared by cuda.h when
- * __CUDA_API_VERSION_INTERNAL is defined, in which case no name is mapped: cuMemAlloc is then this
- * one.
+ * serve only the lowest 4 GiB of the address space. cuda.h includes this file if
+ * __CUDA_API_VERSION_INTERNAL is defined. No name is mapped then: cuMemAlloc means the function of
+ * this file.
  */
 #ifndef GPUMEM_CUDA_LEGACY_H
 #define GPUMEM_CUDA_LEGACY_H
@@ -81,7 +81,7 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
 	unsigned int Flags;
 } CUDA_ARRAY3D_DESCRIPTOR_v1;
 
-/* Same signature as now, older behaviour or a narrower set of flags. */
+/* Functions with the signature of the later form. */
 CUresult CUDAAPI cuCtxDestroy(CUcontext ctx);
 CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ctx);
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx);
@@ -114,7 +114,7 @@ CU_PTSZ(cuStreamWriteValue64, (CUstream stream, CUdeviceptr addr, cuuint64_t val
 CU_PTSZ(cuStreamBatchMemOp, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
 			     unsigned int flags));
 
-/* Fewer or other arguments. */
+/* Functions with fewer or other arguments than the later form. */
 CUresult CUDAAPI cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice device);
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device);
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *ctx, CUexecAffinityParam *params, int param_count,

@@ -55,7 +55,7 @@
 #define cuTexRefSetAddress			cuTexRefSetAddress_v2
 #define cuTexRefSetAddress2D			cuTexRefSetAddress2D_v3
 
-/* The same, with a per-thread form beside it. */
+/* Names whose current form has a version suffix and a per-thread form. */
 #define cuMemPrefetchAsync			GPUMEM_PTSZ(cuMemPrefetchAsync_v2)
 #define cuMemcpy2D				GPUMEM_PTDS(cuMemcpy2D_v2)
 #define cuMemcpy2DAsync				GPUMEM_PTSZ(cuMemcpy2DAsync_v2)
@@ -140,7 +140,7 @@
 #define cuStreamWaitEvent			GPUMEM_PTSZ(cuStreamWaitEvent)
 #define cuWaitExternalSemaphoresAsync		GPUMEM_PTSZ(cuWaitExternalSemaphoresAsync)
 
-/* Functions looked up by a per-thread program are per-thread ones, unless it asks otherwise. */
+/* A program built with per-thread default streams looks up per-thread forms, unless it passes other flags. */
 static inline CUresult gpumem_get_proc_address_pt(const char *name, void **function, int version,
 						  cuuint64_t flags,
 						  CUdriverProcAddressQueryResult *status)

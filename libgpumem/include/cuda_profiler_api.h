@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What is between them is what a profiler shall look at. */
+/* A profiler records the calls between start and stop. gpumem has no profiler: both have no effect. */
 cudaError_t CUDARTAPI cudaProfilerStart(void);
 cudaError_t CUDARTAPI cudaProfilerStop(void);
 

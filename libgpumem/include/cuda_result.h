@@ -10,9 +10,9 @@
 
 /*
  * 0 is success; 1-99 wrong use of the API; 100-199 devices; 200-399 contexts, code and the
- * operating system; 400-699 handles, names, not ready; 700-799 the work on the device failed,
- * often for good; 800-899 not allowed or not available; 900-999 capture, graphs and the rest. Work
- * that fails later reports its code from a later call.
+ * operating system; 400-699 handles, names, not ready; 700-799 work on the device failed, and often
+ * the context stays unusable; 800-899 not allowed or not available; 900-999 capture, graphs and
+ * others. If work fails after its call has returned, a later call returns the code.
  */
 typedef enum cudaError_enum {
 	CUDA_SUCCESS					= 0,

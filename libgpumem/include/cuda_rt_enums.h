@@ -2,14 +2,14 @@
 /*
  * Enumerations of the CUDA runtime API: result codes, attributes, kinds, places, policies.
  *
- * As in CUDA only some have a type name of their own; the others are written with "enum". Most
- * have a counterpart with the same numbers in the driver API, and the library relies on that where
- * it hands values on (cuda_rt_check.h). Include cuda_runtime_api.h, not this file.
+ * As in CUDA only some enumerations have a typedef; programs write "enum" before the names of the
+ * others. Most have a counterpart with the same numbers in the driver API, and the library relies on
+ * that where it passes values on (cuda_rt_check.h). Include cuda_runtime_api.h, not this file.
  */
 #ifndef GPUMEM_CUDA_RT_ENUMS_H
 #define GPUMEM_CUDA_RT_ENUMS_H
 
-/* What a function returns. */
+/* The results of the runtime API's functions. */
 enum cudaError {
 	cudaSuccess				= 0,
 	cudaErrorInvalidValue			= 1,
@@ -147,7 +147,7 @@ enum cudaError {
 	cudaErrorApiFailureBase			= 10000,
 };
 
-/* Where memory is; what cudaPointerGetAttributes() finds. */
+/* The type of the memory at an address, as cudaPointerGetAttributes() returns it. */
 enum cudaMemoryType {
 	cudaMemoryTypeUnregistered	= 0,
 	cudaMemoryTypeHost		= 1,
@@ -155,7 +155,7 @@ enum cudaMemoryType {
 	cudaMemoryTypeManaged		= 3,
 };
 
-/* From where to where a copy goes; Default finds out by the addresses. */
+/* The types of memory that a copy reads and writes. With Default the library derives them from the addresses. */
 enum cudaMemcpyKind {
 	cudaMemcpyHostToHost		= 0,
 	cudaMemcpyHostToDevice		= 1,
@@ -326,7 +326,7 @@ enum cudaLimit {
 	cudaLimitPersistingL2CacheSize		= 6,
 };
 
-/* Preferences that are kept and have no effect here. */
+/* Preferences that the library stores and that have no effect. */
 enum cudaFuncCache {
 	cudaFuncCachePreferNone		= 0,
 	cudaFuncCachePreferShared	= 1,
@@ -458,7 +458,7 @@ enum cudaMemRangeAttribute {
 	cudaMemRangeAttributeLastPrefetchLocationId	= 8,
 };
 
-/* Places, and who may reach them. */
+/* Locations of memory, and the access that a location has to memory. */
 enum cudaMemLocationType {
 	cudaMemLocationTypeInvalid		= 0,
 	cudaMemLocationTypeNone			= 0,
@@ -501,7 +501,7 @@ enum cudaMemAllocationHandleType {
 	cudaMemHandleTypeFabric			= 8,
 };
 
-/* What an array's elements are. */
+/* The type of an array's elements. */
 enum cudaChannelFormatKind {
 	cudaChannelFormatKindSigned				= 0,
 	cudaChannelFormatKindUnsigned				= 1,

@@ -17,7 +17,7 @@
 #define CUDART_CB
 #endif
 
-/* The same in both APIs; a header of the driver API may be included, too. */
+/* cuda.h has the same type: a program may include both headers in any order. */
 #ifndef CU_UUID_HAS_BEEN_DEFINED
 #define CU_UUID_HAS_BEEN_DEFINED
 typedef struct CUuuid_st {
@@ -35,7 +35,7 @@ typedef struct cudaArray *cudaArray_t;
 typedef const struct cudaArray *cudaArray_const_t;
 typedef struct cudaGraphEdgeData_st cudaGraphEdgeData;
 
-/* The streams that need no creation: the one all threads share, and each thread's own. */
+/* The default streams, which need no creation: the stream that all threads share, and each thread's own. */
 #define cudaStreamLegacy		((cudaStream_t)0x1)
 #define cudaStreamPerThread		((cudaStream_t)0x2)
 
@@ -83,7 +83,7 @@ typedef struct cudaGraphEdgeData_st cudaGraphEdgeData;
 #define cudaIpcMemLazyEnablePeerAccess	0x01
 #define cudaMemPoolCreateUsageHwDecompress	0x2
 
-/* The two ids that are no device's. */
+/* The two values that are not a device's ordinal: the host, and no device. */
 #define cudaCpuDeviceId			((int)-1)
 #define cudaInvalidDeviceId		((int)-2)
 
@@ -98,7 +98,7 @@ typedef struct cudaIpcEventHandle_st {
 	char reserved[CUDA_IPC_HANDLE_SIZE];
 } cudaIpcEventHandle_t;
 
-/* Run in stream order on a thread of the library; must not call either API. */
+/* The library calls the function in stream order on a thread of its own. The function must not call either API. */
 typedef void (CUDART_CB *cudaHostFn_t)(void *user_data);
 typedef void (CUDART_CB *cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status,
 					       void *user_data);
@@ -154,7 +154,7 @@ struct cudaMemcpy3DPeerParms {
 	struct cudaExtent extent;
 };
 
-/* What an address is. CUDA 12's ends before the reserved words. */
+/* The properties of an address. CUDA 12's structure ends before the reserved words. */
 struct cudaPointerAttributes {
 	enum cudaMemoryType type;
 	int device;
@@ -237,9 +237,9 @@ typedef void (*cudaAsyncCallback)(cudaAsyncNotificationInfo_t *info, void *user_
 				  cudaAsyncCallbackHandle_t handle);
 
 /*
- * What a device is and can, as CUDA 13 has it. Extents and counts without a comment are limits;
- * booleans are 0 or 1. CUDA 12's has other members in between: programs built with its headers ask
- * for cudaGetDeviceProperties_v2.
+ * The properties of a device, as CUDA 13 lays them out. Extents and counts without a comment are
+ * limits; booleans are 0 or 1. CUDA 12's structure has other members in between: programs built
+ * with its headers call cudaGetDeviceProperties_v2.
  */
 struct cudaDeviceProp {
 	char name[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime API as programs usually include it: cuda_runtime_api.h and, in C++, the
- * functions that allocate, for pointers to anything.
+ * The CUDA runtime API as programs usually include it: cuda_runtime_api.h and, in C++, templates of
+ * the functions that allocate, which accept a pointer to a pointer of any type.
  */
 #ifndef __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_H__

@@ -7,15 +7,15 @@
  * interface's own. With CUDA_API_PER_THREAD_DEFAULT_STREAM defined, functions that can use a
  * default stream mean their _ptds and _ptsz forms, where stream 0 is the calling thread's own.
  *
- * Nothing needs to be initialized: the first call that wants a device starts the driver, and the
- * first that wants a context makes the current device's primary context current in the thread. A
- * context that the program made current with the driver API is used as it is.
+ * A program does not initialize the library: the first call that needs a device starts the driver,
+ * and the first call that needs a context makes the current device's primary context current in the
+ * thread. A context that the program made current with the driver API is used as it is.
  *
- * Every function returns a cudaError_t and, if that is an error, leaves it for
- * cudaGetLastError(). Outputs are written before the call returns. Asynchronous functions take a
- * stream and return when the work is queued. Every function may also return an error of earlier
- * asynchronous work. All functions may be called from any thread. What each one does is said at
- * its implementation.
+ * Every function returns a cudaError_t and, if that is an error, leaves it for cudaGetLastError().
+ * Outputs are written before the call returns. Asynchronous functions take a stream and return when
+ * the work is queued. Every function may also return an error of earlier asynchronous work. All
+ * functions may be called from any thread. A comment at each function's implementation describes
+ * the function.
  *
  * Functions of CUDA that libgpumem does not have are exported but not declared.
  */
@@ -54,13 +54,13 @@
 extern "C" {
 #endif
 
-/* Errors: the calling thread's last one, and what a code is called. */
+/* Errors: the calling thread's last error, and names and texts of the codes. */
 cudaError_t CUDARTAPI cudaGetLastError(void);
 cudaError_t CUDARTAPI cudaPeekAtLastError(void);
 const char *CUDARTAPI cudaGetErrorName(cudaError_t error);
 const char *CUDARTAPI cudaGetErrorString(cudaError_t error);
 
-/* Versions, and the way to the driver's functions. */
+/* Versions, and addresses of the driver's functions. */
 cudaError_t CUDARTAPI cudaDriverGetVersion(int *version);
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *version);
 CUDART_PTSZ(cudaGetDriverEntryPoint, (const char *symbol, void **function, unsigned long long flags,
@@ -148,7 +148,7 @@ cudaError_t CUDARTAPI cudaMemRangeGetAttributes(void **data, size_t *sizes,
 						size_t attribute_count, const void *ptr,
 						size_t count);
 
-/* Copies. Those without a stream return when the caller may touch both ends again. */
+/* Copies. A copy without a stream argument returns when the caller may access both ends again. */
 CUDART_PTDS(cudaMemcpy, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind));
 CUDART_PTDS(cudaMemcpy2D, (void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 			   size_t width, size_t height, enum cudaMemcpyKind kind));

@@ -24,16 +24,19 @@ typedef struct CUuuid_st {
 } CUuuid;
 #endif
 
-/* Runs in stream order on a thread of the library; must not call the API. */
+/*
+ * The library calls the function in stream order on a thread of its own. In CUDA the function must
+ * not call the API; here it may call functions that work on streams and events which it names.
+ */
 typedef void (CUDA_CB *CUhostFn)(void *user_data);
 
-/* The same for cuStreamAddCallback(), which also tells whether the work before it succeeded. */
+/* The same for cuStreamAddCallback(); @status is the result of the stream's earlier work. */
 typedef void (CUDA_CB *CUstreamCallback)(CUstream stream, CUresult status, void *user_data);
 
 /* Dynamic shared memory in bytes that a block of this many threads needs. */
 typedef size_t (CUDA_CB *CUoccupancyB2DSize)(int block_size);
 
-/* What a notification callback gets: how many bytes a process is over its budget. */
+/* The argument of a notification callback: how many bytes a process is over its budget. */
 typedef struct CUasyncNotificationInfo_st {
 	CUasyncNotificationType type;
 	union {
@@ -43,7 +46,7 @@ typedef struct CUasyncNotificationInfo_st {
 	} info;
 } CUasyncNotificationInfo;
 
-/* Runs on a thread of the library whenever the device has something to tell. */
+/* The library calls the function on a thread of its own for each notification of the device. */
 typedef void (*CUasyncCallback)(CUasyncNotificationInfo *info, void *user_data,
 				CUasyncCallbackHandle callback);
 
@@ -90,21 +93,21 @@ typedef struct CUctxCreateParams_st {
 	CUctxCigParam *cigParams;
 } CUctxCreateParams;
 
-/* A place for memory: id is a device ordinal or a NUMA node, as type says. */
+/* A location of memory: id is a device ordinal or a NUMA node, depending on type. */
 typedef struct CUmemLocation_st {
 	CUmemLocationType type;
 	int id;
 } CUmemLocation_v1;
 typedef CUmemLocation_v1 CUmemLocation;
 
-/* What a location may do with memory. */
+/* The access that a location has to memory. */
 typedef struct CUmemAccessDesc_st {
 	CUmemLocation location;
 	CUmemAccess_flags flags;
 } CUmemAccessDesc_v1;
 typedef CUmemAccessDesc_v1 CUmemAccessDesc;
 
-/* cuMemCreate(): what memory, where, exportable as what. */
+/* cuMemCreate(): type and location of the memory, and the handle types it can be exported as. */
 typedef struct CUmemAllocationProp_st {
 	CUmemAllocationType type;
 	CUmemAllocationHandleType requestedHandleTypes;
@@ -464,7 +467,7 @@ typedef struct CUlaunchMemSyncDomainMap_st {
 	unsigned char remote;
 } CUlaunchMemSyncDomainMap;
 
-/* The value of a launch or stream attribute; 64 bytes for all times. */
+/* The value of a launch or stream attribute; always 64 bytes. */
 typedef union CUlaunchAttributeValue_union {
 	char pad[64];
 	CUaccessPolicyWindow accessPolicyWindow;
@@ -515,7 +518,7 @@ typedef struct CUgraphEdgeData_st {
 	unsigned char reserved[5];
 } CUgraphEdgeData;
 
-/* What a texture object is bound to; resType chooses the member of res. */
+/* The resource that a texture object is bound to; resType chooses the member of res. */
 typedef struct CUDA_RESOURCE_DESC_st {
 	CUresourcetype resType;
 	union {

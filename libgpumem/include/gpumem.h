@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What libgpumem offers beyond the CUDA driver API.
+ * The functions of libgpumem that CUDA does not have.
  *
  * The version follows semantic versioning: the same major version means that programs built
  * against an older minor version keep working.
@@ -14,7 +14,7 @@
 #define GPUMEM_VERSION_MINOR	1
 #define GPUMEM_VERSION_PATCH	0
 
-/* One number to compare with. */
+/* A version as one number, for comparisons. */
 #define GPUMEM_VERSION_NUMBER(major, minor, patch) \
 	((major) * 1000000 + (minor) * 1000 + (patch))
 #define GPUMEM_VERSION_CODE \
@@ -28,107 +28,160 @@
 extern "C" {
 #endif
 
+/*
+ * Documentation/man/mkman makes a manual page of each comment below. A comment has a line "name -
+ * what it does", a line for each argument, paragraphs, a paragraph "Return:" and, for functions
+ * that can fail, a list "Errors:".
+ */
+
 /**
  * gpumem_version - the version of the library that is loaded
  *
- * It may differ from the version of this header. May be called before cuInit().
+ * The version may differ from the version of this header. The function may be called at any time,
+ * before cuInit() too.
  *
- * Return: "major.minor.patch", valid for ever.
+ * CUDA has no such function: cuDriverGetVersion() returns the version of CUDA that the library
+ * stands for.
+ *
+ * Return: "major.minor.patch". The text stays valid until the process ends.
  */
 const char *gpumem_version(void);
 
 /**
  * gpumem_init_error - why the last cuInit() found no device, for people
  *
- * One line without a line end, such as "gpumem: /dev/gpumem0: permission denied: add yourself to
- * group render".
+ * The text is one line without a line end, such as "gpumem: /dev/gpumem0: permission denied: add
+ * yourself to group render". It says what to do.
  *
- * Each thread has its own: the reason of the cuInit() that the thread called last.
+ * Each thread has its own text: the reason of the cuInit() that the thread called last.
  *
- * Return: the text, valid until the thread's next cuInit() and no longer than the thread; NULL if the
- * thread's last cuInit() succeeded or there was none.
+ * Return: the text, or NULL if the thread's last cuInit() succeeded or the thread has not called
+ * cuInit(). The text stays valid until the thread's next cuInit(), and no longer than the thread.
  */
 const char *gpumem_init_error(void);
 
 /**
- * gpumem_host_get_dmabuf_fd - a DMA-buf of pinned or registered host memory
- * @fd: the descriptor, closed by execve(); -1 on failure
- * @ptr: page aligned; in memory of cuMemHostAlloc() or cuMemHostRegister()
- * @bytes: whole pages, not 0; the DMA-buf has exactly this length
- * @flags: 0
+ * gpumem_host_get_dmabuf_fd - make a DMA-buf of pinned or registered host memory
+ * @fd: out: the descriptor, which execve() closes; -1 on failure
+ * @ptr: first byte of the range; a multiple of the page size
+ * @bytes: length of the range in bytes; a multiple of the page size, not 0
+ * @flags: must be 0
  *
- * cuMemGetHandleForAddressRange() refuses such memory. Each call makes a new DMA-buf.
+ * The memory comes from cuMemHostAlloc() or was registered with cuMemHostRegister(). The DMA-buf
+ * has exactly the length of the range. Each call makes a new DMA-buf.
  *
- * The range must lie in one allocation or registration. Of an allocation, whose pages the library
- * may share out to several, it may extend to the end of the page of the last byte. Of a
- * registration, only pages are exported that lie in it as a whole.
+ * The range must lie in one allocation or registration. It may extend to the end of the page that
+ * holds the last byte of an allocation, although other allocations may lie in that page. Of a
+ * registration, only pages that are registered as a whole can be exported.
  *
- * The DMA-buf keeps the memory: after cuMemFreeHost() and cuMemHostUnregister() the pages stay as
- * they are, pinned and in the user's budget, until the DMA-buf and everything made of it is gone.
- * Other drivers reach both kinds; the CPU can map DMA-bufs of pinned memory only, because
- * registered memory belongs to whatever it is mapped from.
+ * The DMA-buf keeps the memory. After cuMemFreeHost() or cuMemHostUnregister() the pages stay
+ * pinned and in the user's budget until the DMA-buf and all its imports are gone.
  *
- * Return: INVALID_VALUE for a wrong range, other memory, unknown flags and NULL @fd; NOT_PERMITTED
- * for memory registered with CU_MEMHOSTREGISTER_READ_ONLY, since importers may write;
- * NOT_SUPPORTED for CU_MEMHOSTREGISTER_IOMEMORY; OUT_OF_MEMORY if there are no descriptors left,
- * too; NOT_INITIALIZED, INVALID_CONTEXT, and the context's own error.
+ * Other drivers can access both kinds of memory. Processes can map DMA-bufs of allocated memory.
+ * They cannot map DMA-bufs of registered memory, which belongs to the file or the process that it
+ * was mapped from.
+ *
+ * CUDA has no such function: cuMemGetHandleForAddressRange() makes DMA-bufs of device memory only.
+ *
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: @fd is NULL, @flags is not 0, or the range does not consist of whole
+ *   pages of one allocation or registration of host memory.
+ * - CUDA_ERROR_NOT_PERMITTED: the memory was registered with CU_MEMHOSTREGISTER_READ_ONLY.
+ *   Importers of a DMA-buf may write.
+ * - CUDA_ERROR_NOT_SUPPORTED: the memory was registered with CU_MEMHOSTREGISTER_IOMEMORY.
+ * - CUDA_ERROR_OUT_OF_MEMORY: there is no memory, or the process has no descriptor left.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ *
+ * If work failed in the current context before the call, the function returns the error of that
+ * work and does nothing else.
  */
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags);
 
 /**
  * gpumem_import_dmabuf - use a DMA-buf as device memory
- * @ptr: its address
- * @bytes: its length; NULL: not wanted
- * @fd: descriptor of a DMA-buf that any driver made, gpumem included, and that can be written; may
- *	be closed afterwards
- * @flags: 0
+ * @ptr: out: the device address of the memory
+ * @bytes: out: the length of the memory in bytes; NULL if the caller does not want it
+ * @fd: descriptor of a DMA-buf of any driver, gpumem included; the descriptor must allow writing,
+ *	and the program may close it after the call
+ * @flags: must be 0
  *
- * The memory is its exporter's, whatever the device has left. Streams copy and fill it like any
- * other; their work waits for the fences that others left in the DMA-buf, and others wait for
- * theirs. The CPU reaches it at the same address if the exporter lets processes map it, brackets
- * what it does with DMA_BUF_IOCTL_SYNC on a descriptor, and gets SIGSEGV if not. Each call gives an
- * address of its own.
+ * The memory remains the exporter's, and the import takes no memory of the device. Streams copy and
+ * fill it like any other memory: their work waits for the fences that other drivers left in the
+ * DMA-buf, and other drivers wait for the fences of that work.
  *
- * Neither cuMemFree() nor the functions for handles take the address: gpumem_release_dmabuf() gives
- * it back, and so does the end of the context.
+ * If the exporter lets processes map the DMA-buf, the CPU can access the memory at the same
+ * address. The program must then bracket its accesses with DMA_BUF_IOCTL_SYNC on a descriptor of
+ * the DMA-buf. If the exporter does not allow mappings, an access by the CPU gets SIGSEGV.
  *
- * Return: INVALID_VALUE for a descriptor that is none of a DMA-buf, one that does not consist of
- * whole pages, unknown flags and NULL @ptr; NOT_PERMITTED for a read-only descriptor and for memory
- * of a device of gpumem's that is not visible; NOT_SUPPORTED if the exporter does not let
- * processors reach the memory; OUT_OF_MEMORY, NOT_INITIALIZED, INVALID_CONTEXT, and the context's
- * own error.
+ * Each call gives a new address. gpumem_release_dmabuf() releases the address, and so does the end
+ * of the context. cuMemFree() and the functions for handles do not accept it.
+ *
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: @ptr is NULL, @flags is not 0, @fd is no descriptor of a DMA-buf, or
+ *   the DMA-buf does not consist of whole pages.
+ * - CUDA_ERROR_NOT_PERMITTED: @fd does not allow writing, or the memory is that of a gpumem device
+ *   which is not visible to the process.
+ * - CUDA_ERROR_NOT_SUPPORTED: the exporter does not let the CPU access the memory.
+ * - CUDA_ERROR_OUT_OF_MEMORY: there is no memory.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ *
+ * If work failed in the current context before the call, the function returns the error of that
+ * work and does nothing else.
  */
 CUresult gpumem_import_dmabuf(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned int flags);
 
 /**
  * gpumem_release_dmabuf - stop using a DMA-buf
- * @ptr: from gpumem_import_dmabuf()
+ * @ptr: address from gpumem_import_dmabuf()
  *
- * Waits for all work, as cuMemFree() does.
+ * The function waits for all queued work, as cuMemFree() does. The address is invalid afterwards.
  *
- * Return: INVALID_VALUE for any other address, and the error of work that failed.
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: @ptr is not an address that gpumem_import_dmabuf() returned.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ *
+ * If work failed in the current context before the call, the function returns the error of that
+ * work and does nothing else.
+ *
+ * If work fails while the function waits for it, the memory is released, and the function returns
+ * the error of that work. If the kernel refuses a wait, the function returns the reason and the
+ * memory stays.
  */
 CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
 
 /**
- * gpumem_describe - what lies at an address, for people
+ * gpumem_describe - describe the memory at an address, for people
  * @addr: any address
- * @text: where the text goes, "" if the address is none of the library's; NULL if @size is 0
- * @size: how many bytes there are; a text that is longer is cut
+ * @text: out: the text, "" if the address does not belong to the library; may be NULL if @size is 0
+ * @size: bytes that @text has room for; a longer text is cut
  *
- * One line without a line end, such as "0x7f5a40000204 is at offset 516 of the allocation at
- * 0x7f5a40000000 of 4096 bytes on device 0". Addresses where device memory was or may come are the
- * library's, too; registered memory is the program's own. May be called at any time, by signal
- * handlers too: it takes no lock.
+ * The text is one line without a line end, such as "0x7f5a40000204 is at offset 516 of the
+ * allocation at 0x7f5a40000000 of 4096 bytes on device 0".
  *
- * Return: the length of the whole text; 0 if the address is none of the library's.
+ * The address ranges that the library reserves for device memory belong to the library, also where
+ * there is no memory now. Registered memory belongs to the program.
+ *
+ * The function takes no lock. It may be called at any time, also by signal handlers: with
+ * GPUMEM_STRICT=1 a handler of SIGSEGV can describe the address of the fault.
+ *
+ * Return: the length of the whole text in bytes, without the final NUL, which may be more than
+ * @size; 0 if the address does not belong to the library.
  */
 int gpumem_describe(const void *addr, char *text, size_t size);
 
 #ifdef __cplusplus
 }
 
-/* The same for an address of device memory. */
+/* gpumem_describe() for an address of device memory. */
 static inline int gpumem_describe(CUdeviceptr addr, char *text, size_t size)
 {
 	return gpumem_describe(reinterpret_cast<const void *>(addr), text, size);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of NVIDIA's management interface that programs ask before they use CUDA: whether there
- * are devices, which, how much of their memory is free, who uses it, and how devices are connected.
- * libnvidia-ml.so.1 of gpumem answers for gpumem's devices; names, values and layouts are NVIDIA's.
- * The library exports the other functions of the interface, too, which return NOT_SUPPORTED and are
- * not declared here.
+ * The part of NVIDIA's management interface that programs call before they use CUDA: the devices,
+ * their free memory, the processes that use it, and how devices are connected. gpumem's
+ * libnvidia-ml.so.1 implements it for gpumem's devices; names, values and layouts are NVIDIA's. The
+ * library exports the other functions of the interface, too, which return NOT_SUPPORTED and are not
+ * declared here.
  */
 #ifndef GPUMEM_NVML_H
 #define GPUMEM_NVML_H
@@ -105,7 +105,7 @@ typedef struct nvmlProcessInfo_v1_st {
 	unsigned long long usedGpuMemory;
 } nvmlProcessInfo_v1_t;
 
-/* The instances are 0xffffffff. */
+/* The instance ids are 0xffffffff: devices are not divided. */
 typedef struct nvmlProcessInfo_v2_st {
 	unsigned int pid;
 	unsigned long long usedGpuMemory;
@@ -277,7 +277,7 @@ typedef nvmlSystemDriverBranchInfo_v1_t nvmlSystemDriverBranchInfo_t;
 
 #define NVML_INIT_FLAG_NO_GPUS 1
 
-/* DRIVER_NOT_LOADED without a device node, unless NO_GPUS is set; counts calls. */
+/* DRIVER_NOT_LOADED without a device node, unless NO_GPUS is set. Calls are counted: nvmlShutdown() undoes one. */
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags);
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlInit(void);
@@ -331,7 +331,7 @@ nvmlReturn_t nvmlUnitGetCount(unsigned int *count);
 nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count);
 nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned int *count);
 
-/* Processes: those whose fdinfo the caller may read. */
+/* Processes, as far as the caller may read their fdinfo. */
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count,
 						  nvmlProcessInfo_v1_t *infos);
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,

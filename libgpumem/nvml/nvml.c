@@ -2,16 +2,18 @@
 /*
  * libnvidia-ml.so.1: initialization, devices, memory.
  *
- * Owns the list of devices. nvmlInit() opens each device's node and keeps what the kernel says about
- * the device; the memory in use is asked for again. These files open nodes of their own and use
- * nothing of cuInit()'s: a program that asks the management library only is no client of CUDA.
+ * Owns the list of devices. nvmlInit() opens each device's node and keeps the kernel's description
+ * of the device. Each query of memory asks the kernel again; all other queries use the description.
+ * The files of nvml/ open device nodes of their own and use no state of cuInit(): a program that
+ * calls only the management library is no CUDA client.
  *
- * Every function of these files returns UNINITIALIZED outside nvmlInit() and nvmlShutdown(). The
- * functions that the library does not have return NOT_SUPPORTED, nvml_absent.c.
+ * Every function returns UNINITIALIZED before nvmlInit() and after nvmlShutdown(), except
+ * nvmlErrorString() and nvmlSystemGetCudaDriverVersion(). Functions that the library does not have
+ * are in nvml_absent.c and return NOT_SUPPORTED.
  *
- * Locks: lock, for initialization and shutdown. The list is constant in between.
+ * Locks: lock, for initialization and shutdown. The list is constant in between and read without it.
  *
- * Vocabulary: index, the place of a device in order of its node's number.
+ * Vocabulary: index, a device's place in the list, which is in order of the nodes' numbers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,7 @@
 
 #include <linux/gpumem.h>
 
-#include "../release.h"
+#include "abi/release.h"
 #include "nvml_private.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +48,7 @@ static bool device_valid(nvmlDevice_t device)
 	return at < nvml_count * sizeof(*nvml_devices) && !(at % sizeof(*nvml_devices));
 }
 
-/* What every function about a device looks at first. */
+/* The first check of every function that takes a device. */
 nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 {
 	if (!nvml_initialized())
@@ -74,7 +76,7 @@ static void close_all(void)
 		close(nvml_devices[--nvml_count].fd);
 }
 
-/* 0 or the errno that tells why there is no device at all. */
+/* Open all devices. Returns 0 or, if no device opens, the errno that says why. */
 static int open_all(void)
 {
 	unsigned int ordinal;
@@ -103,7 +105,7 @@ static int open_all(void)
 	return nvml_count ? 0 : error;
 }
 
-/** nvmlInitWithFlags - begin; each success needs one nvmlShutdown() */
+/** nvmlInitWithFlags - initialize the library; each success needs one nvmlShutdown() */
 EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
 	nvmlReturn_t result = NVML_SUCCESS;
@@ -123,19 +125,19 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	return result;
 }
 
-/** nvmlInit_v2 - begin */
+/** nvmlInit_v2 - nvmlInitWithFlags() without flags */
 EXPORT nvmlReturn_t nvmlInit_v2(void)
 {
 	return nvmlInitWithFlags(0);
 }
 
-/** nvmlInit - begin */
+/** nvmlInit - nvmlInitWithFlags() without flags */
 EXPORT nvmlReturn_t nvmlInit(void)
 {
 	return nvmlInitWithFlags(0);
 }
 
-/** nvmlShutdown - end; the last one closes the devices */
+/** nvmlShutdown - undo one nvmlInit(); the last shutdown closes the devices */
 EXPORT nvmlReturn_t nvmlShutdown(void)
 {
 	nvmlReturn_t result = NVML_ERROR_UNINITIALIZED;
@@ -207,19 +209,19 @@ EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 	return "Unknown Error";
 }
 
-/** nvmlSystemGetDriverVersion - of the driver whose interface this is */
+/** nvmlSystemGetDriverVersion - the version of NVIDIA's driver whose interface this library has */
 EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
 	return nvml_give(version, length, release_driver);
 }
 
-/** nvmlSystemGetNVMLVersion - of this interface */
+/** nvmlSystemGetNVMLVersion - the version of the management library's interface */
 EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
 	return nvml_give(version, length, release_nvml);
 }
 
-/** nvmlSystemGetCudaDriverVersion_v2 - 1000 times major, 10 times minor; needs no nvmlInit() */
+/** nvmlSystemGetCudaDriverVersion_v2 - 1000 * major + 10 * minor; needs no nvmlInit() */
 EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	if (!version)
@@ -234,7 +236,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 	return nvmlSystemGetCudaDriverVersion_v2(version);
 }
 
-/** nvmlDeviceGetCount_v2 - devices whose nodes this process may open */
+/** nvmlDeviceGetCount_v2 - the number of devices whose nodes this process may open */
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *number)
 {
 	if (!nvml_initialized())
@@ -251,7 +253,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *number)
 	return nvmlDeviceGetCount_v2(number);
 }
 
-/** nvmlDeviceGetHandleByIndex_v2 - a device */
+/** nvmlDeviceGetHandleByIndex_v2 - the device with an index from 0 to the count minus 1 */
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
 	if (!nvml_initialized())
@@ -277,7 +279,7 @@ static void uuid_text(const struct nvmlDevice_st *device, char text[64])
 		 u[13], u[14], u[15]);
 }
 
-/** nvmlDeviceGetHandleByUUID - "GPU-" and 32 hexadecimal digits with four hyphens */
+/** nvmlDeviceGetHandleByUUID - the device with a UUID: "GPU-" and 32 hexadecimal digits with four hyphens */
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
 	unsigned int i;
@@ -297,7 +299,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *de
 	return NVML_ERROR_NOT_FOUND;
 }
 
-/** nvmlDeviceGetHandleByPciBusId_v2 - domain:bus:device.function */
+/** nvmlDeviceGetHandleByPciBusId_v2 - the device with a bus id, domain:bus:device.function */
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device)
 {
 	unsigned int domain, bus, dev, function, i;
@@ -326,7 +328,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *
 	return nvmlDeviceGetHandleByPciBusId_v2(id, device);
 }
 
-/** nvmlDeviceGetIndex - for nvmlDeviceGetHandleByIndex() */
+/** nvmlDeviceGetIndex - a device's index, as nvmlDeviceGetHandleByIndex() takes it */
 EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
 	nvmlReturn_t result = nvml_check(device, index);
@@ -401,11 +403,11 @@ nvmlReturn_t nvml_ask(nvmlDevice_t device, struct gpumem_info *info)
 	info->size = sizeof(*info);
 	if (!ioctl(device->fd, GPUMEM_INFO, info))
 		return NVML_SUCCESS;
-	/* A forked child has to initialize anew. */
+	/* The kernel refuses a forked child's call on its parent's file: the child must call nvmlInit(). */
 	return errno == EPERM ? NVML_ERROR_UNINITIALIZED : NVML_ERROR_UNKNOWN;
 }
 
-/** nvmlDeviceGetMemoryInfo - bytes of the device's memory, of all processes */
+/** nvmlDeviceGetMemoryInfo - bytes of the device's memory, and the bytes that all processes use */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	nvmlReturn_t result = nvml_check(device, memory);

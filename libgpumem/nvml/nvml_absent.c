@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Functions of the management library that have nothing to say of a software GPU, and those of
- * features that it lacks: power, clocks, temperatures, fans, error correction, MIG, vGPUs, counters.
+ * Functions of the management library for parts and features that a software GPU lacks: power,
+ * clocks, temperatures, fans, error correction, MIG, vGPUs, counters. They are exported, and fail.
  *
- * Programs look up what they might call and fail at the first name that is missing. So every name is
- * there. A missing function returns NOT_SUPPORTED, UNINITIALIZED outside nvmlInit() and
- * nvmlShutdown(). It does not read its arguments and does not write its outputs. GPUMEM_DEBUG=1
- * names it.
+ * Programs look up all functions that they might call and fail at the first name that is missing.
+ * So the library exports every name. A missing function returns UNINITIALIZED before nvmlInit() and
+ * after nvmlShutdown(), else NOT_SUPPORTED. It does not read its arguments and does not write its
+ * outputs. With GPUMEM_DEBUG=1 it prints its name.
  *
  * symbols.txt gives these names the status "absent", and mkmap makes nvml_absent.h from it.
  */
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../entry.h"
+#include "abi/entry.h"
 #include "nvml_private.h"
 
 #define NVML_ABSENT(number, name)	[number] = #name,
-static const char *const names[] = {
+static const char *const nvml_absent_names[] = {
 #include "nvml_absent.h"
 };
 #undef NVML_ABSENT
@@ -30,7 +30,7 @@ BODY nvmlReturn_t nvml_absent_body(unsigned int number)
 	if (!nvml_initialized())
 		return NVML_ERROR_UNINITIALIZED;
 	if (debug && strcmp(debug, "0"))
-		fprintf(stderr, "gpumem: %s: NVML_ERROR_NOT_SUPPORTED\n", names[number]);
+		fprintf(stderr, "gpumem: %s: NVML_ERROR_NOT_SUPPORTED\n", nvml_absent_names[number]);
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 

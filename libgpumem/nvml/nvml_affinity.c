@@ -2,8 +2,8 @@
 /*
  * The management library: the processors and the memory that are near a device.
  *
- * A device whose memory is of one NUMA node is near that node. Any other device is as near to all of
- * them. Both scopes, node and socket, are the node. Owns nothing.
+ * A device whose memory comes from one NUMA node is near that node. Any other device is equally near to
+ * all nodes. Both scopes of the interface, node and socket, mean the node. Owns nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define WORD_BITS	(8 * sizeof(unsigned long))
 
-/* Read a list of the kernel's, as "0-3,8", into the bits of a set. Numbers beyond it are left out. */
+/* Read a list of sysfs, such as "0-3,8", into a set of bits. Numbers that the set has no bit for are left out. */
 static nvmlReturn_t read_set(const char *path, unsigned int words, unsigned long *set)
 {
 	FILE *file = fopen(path, "re");

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * The management library: what a software GPU is and has.
+ * The management library: properties of a software GPU.
  *
- * Owns nothing. Where a question has an answer that is the same for every device of this driver, it
- * is here as a number; where the device has no such part at all, the function is in nvml_absent.c.
+ * Owns nothing. Queries with the same answer for every device of this driver are here, with the answer. Queries
+ * of a part that the device lacks are in nvml_absent.c.
  */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../release.h"
+#include "abi/release.h"
 #include "nvml_private.h"
 
-/** nvmlDeviceGetBAR1MemoryInfo - all of the device's memory can be reached from outside */
+/** nvmlDeviceGetBAR1MemoryInfo - as nvmlDeviceGetMemoryInfo(), because processes can map all device memory */
 EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {
 	nvmlReturn_t result = nvml_check(device, memory);
@@ -58,7 +58,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_
 	return NVML_SUCCESS;
 }
 
-/** nvmlDeviceGetNumaNodeId - the node whose memory the device's is; NOT_SUPPORTED for none */
+/** nvmlDeviceGetNumaNodeId - the NUMA node of the device's memory; NOT_SUPPORTED if there is none */
 EXPORT nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 {
 	nvmlReturn_t result = nvml_check(device, node);
@@ -81,11 +81,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *n
 		return result;						\
 	}
 
-/** nvmlDeviceGetArchitecture - the one whose compute capability CUDA reports */
+/** nvmlDeviceGetArchitecture - the architecture of the compute capability that CUDA reports */
 CONSTANT(nvmlDeviceGetArchitecture, nvmlDeviceArchitecture_t, NVML_DEVICE_ARCH_HOPPER)
-/** nvmlDeviceGetBrand - none */
+/** nvmlDeviceGetBrand - unknown */
 CONSTANT(nvmlDeviceGetBrand, nvmlBrandType_t, NVML_BRAND_UNKNOWN)
-/** nvmlDeviceGetBusType - none */
+/** nvmlDeviceGetBusType - unknown */
 CONSTANT(nvmlDeviceGetBusType, nvmlBusType_t, NVML_BUS_TYPE_UNKNOWN)
 /** nvmlDeviceGetComputeMode - any number of contexts */
 CONSTANT(nvmlDeviceGetComputeMode, nvmlComputeMode_t, NVML_COMPUTEMODE_DEFAULT)
@@ -93,17 +93,17 @@ CONSTANT(nvmlDeviceGetComputeMode, nvmlComputeMode_t, NVML_COMPUTEMODE_DEFAULT)
 CONSTANT(nvmlDeviceGetDisplayMode, nvmlEnableState_t, NVML_FEATURE_DISABLED)
 /** nvmlDeviceGetDisplayActive - no display */
 CONSTANT(nvmlDeviceGetDisplayActive, nvmlEnableState_t, NVML_FEATURE_DISABLED)
-/** nvmlDeviceGetMaxMigDeviceCount - it cannot be divided */
+/** nvmlDeviceGetMaxMigDeviceCount - 0: a device cannot be divided */
 CONSTANT(nvmlDeviceGetMaxMigDeviceCount, unsigned int, 0)
-/** nvmlDeviceIsMigDeviceHandle - a handle is a whole device's */
+/** nvmlDeviceIsMigDeviceHandle - 0: every handle is a whole device's */
 CONSTANT(nvmlDeviceIsMigDeviceHandle, unsigned int, 0)
-/** nvmlDeviceGetMultiGpuBoard - one device a board */
+/** nvmlDeviceGetMultiGpuBoard - 0: each board has one device */
 CONSTANT(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)
 /** nvmlDeviceGetVirtualizationMode - no vGPU */
 CONSTANT(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t,
 	 NVML_GPU_VIRTUALIZATION_MODE_NONE)
 
-/* The same for the system. */
+/* Functions that count parts of the system of which there are none. */
 #define NONE_OF(name)						\
 	EXPORT nvmlReturn_t name(unsigned int *number)		\
 	{							\
@@ -115,9 +115,9 @@ CONSTANT(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t,
 		return NVML_SUCCESS;				\
 	}
 
-/** nvmlUnitGetCount - no chassis */
+/** nvmlUnitGetCount - 0: there are no chassis */
 NONE_OF(nvmlUnitGetCount)
-/** nvmlGetExcludedDeviceCount - none */
+/** nvmlGetExcludedDeviceCount - 0: no device is excluded */
 NONE_OF(nvmlGetExcludedDeviceCount)
 /** nvmlGetBlacklistDeviceCount - the same under its first name */
 NONE_OF(nvmlGetBlacklistDeviceCount)

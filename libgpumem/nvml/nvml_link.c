@@ -2,11 +2,11 @@
 /*
  * The management library: how devices are connected.
  *
- * Every device has access to the memory of every other one, as cuDeviceCanAccessPeer() says. So that
- * libraries choose to read directly from each other's memory, each device has a link to each of the
- * others: link N of a device leads to the N-th of the others, in order of their indexes. Nothing is
- * further than a switch away. Atomic operations work on no link, and there is no fabric between
- * machines.
+ * Every device has access to the memory of every other device, as cuDeviceCanAccessPeer() says. Each
+ * device reports a link to each of the first NVML_NVLINK_MAX_LINKS other devices, so that libraries
+ * choose direct access: link N of a device leads to the N-th of the other devices, in order of their
+ * indexes. The topology functions report one switch between any two devices. Links support no atomic
+ * operations, and there is no fabric between machines.
  *
  * Owns nothing.
  */
@@ -14,7 +14,7 @@
 
 #include "nvml_private.h"
 
-/* As on the device whose attributes CUDA reports. */
+/* The version of an H200's links, because CUDA reports an H200's limits. */
 #define LINK_VERSION	4
 
 static unsigned int links(void)
@@ -24,7 +24,7 @@ static unsigned int links(void)
 	return others < NVML_NVLINK_MAX_LINKS ? others : NVML_NVLINK_MAX_LINKS;
 }
 
-/* NOT_SUPPORTED for a link that leads nowhere. */
+/* NOT_SUPPORTED for a link that does not lead to a device. */
 static nvmlReturn_t check_link(nvmlDevice_t device, unsigned int link, const void *out)
 {
 	nvmlReturn_t result = nvml_check(device, out);
@@ -54,7 +54,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int l
 	return result;
 }
 
-/** nvmlDeviceGetNvLinkVersion - the version of a link */
+/** nvmlDeviceGetNvLinkVersion - LINK_VERSION for each link that leads to a device */
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
 					       unsigned int *version)
 {
@@ -65,7 +65,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int
 	return result;
 }
 
-/** nvmlDeviceGetNvLinkCapability - a link reads and writes peers and nothing else */
+/** nvmlDeviceGetNvLinkCapability - 1 for peer access and for validity, 0 for every other capability */
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int link,
 						  nvmlNvLinkCapability_t capability,
 						  unsigned int *value)
@@ -167,7 +167,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device,
 	return NVML_SUCCESS;
 }
 
-/** nvmlDeviceOnSameBoard - no two devices are */
+/** nvmlDeviceOnSameBoard - 1 for a device and itself, 0 for two devices */
 EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device, nvmlDevice_t other, int *same)
 {
 	nvmlReturn_t result = nvml_check(device, same);
@@ -189,7 +189,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabri
 }
 
 /**
- * nvmlDeviceGetGpuFabricInfoV - the same with the fabric's health
+ * nvmlDeviceGetGpuFabricInfoV - the same in a structure that also has the fabric's health
  * @info: version is nvmlGpuFabricInfo_v2 or nvmlGpuFabricInfo_v3
  *
  * Return: ARGUMENT_VERSION_MISMATCH for any other version.
@@ -204,7 +204,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabr
 	version = info->version;
 	if (version != nvmlGpuFabricInfo_v2 && version != nvmlGpuFabricInfo_v3)
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	/* The number of bytes is a part of the version. All that is known is zero. */
+	/* The version contains the structure's size. Every member but the version is 0. */
 	memset(info, 0, version & 0xffffff);
 	info->version = version;
 	return NVML_SUCCESS;
@@ -220,10 +220,10 @@ static void field(nvmlFieldValue_t *value, unsigned int number)
 
 /**
  * nvmlDeviceGetFieldValues - several values in one call
- * @number: how many; at least 1
- * @values: fieldId and scopeId say what is asked for; nvmlReturn of each says whether it is known
+ * @number: the number of @values; at least 1
+ * @values: fieldId and scopeId name a field; nvmlReturn of each receives whether the library has the field
  *
- * The number of links and the state of a link are known.
+ * The library has the number of links (of C2C links: 0) and the state of a link.
  */
 EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int number,
 					     nvmlFieldValue_t *values)

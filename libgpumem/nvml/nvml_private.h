@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the management library share. They use nothing of the driver's but release.h.
+ * Declarations for the files of the management library, which use only entry.h and release.h of the driver.
  */
 #ifndef GPUMEM_NVML_PRIVATE_H
 #define GPUMEM_NVML_PRIVATE_H
@@ -26,13 +26,13 @@ extern unsigned int nvml_count;
 
 /* Whether nvmlInit() was called. */
 bool nvml_initialized(void);
-/* What every function about a device checks first: UNINITIALIZED, INVALID_ARGUMENT. */
+/* The first check of every function that takes a device: UNINITIALIZED, INVALID_ARGUMENT. */
 nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out);
-/* Copy a text: also INSUFFICIENT_SIZE. */
+/* Copy a text to a buffer of @length bytes: UNINITIALIZED, INVALID_ARGUMENT, INSUFFICIENT_SIZE. */
 nvmlReturn_t nvml_give(char *to, unsigned int length, const char *text);
-/* What the kernel says of a device now. */
+/* Ask the kernel about a device. */
 nvmlReturn_t nvml_ask(nvmlDevice_t device, struct gpumem_info *info);
-/* Free bytes: 0 if the administrator made the device smaller than what is in use. */
+/* Free bytes: 0 if the administrator made the device smaller than the memory in use. */
 static inline unsigned long long nvml_free_bytes(const struct gpumem_info *info)
 {
 	return info->total > info->used ? info->total - info->used : 0;

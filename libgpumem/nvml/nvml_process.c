@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The management library: processes.
+ * The management library: processes that use a device.
  *
- * A process uses a device if it has the device's node open and an object of it, which cuInit() makes:
- * its memory is what /proc/PID/fdinfo says of its client. A process that only asks the management
- * library has no object. Processes whose fdinfo the caller may not read are left out, other than with
- * NVIDIA's driver; root sees all of its PID namespace. A client that uses several devices has its
- * memory counted for the first of them.
+ * A process uses a device if it has the device's node open and its client has an object, which cuInit() makes. The
+ * process's memory is what /proc/PID/fdinfo shows for its client. A process that uses only the management library
+ * has no object. Unlike NVIDIA's library, this library leaves out processes whose fdinfo the caller may not read;
+ * root sees all processes of its PID namespace. All memory of a client that uses several devices counts for the
+ * device whose node the client has open.
  *
- * Owns nothing. What it costs grows with the number of processes and of their descriptors.
+ * Owns nothing. The cost of a query grows with the number of processes and of their descriptors.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -20,14 +20,14 @@
 
 #include "nvml_private.h"
 
-#define CLIENTS		64		/* of one process that are told from each other */
+#define CLIENTS		64		/* clients of one process that are told apart */
 
 struct usage {
 	unsigned int ordinal, client;
 	unsigned long long objects, bytes;
 };
 
-/* A line of fdinfo, if it is @key's. */
+/* Parse a line of fdinfo; false if its key is not @key. */
 static bool key_value(const char *line, const char *key, unsigned long long *value)
 {
 	size_t length = strlen(key);
@@ -38,7 +38,7 @@ static bool key_value(const char *line, const char *key, unsigned long long *val
 	return true;
 }
 
-/* What a descriptor's fdinfo says; false if it is not one of ours. */
+/* Read a descriptor's fdinfo; false if the descriptor is not a client of this driver. */
 static bool read_fdinfo(int dir, const char *name, struct usage *usage)
 {
 	unsigned long long ordinal = 0, client = 0, device_bytes = 0;
@@ -67,7 +67,7 @@ static bool read_fdinfo(int dir, const char *name, struct usage *usage)
 	return ours;
 }
 
-/* Whether a descriptor is of one of our nodes, by its link: reading every fdinfo takes long. */
+/* Whether a descriptor is of a device node, by its link, because reading every descriptor's fdinfo takes long. */
 static bool is_node(int dir, const char *name)
 {
 	char target[64];
@@ -76,7 +76,7 @@ static bool is_node(int dir, const char *name)
 	return n > 11 && !strncmp(target, "/dev/gpumem", 11);
 }
 
-/* Bytes of a device that a process has; false if it does not use the device. */
+/* Bytes of device memory of a process's clients of a device; false if the process does not use the device. */
 static bool process_usage(int proc, const char *pid, unsigned int ordinal,
 			  unsigned long long *bytes)
 {
@@ -99,7 +99,7 @@ static bool process_usage(int proc, const char *pid, unsigned int ordinal,
 		    !read_fdinfo(infos, entry->d_name, &usage) || usage.ordinal != ordinal ||
 		    !usage.objects)
 			continue;
-		/* Descriptors of one file show one client. */
+		/* Several descriptors of one open file show the same client: count it once. */
 		for (i = 0; i < clients && seen[i] != usage.client; i++)
 			;
 		if (i < clients)
@@ -119,8 +119,8 @@ static bool process_usage(int proc, const char *pid, unsigned int ordinal,
 }
 
 /*
- * The processes of a device: those that fit into @room entries of @size bytes, and their number. The
- * first members of all forms of the structure are the same.
+ * Store the processes of a device in *@number entries of @size bytes, and their number in *@number. The first
+ * members of all forms of the structure are the same.
  */
 static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *number, void *infos, size_t size)
 {
@@ -158,7 +158,7 @@ static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *number, void *i
 	return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-/* There are none of this kind. */
+/* For kinds of processes that do not exist here. */
 static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned int *number)
 {
 	nvmlReturn_t result = nvml_check(device, number);
@@ -178,7 +178,7 @@ static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned int *number)
 
 /**
  * nvmlDeviceGetComputeRunningProcesses - processes that use a device, and their memory
- * @number: room in @infos; the number of processes on return
+ * @number: entries that @infos has room for; receives the number of processes
  *
  * Return: also INSUFFICIENT_SIZE.
  */
@@ -191,14 +191,14 @@ PROCESSES(Graphics, , nvmlProcessInfo_v1_t, no_processes(device, number))
 PROCESSES(Graphics, _v2, nvmlProcessInfo_v2_t, no_processes(device, number))
 PROCESSES(Graphics, _v3, nvmlProcessInfo_t, no_processes(device, number))
 
-/** nvmlDeviceGetMPSComputeRunningProcesses - none: there is no such server */
+/** nvmlDeviceGetMPSComputeRunningProcesses - none: there is no MPS server */
 PROCESSES(MPSCompute, , nvmlProcessInfo_v1_t, no_processes(device, number))
 PROCESSES(MPSCompute, _v2, nvmlProcessInfo_v2_t, no_processes(device, number))
 PROCESSES(MPSCompute, _v3, nvmlProcessInfo_t, no_processes(device, number))
 
 /**
- * nvmlSystemGetProcessName - the program of a process
- * @length: room in @name; a longer name is cut
+ * nvmlSystemGetProcessName - the first argument of a process's command line
+ * @length: bytes that @name has room for; a longer text is cut
  *
  * Return: NOT_FOUND.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Part of each library with COV=1 alone: lets a test program have the libraries' line counts written
- * where it ends without exit handlers.  See selftests/util.c.
+ * where it ends without exit handlers.  See selftests/common/util.c.
  *
  * GPUMEM_COV_DUMP is the function's name.  The driver library's is gpumem_cov_dump(), which calls
  * that of libgpumem.so.1, too, if the process has it.

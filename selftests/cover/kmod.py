@@ -50,7 +50,7 @@ def main():
     shown = set()
     print("# not covered:")
     for (f, function), numbers in sorted(missing.items(), key=lambda x: (x[0][0], min(x[1]))):
-        # What is inlined at several places is told once.
+        # Lines that are inlined at several places are printed once.
         numbers = {n for n in numbers if (f, n) not in shown}
         shown |= {(f, n) for n in numbers}
         if numbers:

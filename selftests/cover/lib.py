@@ -30,7 +30,7 @@ def counts(objects, where):
     """{file: {line: (times, function)}} of libgpumem/."""
     lines = collections.defaultdict(dict)
     with tempfile.TemporaryDirectory() as work:
-        for gcno in sorted(glob.glob(os.path.join(objects, "*.gcno"))):
+        for gcno in sorted(glob.glob(os.path.join(objects, "*/*.gcno"))):
             gcda = gcno[:-2] + "da"
             shutil.copy(gcno, work)
             counted = os.path.join(where, os.path.abspath(gcda).lstrip("/"))

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table of calls.  An ioctl's row names every input member of its structure with its offset
- * from the uapi header itself, so the header and this table cannot disagree on the layout; a
- * member that is missing here stays 0.
+ * The table of calls, and likely values of each kind of argument.
  *
- * some_value() prefers values at which the kernel decides something: page and huge page
- * boundaries, ends of ranges, what wraps.
+ * An ioctl's row names every input member of its structure.  The offsets come from the uapi
+ * header, so the header and this table cannot disagree on the layout.  A member that has no row
+ * stays 0.
+ *
+ * some_value() prefers values at which the kernel takes different paths: page and huge page
+ * boundaries, ends of ranges, sums that wrap around.
+ *
+ * Locks: none.
  */
 #include <sys/mman.h>
 
@@ -194,7 +198,7 @@ const struct call_spec specs[] = {
 	/* Makes and opens the file of a channel. */
 	{ .name = "channel", .what = W_CHANNEL, .args = { N("number", K_SMALL) },
 	  .makes = { R_CHANNEL }, .weight = 1 },
-	/* Any number of ours, with a structure of any size and random content. */
+	/* An ioctl number of the module's type, with a structure of any size and random content. */
 	{ .name = "unknown", .what = W_UNKNOWN, .weight = 2,
 	  .args = { CLIENT, N("number", K_SMALL), N("a", K_VALUE), N("b", K_VALUE) } },
 	{ .name = "mmap", .what = W_MMAP, .makes = { R_MAP }, .weight = 5,
@@ -212,7 +216,7 @@ const struct call_spec specs[] = {
 	  .args = { N("map", K_MAP), N("offset", K_OFFSET) } },
 	{ .name = "write", .what = W_WRITE, .weight = 2,
 	  .args = { N("map", K_MAP), N("offset", K_OFFSET) } },
-	/* Writes an entry to the next slot; bell=1 rings. */
+	/* Writes an entry to the next slot; bell=1 also rings the doorbell. */
 	{ .name = "sqe", .what = W_SQE, .weight = 14,
 	  .args = { N("stream", K_STREAM), N("op", K_OP), N("elem", K_ELEM),
 		    N("handle", K_TIMELINE), N("dst", K_ADDR), N("src", K_ADDR),
@@ -226,7 +230,7 @@ const struct call_spec specs[] = {
 		    N("prot", K_PROT), N("shared", K_SHARED) } },
 	{ .name = "dma_sync", .what = W_DMA_SYNC, .weight = 1,
 	  .args = { N("fd", K_DMABUF), FL("flags", 7) } },
-	/* Has the driver vgem, where there is one, attach and map it. */
+	/* Has the driver vgem, if it is loaded, attach and map a DMA-buf. */
 	{ .name = "prime", .what = W_PRIME, .weight = 1,
 	  .args = { N("fd", K_DMABUF), FL("sync", 7) } },
 	{ .name = "lseek", .what = W_LSEEK, .weight = 1,
@@ -234,10 +238,10 @@ const struct call_spec specs[] = {
 	{ .name = "fdinfo", .what = W_FDINFO, .weight = 1, .args = { N("fd", K_ANY_FD) } },
 	{ .name = "sysfs", .what = W_SYSFS, .weight = 1,
 	  .args = { N("device", K_DEVICE), N("attribute", K_SMALL) } },
-	/* poll() and, with that bit, read() of what a client is told. */
+	/* poll() and, with read=1, read() of a client's notices. */
 	{ .name = "notice", .what = W_NOTICE, .weight = 1,
 	  .args = { CLIENT, FL("read", 1), N("bytes", K_SMALL) } },
-	/* A request, with one attribute or none. */
+	/* A netlink request, with one attribute or none. */
 	{ .name = "netlink", .what = W_NETLINK, .weight = 4,
 	  .args = { N("command", K_SMALL), FL("dump", 1), N("type", K_SMALL),
 		    N("value", K_SMALL) } },
@@ -362,7 +366,7 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 		return PICK(r, 0, 0, 0, 1, 1, 2, 2, 3, 4, 8, 16, 64, 0x1000, 0x1000, 0x2000,
 			    ~0ULL, 1ULL << 62);
 	default:
-		/* A resource that nobody made. */
+		/* A resource that no call made. */
 		return PICK(r, 0, 1, 2, 3, 7, 0x3ffff, 0x40000, ~0ULL);
 	}
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KCOV, and sets of signals.
+ * Reads the coverage that KCOV reports, and keeps sets of signals.
  *
- * KCOV reports addresses.  Only the module is instrumented, and its core text lies within a range
- * that starts with its first section: what is told of a block is its distance to that start, the
- * same in each run.  (A kernel that moves itself at boot, KASLR, shifts what KCOV reports; the
- * kernel for fuzzing does not.)
+ * KCOV reports addresses.  Only the module is instrumented.  Its text lies in a range that starts
+ * with the lowest of its sections.  A block's signal is its distance to that start, which is the
+ * same in each run.  (A kernel with KASLR would shift the addresses; the kernel for fuzzing does
+ * not use KASLR.)
  *
- * A thread traces itself.  The workers that empty rings are traced for the process that is their
- * stream's maker or has such an ancestor (KCOV_REMOTE_ENABLE); that process cannot trace itself, so
- * it is the loop, and its children run the programs.
+ * Each thread of the executor traces itself.  The loop traces workers: KCOV_REMOTE_ENABLE reports
+ * the workers of streams that the calling process or one of its descendants made.  A thread that
+ * does so cannot trace itself, so the loop runs no programs.
+ *
+ * Locks: none.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Running programs.
+ * The executor: runs programs.
  *
- * The executor is a process of its own: when a program wedges it, it is killed, which is one more
- * thing to try.  Each program starts from the same state: no client open, nothing mapped, and the
- * *arena*, 4 MiB of the process's memory at a fixed address, fresh: anonymous memory, read-only
- * from 2 MiB on, a hole at 3 MiB, pages of a file at 3.5 MiB.  Addresses of memory are offsets in it.
+ * The executor is a process of its own.  The loop (main.c) kills it when a program hangs; the kill
+ * is also a test of the module.  Each program starts from the same state: no client open, nothing
+ * mapped, and a fresh *arena*, 4 MiB of the process's memory at a fixed address.  The arena is
+ * anonymous memory, with 256 KiB each of read-only memory at 2 MiB, of nothing at 3 MiB, and of
+ * pages of a file at 3.5 MiB.  Arguments of kind K_MEMORY are offsets in the arena.
  *
- * Nothing here may block for ever: an alarm interrupts waits, in both threads, and the loop kills
- * what hangs all the same.  Nothing here dies of a bad pointer: memory is touched by system calls.
+ * A call may not block for ever: an alarm interrupts waits in both threads, and the loop kills an
+ * executor that hangs nevertheless.  A bad pointer does not kill the executor, because the
+ * executor accesses mappings by system calls only.
+ *
+ * Locks: @lock protects second_call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,39 +35,16 @@
 
 #include <linux/gpumem_netlink.h>
 
-#include "../pool_util.h"
+#include "common/pool_util.h"
+#include "common/vgem.h"
 #include "fuzz.h"
 
 #define ARENA		0x200000000000UL
 #define ARENA_SIZE	0x400000UL
-#define MOST		0x800000UL	/* of memory that one call may allocate */
+#define MOST		0x800000UL	/* bytes that one call may allocate, at most */
 #define ALARM_MS	100
 
-/* As in drm/drm.h, which need not be installed. */
-struct drm_version {
-	int major, minor, patch;
-	size_t name_len;
-	char *name;
-	size_t date_len;
-	char *date;
-	size_t desc_len;
-	char *desc;
-};
-
-struct drm_prime {
-	__u32 handle, flags;
-	__s32 fd;
-};
-
-struct drm_close {
-	__u32 handle, pad;
-};
-
-#define DRM_VERSION		_IOWR('d', 0x00, struct drm_version)
-#define DRM_CLOSE		_IOW('d', 0x09, struct drm_close)
-#define DRM_PRIME_TO_HANDLE	_IOWR('d', 0x2e, struct drm_prime)
-
-/* What a call made. */
+/* The resources that a call made. */
 struct result {
 	uint64_t value[2];
 	__u8 token[GPUMEM_TOKEN_SIZE];
@@ -89,7 +70,7 @@ static int second_call = -1;
 
 static void nothing(int sig)
 {
-	/* The process's alarm reaches any thread. */
+	/* The kernel delivers SIGALRM to one thread of the process; SIGUSR1 interrupts both. */
 	if (sig == SIGALRM) {
 		pthread_kill(main_thread, SIGUSR1);
 		pthread_kill(second_thread, SIGUSR1);
@@ -117,7 +98,7 @@ static uint64_t value_of(const struct prog *p, unsigned int at, unsigned int i)
 	}
 }
 
-/* The descriptors that are ours are not for programs to close. */
+/* Programs must not close the executor's own descriptors: -1 for these. */
 static int fd_of(uint64_t v)
 {
 	return v <= (uint64_t)last_fd ? -1 : (int)v;
@@ -313,7 +294,7 @@ static int do_sqe(const struct prog *p, unsigned int at)
 			sqe.handle = sqe.value = 0;
 	} else if (!sqe.reserved) {
 		sqe.handle = 0;
-		/* A worker is not to be busy for minutes. */
+		/* A copy or fill must not keep a worker busy for minutes. */
 		if (sqe.width < 1ULL << 30 && sqe.height > 64 && sqe.height < 1ULL << 30)
 			sqe.height = 64;
 		if (sqe.height < 2)
@@ -345,7 +326,7 @@ static int do_prime(int fd, uint64_t flags)
 
 	if (vgem < 0)
 		return -ENODEV;
-	ret = gp_ioctl(vgem, DRM_PRIME_TO_HANDLE, &prime);
+	ret = gp_ioctl(vgem, DRM_TO_HANDLE, &prime);
 	if (ret)
 		return ret;
 	gp_ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
@@ -388,9 +369,9 @@ static int do_notice(int fd, bool get, size_t bytes)
 
 	ret = poll(&ready, 1, 0);
 	if (ret < 0 || !get)
-		return ret < 0 ? -errno : ret;
+		return ret < 0 ? -errno : 0;
 	flags = fcntl(fd, F_GETFL);
-	/* Who waits is interrupted by the alarm. */
+	/* The alarm interrupts a blocking read. */
 	if (bytes & 1)
 		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	ret = read(fd, page, bytes % (sizeof(page) + 1)) < 0 ? -errno : 0;
@@ -398,7 +379,7 @@ static int do_notice(int fd, bool get, size_t bytes)
 	return ret;
 }
 
-/* One request, and whatever is answered. */
+/* Send one request, and discard the answer. */
 static int do_netlink(uint64_t command, bool dump, uint64_t type, uint64_t value)
 {
 	static struct nl_sock *sock;
@@ -523,7 +504,7 @@ static void *second(void *unused)
 	return NULL;
 }
 
-/* Waits until it has nothing to do, then gives it @at, unless that is -1. */
+/* Wait until the second thread is idle, then give it call @at; -1: wait only. */
 static void second_do(int at)
 {
 	pthread_mutex_lock(&lock);
@@ -547,7 +528,7 @@ static bool make_arena(void)
 		    0) != MAP_FAILED;
 }
 
-/* What the rings' errors were, once they are empty or some time has passed. */
+/* Append the errors of the rings as signals, once the rings are empty, or after 30 ms at most. */
 static unsigned int stream_signals(const struct prog *p, uint32_t *out, unsigned int n)
 {
 	__u64 end = mono_ns() + 30000000;
@@ -595,7 +576,7 @@ static void run_program(void)
 	}
 	if (!make_arena())
 		snprintf(shared->broken, sizeof(shared->broken), "arena: %s", strerror(errno));
-	/* What came before is not this program's. */
+	/* Discard the coverage from before this program. */
 	trace_take(&trace_main, shared->signal, 0);
 	trace_take(&trace_second, shared->signal, 0);
 	setitimer(ITIMER_REAL, &tick, NULL);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The loop: take a program of the corpus, change it, run it; keep what showed something new.
+ * The loop: take a program of the corpus, change it, run it, and keep it if it yields a new signal.
  *
  *	gpumem-fuzz [-t SECONDS] [-c DIR] [-w DIR] [-o FILE]	fuzz
- *	gpumem-fuzz -r FILE...					replay; prints what each call did
+ *	gpumem-fuzz -r FILE...					replay; prints each call's result
  *
- *	-c  the corpus to begin with; all of it runs first	-w  write the smallest corpus that
- *	-o  write the blocks reached, "section offset"		    shows all that was seen
+ *	-c  run the programs of DIR first, as the corpus	-w  write a small corpus to DIR that
+ *	-o  write the blocks reached, "section offset"		    yields all signals of this run
  *
- * GPUMEM_SEED repeats the decisions of a run; what two threads and the workers make of them is
- * theirs.  A program that takes more than HANG_SECONDS is killed, and so is the client.
+ * GPUMEM_SEED repeats the decisions of a run, but not the order in which threads and workers
+ * execute.  If a program takes more than HANG_SECONDS, the loop kills the executor that runs it.
  *
- * The exit status is 0 when the kernel is as it was before, 1 when it complained, 2 when the run
- * could not be made.  The programs that led to a complaint are printed and, with -w, written to
- * "crash" there.
+ * The exit status is 0 if the kernel did not complain, 1 if it did, 2 if the fuzzer could not run.
+ * After a complaint the fuzzer prints the last RECENT programs and, with -w, writes them to the
+ * file "crash" in DIR.
+ *
+ * Locks: none; the loop has one thread.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +32,7 @@
 #define HANG_SECONDS	20
 #define RECENT		16
 #define MAX_CORPUS	4096
-/* Programs that one process runs: its end is a thing to try, too. */
+/* Programs that one executor runs.  Ending or killing it tests the end of a process. */
 #define PER_PROCESS	100
 
 struct entry {
@@ -90,7 +92,7 @@ static void stop(bool hard)
 	child = -1;
 }
 
-/* False when the program never ended. */
+/* Run @p in the executor.  False: the program did not end in time, and the executor was killed. */
 static bool run(const struct prog *p)
 {
 	struct pollfd fd = { .events = POLLIN };
@@ -198,7 +200,7 @@ static unsigned int count_new(void)
 	return n;
 }
 
-/* Does a run of @p show all of @want, which has no other purpose than to be shown? */
+/* Does a run of @p yield all signals of @want? */
 static bool shows(const struct prog *p, const uint32_t *want, unsigned int n)
 {
 	struct set have = { 0 };
@@ -225,7 +227,7 @@ static void minimise(struct prog *p, const uint32_t *want, unsigned int n)
 	}
 }
 
-/* The last run's program showed something new: keep it. */
+/* The last run was of @p and yielded a new signal: keep @p, minimised if @smaller. */
 static void keep(const struct prog *p, bool smaller)
 {
 	struct entry *e = calloc(1, sizeof(*e));
@@ -327,7 +329,10 @@ static void write_entry(const struct entry *e)
 	free(text);
 }
 
-/* Few programs that show together what all do: the one that adds most, again and again. */
+/*
+ * Write few programs that together yield the signals of all: repeatedly the program that adds
+ * most signals to those written.  Return their number.
+ */
 static unsigned int write_corpus(void)
 {
 	struct set have = { 0 };
@@ -385,7 +390,7 @@ static int fuzz(unsigned int seconds)
 		if (!corpus_n || !rng_below(&r, 20)) {
 			prog_random(&r, &p);
 		} else {
-			/* The newer half as often as all the rest. */
+			/* In half of the cases pick from the newer half only. */
 			unsigned int from = rng_below(&r, 2) ? corpus_n / 2 : 0;
 
 			p = corpus[from + rng_below(&r, corpus_n - from)]->prog;

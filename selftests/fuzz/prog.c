@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Making and changing programs.
+ * Makes random programs and changes programs.
  *
  * Invariant: an argument refers to an earlier call that makes a resource of its kind, or is a
- * number.  Whatever moves or removes calls keeps it: references to a call that is gone become the
- * number 0.
+ * number.  Functions that move or remove calls preserve the invariant: a reference to a removed
+ * call becomes the number 0.
+ *
+ * Locks: none.
  */
 #include "fuzz.h"
 
@@ -18,7 +20,7 @@ static bool makes(unsigned int spec, enum kind kind, unsigned int *slot)
 	return false;
 }
 
-/* An earlier call that makes @kind, the later the likelier. */
+/* Choose an earlier call that makes @kind.  Later calls are chosen more often. */
 static bool find_maker(struct rng *r, const struct prog *p, enum kind kind, struct arg *a)
 {
 	bool found = false;
@@ -50,7 +52,7 @@ static void some_arg(struct rng *r, struct prog *p, const struct arg_spec *spec,
 		kind = rng_below(r, spec_count);
 		if (!makes(kind, spec->kind, &slot))
 			continue;
-		/* A second client is less use than a first. */
+		/* The arguments of the new call get less depth, which ends the recursion. */
 		add_call(r, p, kind, depth - 1);
 		break;
 	}
@@ -131,7 +133,10 @@ void prog_remove(struct prog *p, unsigned int at)
 	}
 }
 
-/* Append the calls of @from from @first on, whose own references move by @by from @first on. */
+/*
+ * Append the calls of @from, beginning with call @first.  References to calls from @first on are
+ * moved by @by.
+ */
 static void append(struct prog *p, const struct prog *from, unsigned int first, int by)
 {
 	for (unsigned int i = first; i < from->n && p->n < MAX_CALLS; i++) {
@@ -172,7 +177,7 @@ void prog_mutate(struct rng *r, struct prog *p, const struct prog *other)
 			insert(r, p);
 		} else if (what < 75) {
 			nargs = args_of(&specs[c->kind]);
-			/* What it refers to must come before it. */
+			/* The new argument may refer to earlier calls only. */
 			before = *p;
 			before.n = at;
 			if (nargs) {

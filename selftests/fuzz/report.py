@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Which blocks of the module the fuzzer reached.
+"""Print which blocks of the module the fuzzer reached.
 
   report.py KO BLOCKS [--least PERCENT]
 
-KO is the module, built with GPUMEM_KCOV=1; BLOCKS is what gpumem-fuzz -o wrote.  Prints the
-functions that were never reached and how many of the blocks were; fails below PERCENT.
+KO is the module, built with GPUMEM_KCOV=1; BLOCKS is the file that gpumem-fuzz -o wrote.  Prints
+the functions that were never reached, and the share of the blocks that were reached.  Fails if
+that share is below PERCENT.
 """
 import argparse
 import os

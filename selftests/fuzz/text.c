@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs as text: one call a line,
+ * Prints and parses programs as text, one call a line:
  *
  *	r2 = bo_alloc client=r0 flags=0x0 device=0x0 length=0x10000
  *	sqe stream=r4 op=0x2 handle=r4.1 ... bell=0x1
  *	vm_unmap client=r0 vm=r1 addr=0x200000 length=0x1000 !async !rdonly !size=0x8
  *
- * rN is what line N (from 0, comments not counted) made, rN.1 the second thing it made.  Arguments
- * that are left out are 0.  Words with ! say how the call is made: in the second thread, with a
- * bad structure, with another stated size.  What is printed is parsed to the same program.
+ * rN is the resource that line N made (counted from 0, without comments), rN.1 the second resource
+ * that it made.  An argument that is left out is 0.  Words with ! say how the executor makes the
+ * call: in the second thread, with a bad structure, with another stated size.  Parsing a printed
+ * program yields the same program.
+ *
+ * Locks: none.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -24,6 +24,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 OURS = TOP / "libgpumem/include"
 GOLDEN = TOP / "selftests/golden"
+KINDS = ("type", "member", "enum", "constant", "name", "thread", "function")
 HEADERS = ("cuda_base.h", "cuda_result.h", "cuda_attrs.h", "cuda_formats.h", "cuda_enums.h",
            "cuda_structs.h", "cuda_legacy.h", "cuda.h", "cudaGL.h", "cudaProfiler.h")
 INCLUDES = "#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n"
@@ -210,9 +211,10 @@ def check_errors(tap, work):
     """libgpumem's names and texts of result codes, through the program that recorded them."""
     library, program = work / "liberror.so", work / "error_strings"
     try:
-        run(CC + ["-std=gnu11", "-shared", "-fPIC", f"-I{OURS}", str(TOP / "libgpumem/cu_error.c"),
+        run(CC + ["-std=gnu11", "-shared", "-fPIC", f"-I{OURS}", f"-I{TOP / 'libgpumem'}",
+                  str(TOP / "libgpumem/core/error.c"), str(TOP / "libgpumem/driver/cu_error.c"),
                   "-o", str(library)])
-        run(CC + [str(TOP / "selftests/oracle_extra/error_strings.c"), "-ldl", "-o", str(program)])
+        run(CC + [str(TOP / "selftests/oracle/record/error_strings.c"), "-ldl", "-o", str(program)])
         lines = run([str(program), str(library)]).splitlines()
     except BuildError as error:
         tap.result(False, "error names and texts", str(error).splitlines())
@@ -254,9 +256,58 @@ def record(cuda, version, facts, work):
              f"# CUDA_VERSION {version}, x86-64.  type: size alignment; member: offset size;",
              "# enum, constant: value; name, thread: the symbol a name means, without and with",
              "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function: the mangled type."]
-    for kind in ("type", "member", "enum", "constant", "name", "thread", "function"):
+    for kind in KINDS:
         lines += [f"{kind}\t{name}\t{value}" for name, value in sorted(values[kind].items())]
     (GOLDEN / "cuda_abi.tsv").write_text("\n".join(lines) + "\n")
+
+
+def check_facts(tap, kinds, collect_from, golden, cuda, version):
+    """Our facts agree with the record, and with CUDA's headers where they are installed.
+
+    collect_from(folder, name) compiles the facts.  False: ours do not compile.
+    """
+    try:
+        ours = collect_from(OURS, "ours")
+    except BuildError as error:
+        tap.result(False, "the facts compile with our headers", str(error).splitlines())
+        return False
+    for kind in kinds:
+        if kind == "function" and kind not in ours:
+            tap.skip("signatures agree with the record", f"no C++ compiler ({CXX[0]})")
+        else:
+            compare(tap, kind, ours, golden, "the record")
+    if not cuda or version != 13000:
+        why = "CUDA headers not installed" if not cuda else f"{cuda} is CUDA {version}, not 13000"
+        print(f"# SKIP {pathlib.Path(sys.argv[0]).stem}: {why}")
+        tap.skip("facts agree with CUDA's headers", why)
+        return True
+    try:
+        theirs = collect_from(cuda, "cuda")
+        for kind in kinds:
+            if kind in ours:
+                compare(tap, kind, ours, theirs, "CUDA's headers")
+    except BuildError as error:
+        tap.result(False, "the facts compile with CUDA's headers", str(error).splitlines())
+    return True
+
+
+def command(module, facts, cuda, version, work):
+    """The command line of abi_check or rt_abi_check: the exit status."""
+    name = pathlib.Path(sys.argv[0]).stem
+    if sys.argv[1:] == ["--record"]:
+        if not cuda:
+            sys.exit(f"{name}: CUDA's headers are not installed")
+        module.record(cuda, version, facts, work)
+        return 0
+    if sys.argv[1:]:
+        sys.exit(module.__doc__)
+
+    tap = Tap()
+    if check_facts(tap, module.KINDS, lambda folder, who: module.collect(folder, facts, work, who),
+                   module.read_golden(), cuda, version):
+        module.check_stand_alone(tap, work)
+        module.check_errors(tap, work)
+    return tap.finish()
 
 
 def main():
@@ -267,42 +318,7 @@ def main():
         # CUDA's cudaGL.h wants OpenGL's header for these two types alone.
         (work / "gl/GL").mkdir(parents=True)
         (work / "gl/GL/gl.h").write_text("typedef unsigned int GLenum;\ntypedef unsigned int GLuint;\n")
-        if sys.argv[1:] == ["--record"]:
-            if not cuda:
-                sys.exit("abi_check: CUDA's headers are not installed")
-            record(cuda, version, facts, work)
-            return 0
-        if sys.argv[1:]:
-            sys.exit(__doc__)
-
-        tap = Tap()
-        kinds = ["type", "member", "enum", "constant", "name", "thread", "function"]
-        try:
-            ours = collect(OURS, facts, work, "ours")
-        except BuildError as error:
-            tap.result(False, "the facts compile with our headers", str(error).splitlines())
-            return tap.finish()
-        golden = read_golden()
-        for kind in kinds:
-            if kind == "function" and kind not in ours:
-                tap.skip("signatures agree with the record", f"no C++ compiler ({CXX[0]})")
-            else:
-                compare(tap, kind, ours, golden, "the record")
-        if not cuda or version != 13000:
-            why = "CUDA headers not installed" if not cuda else f"{cuda} is CUDA {version}, not 13000"
-            print(f"# SKIP abi_check: {why}")
-            tap.skip("facts agree with CUDA's headers", why)
-        else:
-            try:
-                theirs = collect(cuda, facts, work, "cuda")
-                for kind in kinds:
-                    if kind in ours:
-                        compare(tap, kind, ours, theirs, "CUDA's headers")
-            except BuildError as error:
-                tap.result(False, "the facts compile with CUDA's headers", str(error).splitlines())
-        check_stand_alone(tap, work)
-        check_errors(tap, work)
-        return tap.finish()
+        return command(sys.modules[__name__], facts, cuda, version, work)
 
 
 if __name__ == "__main__":

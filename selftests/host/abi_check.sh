@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The public headers are CUDA's interface: see abi_check.py.
+# Check that the public headers are CUDA's interface: see abi_check.py.
 exec python3 "$(dirname "$0")/abi_check.py" "$@"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# tools/bench/compare.py sees growth, lost and new rows, lost bars and other places, and only those.
+# Check that tools/bench/compare.py reports growth, lost and new rows, bars that are no longer met,
+# and figures of another kernel or machine, and nothing else.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 compare="$top/tools/bench/compare.py"
@@ -8,7 +9,8 @@ baseline="$top/tools/bench/baseline.tsv"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
-number=0 passed=0 failed=0
+. "$(dirname "$0")/../common/verdict.sh"
+details=$work/out
 
 cat >"$work/base" <<'END'
 #kernel	6.12.1-test
@@ -27,21 +29,18 @@ wake	ratio	1000.00	slow	-
 end
 END
 
-# run WHAT STATUS WORDS COMMAND...: the status, and WORDS (a pattern, or empty) in the output.
+# run WHAT STATUS WORDS COMMAND...: passes if COMMAND exits with STATUS and prints WORDS (a pattern,
+# or empty).
 run()
 {
 	what=$1 status=$2 words=$3
 	shift 3
-	number=$((number + 1))
 	"$@" >"$work/out" 2>&1
 	rc=$?
 	if [ $rc = "$status" ] && grep -q -- "$words" "$work/out"; then
-		passed=$((passed + 1))
-		echo "ok $number - $what"
+		verdict 0 "$what"
 	else
-		failed=$((failed + 1))
-		echo "not ok $number - $what: status $rc, wanted $status and \"$words\""
-		sed 's/^/# /' "$work/out"
+		verdict 1 "$what: status $rc, wanted $status and \"$words\""
 	fi
 }
 
@@ -89,7 +88,7 @@ edited "a line that is no row is refused" 2 "not a row" 's/^wake.*/wake 1000/'
 edited "a row that is there twice is refused" 2 "open is there twice" '/^open/p'
 edited "no row of ours is refused" 2 "has no row of ours" '/^[a-z]*\t[ac]/d'
 
-# Of three runs the median counts.
+# compare.py compares the median of three runs.
 sed 's/^open\tcall\t1000/open\tcall\t5000/' "$work/base" >"$work/high"
 sed 's/^open\tcall\t1000/open\tcall\t1010/' "$work/base" >"$work/middle"
 run "one high figure of three passes" 0 "0 failed" \
@@ -110,6 +109,4 @@ run "the committed baseline is whole" 0 ", 0 failed" "$compare" check "$baseline
 run "rows of the baseline have figures of an H200" 0 "^event_record .* 152" \
 	"$compare" ratios "$baseline"
 
-echo "1..$number"
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The entries of functions that memory hooks patch can be moved: such programs overwrite the first
-# five or twelve bytes by a jump and run the displaced instructions elsewhere.
+# Check that the first instructions of functions that memory hooks patch can be moved.  Programs
+# with such hooks overwrite the first five or twelve bytes with a jump, and run the displaced
+# instructions elsewhere.
 #
 # usage: entry_check.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -15,8 +16,9 @@ number=0 passed=0 failed=0 skipped=0
 
 echo "TAP version 13"
 
-# Every function that allocates, frees, maps or registers memory, in all of its versions: by its
-# name. What registers callbacks, devices' code and variables, and what only asks, does not count.
+# Select functions that allocate, free, map or register memory, in all versions, by their names.
+# Functions that register callbacks, device code or variables, and functions that only query, are
+# left out.
 hooked()
 {
 	grep -v '^#' | cut -f 1 |
@@ -27,7 +29,7 @@ hooked()
 			-e 'PrimaryCtx|UserObject|GetAllocation|^cuProfiler|get_dmabuf' | sort
 }
 
-# Lines "NAME CODE" of the functions in a list: their first four instructions.
+# entries FILE: lines "NAME CODE" with the first four instructions of each function of FILE.
 entries()
 {
 	objdump -d --no-show-raw-insn "$1" | awk '
@@ -38,7 +40,7 @@ entries()
 		END { for (name in code) print name, code[name] }'
 }
 
-# check FILE LIST: each begins with three times "mov $imm32,%reg", then jumps.
+# check FILE LIST: each function of LIST begins in FILE with three "mov $imm32,%reg" and a jump.
 check()
 {
 	number=$((number + 1))
@@ -64,10 +66,10 @@ check()
 	done <"$work/bad" | sed 's/^/# /'
 }
 
-grep -v '	later	' "$lib/symbols.txt" | hooked >"$work/driver"
-grep -v '	later	' "$lib/symbols.txt" | awk -F '\t' '$3 == "-" || $3 <= 12090' | hooked >"$work/driver-12"
+grep -v '	later	' "$lib/abi/symbols.txt" | hooked >"$work/driver"
+grep -v '	later	' "$lib/abi/symbols.txt" | awk -F '\t' '$3 == "-" || $3 <= 12090' | hooked >"$work/driver-12"
 for generation in 12 13; do
-	awk -F '\t' -v g=$generation 'index("," $3 ",", "," g ",")' "$lib/runtime_symbols.txt" | hooked \
+	awk -F '\t' -v g=$generation 'index("," $3 ",", "," g ",")' "$lib/abi/runtime_symbols.txt" | hooked \
 		>"$work/runtime-$generation"
 done
 check "$build/lib/libgpumem-driver.so.1" "$work/driver"

@@ -1,29 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The table of functions: selftests/functions.tsv fits the library and the tests, and what is made of
-# it at the end of "make check" ticks what passed and nothing else.
+# Check that selftests/functions.tsv fits the library and the tests, and that status.py, which makes
+# the table of functions from it at the end of "make check", marks exactly the functions that
+# passed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 status="python3 $here/../vm/vmlib/status.py"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 passed=0 failed=0
+. "$(dirname "$0")/../common/verdict.sh"
+details=$work/log
 
-# verdict STATUS WHAT: one case.
-verdict()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok $number - $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $2"
-		sed 's/^/# /' "$work/log"
-	fi
-}
-
-# ticks MARKS WHAT: the marks of cuMemAllocPitch() after the run on standard input.
+# ticks MARKS WHAT: passes if cuMemAllocPitch() has MARKS after the run whose output is on standard
+# input.
 ticks()
 {
 	cat >"$work/run"
@@ -87,5 +76,4 @@ printf '== host/some\n# t_cuda_mem\nok 1 mem.pitch\n' >"$work/run"
 ! $status --from "$work/run" "$work/other" >"$work/log" 2>&1 && [ ! -e "$work/other" ]
 verdict $? "no table where no kernel test ran"
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The library on the module, with gcc's address, undefined behaviour and thread sanitizers, and under
-# valgrind.  lib_san.sh does the same without a device.
+# Test the library on the module, with gcc's address, undefined behaviour and thread sanitizers, and
+# under valgrind.  lib_san.sh does the same without a device.
 #
-# Builds the library and some of its tests with each sanitizer and runs them in one virtual machine.
-# It is asked first that the library which a program loads is the one that was built for it: another
-# one would have nothing to complain about, or too much.
+# The script builds the library and some of its tests with each sanitizer, and runs the tests in one
+# virtual machine.  Before each run it checks that the program loads the library of the same build.
+# Another library would hide complaints, or cause false ones.
 #
 # usage: lib_guest.sh [BUILD]		BUILD is the output directory, build/ by default
-#        lib_guest.sh --inside BUILD	what runs in the virtual machine
+#        lib_guest.sh --inside BUILD	the part that runs in the virtual machine
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 
-# What runs: a tool, a program and, in some, what is in its environment and single cases.  Nothing is
-# fast there: the thread sanitizer gets what has threads, valgrind a little of everything.
+# The runs, one a line: a tool, a program and, in some lines, variables and single cases.  Every
+# tool is slow: the thread sanitizer runs programs that have threads, valgrind runs few cases.
 runs='thread t_cuda_threads
 thread t_cuda_async
 thread t_cuda_stream threads
@@ -25,6 +25,8 @@ thread t_cuda_pool_order GPUMEM_STEPS=2500 handed_on
 address-undefined t_cuda_threads
 address-undefined t_cuda_async
 address-undefined t_cuda_stream
+address-undefined t_cuda_event
+address-undefined t_cuda_failure
 address-undefined t_cuda_mem
 address-undefined t_cuda_ipc
 address-undefined t_cuda_managed
@@ -36,22 +38,7 @@ valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors'
 complaint='(Thread|Address|Leak)Sanitizer|runtime error:'
 complaint+='|^==[0-9]+== .*(Invalid |ninitialised|lost in loss record|overlap in |Mismatched free)'
 
-number=0
-passed=0
-failed=0
-
-# result STATUS WHAT
-result()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok $number - $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $2"
-	fi
-}
+. "$top/selftests/common/verdict.sh"
 
 # run_inside TOOL PROGRAM [NAME=VALUE...] [CASE...]
 run_inside()
@@ -73,14 +60,14 @@ run_inside()
 	fi
 	export LD_LIBRARY_PATH=$dir/lib
 	ldd "$dir/selftests/$program" | grep -qF "=> $dir/lib/libgpumem.so.1 "
-	result $? "$tool: $program has its library"
+	verdict $? "$tool: $program has its library"
 	timeout -k 10 "${GPUMEM_TIMEOUT:-300}" env "${set[@]}" "${run[@]}" \
 		"$dir/selftests/$program" "${only[@]}" >"$work/out" 2>&1 </dev/null
 	rc=$?
-	# No case at all is not good enough, and a complaint is one whatever becomes of the case.
+	# At least one case must pass, and a complaint is a failure even if its case passes.
 	grep -v '# SKIP' "$work/out" | grep -q '^ok ' && ! grep -qE "$complaint" "$work/out" && [ "$rc" = 0 ]
 	rc=$?
-	result $rc "$tool: $program${*:+ $*}"
+	verdict $rc "$tool: $program${*:+ $*}"
 	[ $rc = 0 ] || grep -vE '^(ok|# +(RUN|OK))' "$work/out" | head -n 150 | sed 's/^/# /'
 	echo "# $tool: $program: $((SECONDS - begun)) seconds"
 }
@@ -88,9 +75,9 @@ run_inside()
 inside()
 {
 	work=$(mktemp -d)
-	# The thread sanitizer wants the usual places in the address space.
+	# The thread sanitizer needs mappings at the addresses that 28 random bits give.
 	echo 28 >/proc/sys/vm/mmap_rnd_bits
-	# A case is a child that ends by _exit(): nobody looks for leaks then.
+	# A case is a child that ends by _exit(), so the sanitizer does not look for leaks.
 	export ASAN_OPTIONS=detect_leaks=0:handle_segv=0:exitcode=66
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export TSAN_OPTIONS=exitcode=66:history_size=4
@@ -111,7 +98,7 @@ build_with()
 	make --no-print-directory -C "$top" O="$dir" CC="${CC:-gcc}" SAN="$2" lib >"$log" 2>&1 &&
 		make --no-print-directory -C "$top/selftests" OUTPUT="$dir/selftests" \
 			LIB="$dir/lib" CC="${CC:-gcc}" SAN="$2" CFLAGS="-O1 -g" $programs >>"$log" 2>&1
-	result $? "$1: the library and its tests build without a warning"
+	verdict $? "$1: the library and its tests build without a warning"
 	[ $failed = 0 ] || sed 's/^/# /' "$log" | tail -n 30
 }
 
@@ -140,17 +127,15 @@ if [ $failed = 0 ]; then
 	rc=$?
 	while IFS= read -r line; do
 		case $line in
-		ok\ *) result 0 "${line#ok * - }" ;;
-		not\ ok\ *) result 1 "${line#not ok * - }" ;;
+		ok\ *) verdict 0 "${line#ok * - }" ;;
+		not\ ok\ *) verdict 1 "${line#not ok * - }" ;;
 		'#'*) echo "$line" ;;
 		esac
 	done <"$log"
-	# What failed inside has been said.
+	# Status 1 only means failures in the machine, which the loop above has reported.
 	if [ $rc != 1 ] || [ $failed = 0 ]; then
-		result $rc "the virtual machine ends well"
+		verdict $rc "the virtual machine ends well"
 		[ $rc = 0 ] || tail -n 20 "$log" | sed 's/^/# /'
 	fi
 fi
-echo "1..$number"
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ] && [ $passed != 0 ]
+finish && [ $passed != 0 ]

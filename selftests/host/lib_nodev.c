@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the library does where there is no device: on any machine without the module, or with no
- * device visible.
+ * Checks what the library answers without a device. lib_nodev.sh and lib_san.sh run the program.
  *
- * Checks results only, through the exported symbols. CUDA_VISIBLE_DEVICES is set to nothing, so
- * that the answers are the same where the module happens to be loaded. lib_nodev.sh runs it.
+ * The program calls exported functions and checks their results. It sets CUDA_VISIBLE_DEVICES to an
+ * empty string, so that the answers are the same on a machine with the module. Locks: none.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -104,7 +103,7 @@ static void without_init(void)
 	       cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 4096));
 }
 
-/* One question to cuGetProcAddress_v2(). */
+/* Call cuGetProcAddress_v2() once, and check the result, the status and the function. */
 static void proc(const char *name, int version, cuuint64_t flags, CUresult want_result,
 		 CUdriverProcAddressQueryResult want_status, void *want)
 {
@@ -177,7 +176,7 @@ static void init_without_device(void)
 	      "a child that was forked before cuInit() succeeded may call it");
 }
 
-/* The management library: no node, no driver. */
+/* libnvidia-ml.so.1: it reports no driver if there is no device node, and no devices. */
 static void management(const char *file)
 {
 	nvmlReturn_t (*init)(unsigned int), (*shutdown)(void), (*count)(unsigned int *);

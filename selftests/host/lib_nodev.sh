@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The library on a machine without a device: compiles and runs lib_nodev.c.
+# Test the library without a device: compile and run lib_nodev.c.
 #
 # usage: lib_nodev.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u

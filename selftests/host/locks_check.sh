@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Every lock that kmod/ declares has its line in the order of Documentation/locking.rst, in the
-# comment at the top of gpumem_private.h, in enum gpumem_lock_kind and in gpumem_lockdep.c, and these
-# four have one order.
+# Check that every lock that kmod/ declares has its line in the order of Documentation/locking.rst,
+# in the comment at the top of gpumem_lock.h, in enum gpumem_lock_kind and in gpumem_lockdep.c, and
+# these four have one order.
 #
 # A lock in struct gpumem_X is called X->NAME, a static one by its name.
 #
@@ -12,21 +12,8 @@ top=${1:-$(cd "$(dirname "$0")/../.." && pwd)}
 kmod=$top/kmod
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 passed=0 failed=0
-
-# verdict STATUS WHAT: one case.
-verdict()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok $number - $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $2"
-		sed 's/^/# /' "$work/log"
-	fi
-}
+. "$(dirname "$0")/../common/verdict.sh"
+details=$work/log
 
 # same A B WHAT: two lists are equal, and not empty.
 same()
@@ -67,32 +54,30 @@ ours()
 declared "$kmod"/*.[ch] | sort >"$work/declared"
 sed -n '/^Outer to inner\./,/^The order of/ s/^    //p' "$top/Documentation/locking.rst" |
 	ours >"$work/locking.rst"
-sed -n '/^ \* Lock order, outer to inner/,/^ \*\// s/^ \*\t//p' "$kmod/gpumem_private.h" |
-	ours >"$work/gpumem_private.h"
-sed -n 's/^ \* @GPUMEM_LOCK_[A-Z_]*: //p' "$kmod/gpumem_private.h" >"$work/enum"
+sed -n '/^ \* Lock order, outer to inner/,/^ \*\// s/^ \*\t//p' "$kmod/gpumem_lock.h" |
+	ours >"$work/gpumem_lock.h"
+sed -n 's|^\tGPUMEM_LOCK_[A-Z_]*,\t*/\* \(.*\) \*/$|\1|p' "$kmod/gpumem_lock.h" >"$work/enum"
 sed -n 's/^\t\[GPUMEM_LOCK_[A-Z_]*\] = "gpumem \(.*\)",$/\1/p' "$kmod/gpumem_lockdep.c" \
 	>"$work/gpumem_lockdep.c"
-for list in locking.rst gpumem_private.h enum gpumem_lockdep.c; do
+for list in locking.rst gpumem_lock.h enum gpumem_lockdep.c; do
 	sort "$work/$list" >"$work/$list.sorted"
 	same declared "$list.sorted" "$list names every lock of kmod/, and no other"
 done
-for list in gpumem_private.h enum gpumem_lockdep.c; do
+for list in gpumem_lock.h enum gpumem_lockdep.c; do
 	same locking.rst "$list" "$list has the order of locking.rst"
 done
 
-# The kinds of the comment, of the enum and of the names come in one order, and each has its locks.
-sed -n 's/^ \* @\(GPUMEM_LOCK_[A-Z_]*\): .*/\1/p' "$kmod/gpumem_private.h" >"$work/kinds"
-sed -n '/^enum gpumem_lock_kind {/,/^}/ s/^\t\(GPUMEM_LOCK_[A-Z_]*\),$/\1/p' \
-	"$kmod/gpumem_private.h" >"$work/enumerators"
+# The kinds of the enum and of the names come in one order, and each has its locks.
+sed -n '/^enum gpumem_lock_kind {/,/^}/ s/^\t\(GPUMEM_LOCK_[A-Z_]*\),\t.*/\1/p' \
+	"$kmod/gpumem_lock.h" >"$work/kinds"
 sed -n 's/^\t\[\(GPUMEM_LOCK_[A-Z_]*\)\] = .*/\1/p' "$kmod/gpumem_lockdep.c" >"$work/names"
-same kinds enumerators "the kinds are described in their order"
 same kinds names "the kinds are named in their order"
 cat "$kmod"/*.c | tr -d '\n' | tr -s '\t ' ' ' | grep -o 'gpumem_lockdep_class([^;]*;' |
 	sed -n 's/.*, *\(GPUMEM_LOCK_[A-Z_]*\));/\1/p' | sort -u >"$work/classes"
 sort "$work/kinds" >"$work/kinds.sorted"
 same kinds.sorted classes "each kind is the class of a lock"
 
-# The check itself: a lock that nobody wrote down is found.
+# Test this check: it must find a lock that has no line.
 if [ $# = 0 ]; then
 	mkdir -p "$work/copy/kmod" "$work/copy/Documentation"
 	cp "$kmod"/*.[ch] "$work/copy/kmod"
@@ -103,6 +88,4 @@ if [ $# = 0 ]; then
 	grep -q '^# .*gpumem_forgotten' "$work/log" && grep -q '^# .*thing->lock' "$work/log"
 	verdict $? "a lock that is missing is found"
 fi
-echo "1..$number"
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Documentation/cuda-mapping.rst ends with the table of exceptions.tsv: cases, class, reason.
+# Check that Documentation/cuda-mapping.rst ends with the table of exceptions.tsv: cases, class,
+# reason.
 #
-# usage: mapping_check.sh [--write]	--write puts the table there
+# usage: mapping_check.sh [--write]	--write writes the table into the document
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 doc=$top/Documentation/cuda-mapping.rst

@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The faults of selftests/mutants still fit the sources, and what is drawn is what was drawn.
+# Check that the faults of selftests/mutants fit the sources, and that the seed still draws
+# drawn.tsv.
 exec "$(dirname "$0")/../mutants/mutate" check

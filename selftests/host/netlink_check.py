@@ -20,7 +20,7 @@ HEADER = "uapi/linux/gpumem_netlink.h"
 SOURCE = "kmod/gpumem_netlink.c"
 # Refuses all attributes: kernels differ in what they do without a policy.
 NONE = "gpumem_no_nl_policy"
-# What a request's attribute becomes in a policy; a "pad" cannot be asked with.
+# The policy type of a request's attribute; a "pad" cannot be in a request.
 NLA = {"u8": "NLA_U8", "u16": "NLA_U16", "u32": "NLA_U32", "u64": "NLA_U64", "s32": "NLA_S32",
        "flag": "NLA_FLAG", "string": "NLA_NUL_STRING"}
 # How the module puts an attribute into a message.

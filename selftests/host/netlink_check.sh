@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The netlink family's specification, header and policy say the same.
+# Check that the netlink family's specification, header and policies agree: see netlink_check.py.
 exec python3 "$(dirname "$0")/netlink_check.py" "$@"

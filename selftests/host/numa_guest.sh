@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Memory of a node, in a virtual machine that has two (one without processors): the cases that a
-# machine with one skips.  The device is bound to the node without processors, of which some blocks
-# hold little but device memory.
+# Test memory of a NUMA node, in a virtual machine that has two nodes: the cases that a machine with
+# one node skips.  The device is bound to the node without processors, where some memory blocks hold
+# little but device memory.
 #
 # usage: numa_guest.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -30,14 +30,14 @@ each='for c; do "$build/selftests/${c%%:*}" -t "${c#*:}" || bad=1; done; [ ! "${
 rc=$?
 passed=0
 for c in "${cases[@]}"; do
-	# Skipped is not good enough here.
+	# A skipped case counts as failed here.
 	if grep -q "^ok .*${c#*:}\$" "$log"; then
 		passed=$((passed + 1))
 		echo "ok $passed - $c"
 	fi
 done
 failed=$((${#cases[@]} - passed))
-# The kernel may have complained.
+# All cases passed, but the runner failed: the kernel may have complained.
 [ $rc = 0 ] || [ $failed != 0 ] || failed=1
 if [ $failed != 0 ]; then
 	echo "not ok $((passed + 1)) - memory of a node"

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One driver in a process: libraries are loaded in every order, locally or globally, closed and
- * opened again.  Every name has one address, whichever library or cuGetProcAddress() gives it, and
- * what is done through one library shows in the others.
+ * Checks that a process has one driver.  The program loads the libraries in every order, locally or
+ * globally, closes them and opens them again.  Every name must have one address, whichever library
+ * or cuGetProcAddress() gives it.  Calls through one library must change the state that the others
+ * see.
  *
  * usage: one_driver BUILD NAMES	NAMES lists the functions of libcuda.so.1 and of libgpumem
  *	  one_driver BUILD NAMES 12	the same with the libraries of a driver of CUDA 12.9
  *
- * Each order runs in a child.  No device is needed.  one_driver.sh runs it.
+ * Each order runs in a child process.  The program needs no device.  one_driver.sh runs it.
+ * Locks: none.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -42,7 +44,7 @@ static char why[512];
 
 static bool fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Keep what is wrong; false, for the caller to return. */
+/* Store the message in @why.  Returns false, which the caller returns. */
 static bool fail(const char *format, ...)
 {
 	va_list args;
@@ -110,7 +112,7 @@ static bool same_everywhere(void *const libs[LIBRARIES])
 				return fail("%s of library %u is at %p and not at %p", names[i], l,
 					    ours, theirs);
 		}
-		/* The table knows names without a version; their first form is what they mean then. */
+		/* The table has names without a suffix.  CUDA 2.0 means their first version. */
 		if (!proc(names[i], &ours, 2000, 0, NULL) && ours) {
 			of_table++;
 			if (ours != theirs)
@@ -121,7 +123,7 @@ static bool same_everywhere(void *const libs[LIBRARIES])
 	return of_table > 50 || fail("the table has %u functions", of_table);
 }
 
-/* A driver of CUDA 12.9 knows of nothing that is newer. */
+/* A driver of CUDA 12.9 must not find newer functions or accept newer versions. */
 static bool old_names(void *const libs[LIBRARIES])
 {
 	int (*proc)(const char *, void **, int, unsigned long long, void *) =
@@ -138,7 +140,7 @@ static bool old_names(void *const libs[LIBRARIES])
 	       fail("cuGetProcAddress() takes a version above the driver's");
 }
 
-/* What was done through one library the others know of. */
+/* The libraries share their state: the others see the calls made through one of them. */
 static bool one_state(void *const libs[LIBRARIES])
 {
 	const char *(*reason)(void) = (const char *(*)(void))
@@ -162,7 +164,7 @@ static bool one_state(void *const libs[LIBRARIES])
 	return !nvml_init(1) || fail("nvmlInitWithFlags() fails");
 }
 
-/* After a library was closed and opened its functions and its state are what they were. */
+/* Closing libraries and opening them again changes neither addresses nor state. */
 static bool closed_and_opened(void *libs[LIBRARIES])
 {
 	void *init = function(libs[CUDA], "cuInit"), *list = function(libs[NVML], "nvmlDeviceGetCount");
@@ -172,7 +174,7 @@ static bool closed_and_opened(void *libs[LIBRARIES])
 	for (unsigned int l = 0; l < LIBRARIES; l++)
 		if (libs[l] && dlclose(libs[l]))
 			return fail("%s", dlerror());
-	/* What a program kept works. */
+	/* Functions whose addresses the program kept still work. */
 	memcpy(&count, &list, sizeof(list));
 	if (count(&n) || n)
 		return fail("a function does not work after its library was closed");

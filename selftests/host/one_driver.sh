@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# A process has one driver, whichever of our libraries it loads: compiles and runs one_driver.c, and
-# links a program with -lcuda.
+# Check that a process has one driver, whichever of gpumem's libraries it loads: compile and run
+# one_driver.c, and link a program with -lcuda.
 #
 # usage: one_driver.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -10,21 +10,8 @@ build=$(cd "${1:-${BUILD:-$top/build}}" && pwd) || exit 1
 lib=$top/libgpumem
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 passed=0 failed=0
+. "$(dirname "$0")/../common/verdict.sh"
 unset LD_LIBRARY_PATH
-
-# verdict STATUS WHAT
-verdict()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok $number - $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $2"
-	fi
-}
 
 echo "TAP version 13"
 ${CC:-gcc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE "$top/selftests/host/one_driver.c" \
@@ -33,10 +20,10 @@ verdict $? "one_driver.c compiles"
 
 names()
 {
-	grep -v '^#' "$lib/symbols.txt" | awk -F '\t' "\$2 != \"later\" && $1 { print \$1 }"
+	grep -v '^#' "$lib/abi/symbols.txt" | awk -F '\t' "\$2 != \"later\" && $1 { print \$1 }"
 }
 
-# orders WHAT...: run it and count its cases.
+# orders ARG...: run one_driver with ARG... and count its cases.
 orders()
 {
 	"$work/one_driver" "$build" "$@" >"$work/out" 2>&1
@@ -54,7 +41,7 @@ orders "$work/names"
 names '$1 ~ /^cu/ && $3 <= 12090' >"$work/names"
 orders "$work/names" 12
 
-# A program with -lcuda needs libcuda.so.1 and runs; so does one with -lgpumem.
+# A program that is linked with -lcuda or with -lgpumem needs that library and runs.
 printf '%s\n' '#include <stdio.h>' 'int cuDriverGetVersion(int *version);' 'int main(void)' \
 	'{ int v = 0; cuDriverGetVersion(&v); printf("%d\n", v); return 0; }' >"$work/link.c"
 # linked WHAT DIR LIBRARY VERSION
@@ -69,14 +56,14 @@ linked "a program is linked with -lcuda" "$build/compat" cuda 13000
 linked "a program is linked with -lgpumem" "$build/lib" gpumem 13000
 linked "a program is linked with -lcuda of CUDA 12.9" "$build/compat/cuda12" cuda 12090
 
-# Programs of CUDA 12 look for these before the names without a version.
+# Programs of CUDA 12 look up these names before the names without a suffix.
 for name in cuCtxGetDevice_v2 cuCtxSynchronize_v2; do
 	nm -D --defined-only "$build/compat/cuda12/libcuda.so.1" >"$work/have" &&
 		grep -q " cuCtxSynchronize$" "$work/have" && ! grep -q " $name$" "$work/have"
 	verdict $? "a driver of CUDA 12.9 has no $name"
 done
 
-# GPUMEM_DEBUG names what is absent.
+# GPUMEM_DEBUG=1 prints the names of functions that are not implemented.
 printf '%s\n' 'int cudaGraphCreate(void); int main(void) { cudaGraphCreate(); return 0; }' >"$work/debug.c"
 for generation in 12 13; do
 	${CC:-gcc} "$work/debug.c" -o "$work/debug" "$build/compat/libcudart.so.$generation" \
@@ -92,6 +79,4 @@ for file in lib/libgpumem-driver.so.1 compat/cuda12/libgpumem-driver.so.1 compat
 	verdict $? "$file is never unloaded"
 done
 
-echo "1..$number"
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The structures of the kernel interface have no padding, and the same layout for 32-bit programs.
+# Check that the structures of the kernel interface have no padding, and the same layout for 32-bit
+# programs.
 #
-# Needs a C compiler; pahole, where it is installed, looks a second time.
+# Needs a C compiler.  If pahole is installed, it checks the padding a second time.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 header=$top/uapi/linux/gpumem.h
@@ -10,29 +11,11 @@ cc=${CC:-gcc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
-number=0 passed=0 failed=0 skipped=0
+. "$(dirname "$0")/../common/verdict.sh"
+details=$work/log
 
-# verdict STATUS WHAT: one case.
-verdict()
-{
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		passed=$((passed + 1))
-		echo "ok $number - $2"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $2"
-		sed 's/^/# /' "$work/log" | head -40
-	fi
-}
-
-skip()
-{
-	number=$((number + 1)) skipped=$((skipped + 1))
-	echo "ok $number - $1 # SKIP $2"
-}
-
-# Every structure that the header defines, and a variable of each: debug information has them all.
+# Define a variable of every structure of the header, so that the debug information has all
+# structures.
 structs=$(sed -n 's/^struct \([a-z_0-9]*\) {$/\1/p' "$header")
 count=$(echo "$structs" | wc -l)
 {
@@ -51,7 +34,7 @@ verdict $? "the header defines structures: $count"
 $cc $compile -Wall -Wextra -Werror -Wpadded -o "$work/all.o" "$work/all.c" >"$work/log" 2>&1
 verdict $? "no structure is padded"
 
-# The members' offsets as constants, to be compiled for the other size of pointers.
+# The offsets of a 64-bit program become assertions, which are compiled for 32 bits.
 awk '
 	/^struct [a-z_0-9]* \{$/ { s = $2; next }
 	/^\};/ { s = "" }
@@ -66,7 +49,7 @@ members=$(wc -l <"$work/members")
 [ "$members" -ge 100 ]
 verdict $? "the structures have members: $members"
 
-# Headers of the machine's own word size do for the other one.
+# <asm/types.h> of the machine's own word size is the same for the other one.
 asm=$(echo '#include <asm/types.h>' | $cc -E - | sed -n 's,^# [0-9]* "\(.*\)/asm/types.h".*,\1,p' | head -n 1)
 
 if echo 'int x;' | $cc -m32 -x c -c -o "$work/x.o" - >/dev/null 2>&1; then
@@ -109,5 +92,4 @@ else
 	skip "pahole finds no hole" "no pahole: apt-get install dwarves"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

@@ -20,7 +20,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import abi_check  # noqa: E402
-from abi_check import CC, CXX, GOLDEN, OURS, TOP, BuildError, Tap, compare, members, run  # noqa: E402
+from abi_check import CC, CXX, GOLDEN, OURS, TOP, BuildError, members, run  # noqa: E402
 
 HEADERS = ("cuda_rt_enums.h", "cuda_rt_types.h", "cuda_runtime_api.h", "cuda_profiler_api.h")
 INCLUDES = "#include <cuda_runtime_api.h>\n#include <cuda_profiler_api.h>\n"
@@ -140,8 +140,8 @@ def check_errors(tap, work):
     library, program = work / "libcudart.so", work / "rt_error_strings"
     try:
         run(CC + ["-std=gnu11", "-shared", "-fPIC", f"-I{OURS}", f"-I{TOP}/libgpumem",
-                  str(TOP / "libgpumem/cuda_rt_error.c"), "-Wl,-z,lazy", "-o", str(library)])
-        run(CC + [str(TOP / "selftests/oracle_extra/rt_error_strings.c"), "-ldl", "-o", str(program)])
+                  str(TOP / "libgpumem/runtime/cuda_rt_error.c"), "-Wl,-z,lazy", "-o", str(library)])
+        run(CC + [str(TOP / "selftests/oracle/record/rt_error_strings.c"), "-ldl", "-o", str(program)])
         lines = run([str(program), str(library)]).splitlines()
     except BuildError as error:
         tap.result(False, "error names and texts", str(error).splitlines())
@@ -178,40 +178,7 @@ def main():
     cuda, version = find_cuda()
     with tempfile.TemporaryDirectory(prefix="rt_abi_check.") as directory:
         work = pathlib.Path(directory)
-        if sys.argv[1:] == ["--record"]:
-            if not cuda:
-                sys.exit("rt_abi_check: CUDA's headers are not installed")
-            record(cuda, version, facts, work)
-            return 0
-        if sys.argv[1:]:
-            sys.exit(__doc__)
-
-        tap = Tap()
-        try:
-            ours = collect(OURS, facts, work, "ours")
-        except BuildError as error:
-            tap.result(False, "the facts compile with our headers", str(error).splitlines())
-            return tap.finish()
-        golden = read_golden()
-        for kind in KINDS:
-            if kind == "function" and kind not in ours:
-                tap.skip("signatures agree with the record", f"no C++ compiler ({CXX[0]})")
-            else:
-                compare(tap, kind, ours, golden, "the record")
-        if not cuda or version != 13000:
-            why = "CUDA headers not installed" if not cuda else f"{cuda} is CUDA {version}, not 13000"
-            tap.skip("facts agree with CUDA's headers", why)
-        else:
-            try:
-                theirs = collect(cuda, facts, work, "cuda")
-                for kind in KINDS:
-                    if kind in ours:
-                        compare(tap, kind, ours, theirs, "CUDA's headers")
-            except BuildError as error:
-                tap.result(False, "the facts compile with CUDA's headers", str(error).splitlines())
-        check_stand_alone(tap, work)
-        check_errors(tap, work)
-        return tap.finish()
+        return abi_check.command(sys.modules[__name__], facts, cuda, version, work)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the runtime API does where there is no device, and that a program links and runs: compiled
- * with libgpumem's headers and, where they are, with CUDA's, against each library that has it.
+ * Checks what the runtime API answers without a device.
  *
- * CUDA_VISIBLE_DEVICES is set to nothing, so that the answers are the same where the module happens
- * to be loaded. rt_nodev.sh runs it.
+ * rt_nodev.sh compiles the program with libgpumem's headers and, if they are installed, with
+ * CUDA's, links it with each library that has the runtime API, and runs it.  The program sets
+ * CUDA_VISIBLE_DEVICES to an empty string, so that the answers are the same on a machine with the
+ * module.  Locks: none.
  */
 #include <cuda_runtime_api.h>
 
@@ -25,7 +26,7 @@ static void check(bool ok, const char *what)
 		failed++;
 }
 
-/* A call that fails leaves its result, once. */
+/* A failed call must become the last error, which cudaGetLastError() returns once. */
 static void fails(cudaError_t got, cudaError_t want, const char *what)
 {
 	bool ok = got == want && cudaPeekAtLastError() == want && cudaGetLastError() == want &&

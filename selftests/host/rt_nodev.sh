@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The runtime API on a machine without a device: compiles rt_nodev.c in each way that programs do,
-# and runs it.
+# Test the runtime API without a device: compile rt_nodev.c with each set of headers, link it with
+# each library, and run it.
 #
 # usage: rt_nodev.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -16,7 +16,8 @@ for dir in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include; do
 		grep -q '^#define CUDART_VERSION *130' "$dir/cuda_runtime_api.h" && cuda=$dir
 done
 
-# one WHAT INCLUDE LIBDIR LIBRARY...
+# one WHAT INCLUDE LIBDIR LIBRARY...: compile with the headers in INCLUDE, link, run, and count the
+# cases.
 one()
 {
 	what=$1 include=$2 dir=$3

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# symbols.txt and runtime_symbols.txt, what is made from them, the headers and the built libraries
-# name the same functions.
+# Check that symbols.txt and runtime_symbols.txt, the files made from them, the headers and the
+# built libraries name the same functions.
 #
 # usage: symbols_check.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -12,34 +12,22 @@ golden=$top/selftests/golden
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
-number=0 passed=0 failed=0 skipped=0
+. "$(dirname "$0")/../common/verdict.sh"
+details=$work/diff
 
 # check WHAT FILE...: passes if the two files are equal and not empty.
 check()
 {
-	number=$((number + 1))
-	if [ -s "$2" ] && diff "$2" "$3" >"$work/diff" 2>&1; then
-		passed=$((passed + 1))
-		echo "ok $number - $1"
-	else
-		failed=$((failed + 1))
-		echo "not ok $number - $1"
-		[ -s "$2" ] || echo "# nothing to compare"
-		sed 's/^/# /' "$work/diff" 2>/dev/null | head -40
-	fi
-}
-
-skip()
-{
-	number=$((number + 1)) skipped=$((skipped + 1))
-	echo "ok $number - $1 # SKIP $2"
+	{ [ -s "$2" ] || echo "nothing to compare"; diff "$2" "$3"; } >"$work/diff" 2>&1
+	[ ! -s "$work/diff" ]
+	verdict $? "$1"
 }
 
 # The names with a status, or all of them.
 listed()
 {
 	awk -F '\t' -v status="$1" '!/^#/ && NF && (status == "" || $2 == status) { print $1 }' \
-		"$lib/symbols.txt" | sort
+		"$lib/abi/symbols.txt" | sort
 }
 
 # The runtime's names of a generation with a status, or all of them.
@@ -47,7 +35,7 @@ runtime()
 {
 	awk -F '\t' -v generation="$1" -v status="${2:-}" '!/^#/ && NF &&
 		index("," $3 ",", "," generation ",") && (status == "" || $2 == status) { print $1 }' \
-		"$lib/runtime_symbols.txt" | sort
+		"$lib/abi/runtime_symbols.txt" | sort
 }
 
 echo "TAP version 13"
@@ -56,16 +44,16 @@ listed "" >"$work/listed"
 sort -u "$work/listed" >"$work/unique"
 check "symbols.txt lists each name once" "$work/listed" "$work/unique"
 
-awk '!/^#/ && NF { print $1 }' "$lib/runtime_symbols.txt" | sort >"$work/listed"
+awk '!/^#/ && NF { print $1 }' "$lib/abi/runtime_symbols.txt" | sort >"$work/listed"
 sort -u "$work/listed" >"$work/rt-unique"
 check "runtime_symbols.txt lists each name once" "$work/listed" "$work/rt-unique"
 
-# Made files.
+# The files that mkmap makes are up to date.
 echo "in step" >"$work/want"
-{ "$lib/mkmap" --check && echo "in step"; } >"$work/have" 2>&1
+{ "$lib/abi/mkmap" --check && echo "in step"; } >"$work/have" 2>&1
 check "maps and tables match symbols.txt and runtime_symbols.txt" "$work/want" "$work/have"
 
-# What the headers declare, legacy forms included.
+# The functions that the headers declare, legacy forms included.
 printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n#include <gpumem.h>\n' |
 	${CC:-gcc} -E -P -D__CUDA_API_VERSION_INTERNAL -I"$lib/include" -x c - |
 	tr ';' '\n' | grep -oE '\<(cu[A-Z]|gpumem_)[A-Za-z0-9_]* ?\(' | tr -d '( ' | sort -u >"$work/declared"
@@ -84,7 +72,7 @@ runtime 13 first | grep -v -e '^__' -e '^cudaGetDeviceProperties_v2$' >"$work/fi
 check "runtime_symbols.txt has status first for what the header declares" "$work/declared" \
 	"$work/first"
 
-# What known programs ask for.
+# The functions that known programs look up.
 for generation in 12 13; do
 	grep -v '^#' "$golden/runtime_names.txt" | sort >"$work/want"
 	runtime $generation first | comm -12 - "$work/want" >"$work/have"
@@ -98,17 +86,17 @@ awk -F '[(), ]+' 'NR == FNR { sub(/\t.*/, ""); asked[$0]; next }
 	/^PROC_/ { gsub(/"/, ""); t = $5 == "0" ? "-" : $5
 		if ($2 in asked || $1 != "PROC_ABSENT")
 			print $2 "\t" $3 "\t" $4 "\t" t }' \
-	"$work/recorded" "$lib/proc_table.h" | sort >"$work/table"
+	"$work/recorded" "$lib/abi/proc_table.h" | sort >"$work/table"
 check "proc_table.h gives the recorded symbols" "$work/recorded" "$work/table"
 
-# Every function that is there is declared with its own name.
+# The headers declare every function that proc_table.h names.
 {
 	printf '#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n'
 	printf '#define PROC_FIRST(n, v, s, t) { n, v, (void *)s, (void *)t },\n'
 	printf '#define PROC_LATER(n, v, s, t) PROC_FIRST(n, v, s, t)\n'
 	printf '#define PROC_ABSENT(n, v, s, t) { n, v, 0, 0 },\n'
 	printf 'const struct { const char *n; int v; void *s, *t; } table[] = {\n'
-	printf '#include "proc_table.h"\n};\n'
+	printf '#include "abi/proc_table.h"\n};\n'
 } >"$work/table.c"
 {
 	${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -D__CUDA_API_VERSION_INTERNAL -I"$lib/include" \
@@ -116,7 +104,8 @@ check "proc_table.h gives the recorded symbols" "$work/recorded" "$work/table"
 } >"$work/have" 2>&1
 check "proc_table.h compiles with the headers" "$work/want" "$work/have"
 
-# What the libraries export: functions that are there or say that they are not, and nothing else.
+# The symbols that the libraries export: functions that are implemented or report that they are not,
+# and nothing else.
 exported()
 {
 	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
@@ -126,7 +115,7 @@ exported()
 listed_12()
 {
 	awk -F '\t' '!/^#/ && NF && $2 != "later" && ($3 == "-" || $3 <= 12090) { print $1 }' \
-		"$lib/symbols.txt" | sort
+		"$lib/abi/symbols.txt" | sort
 }
 
 awk '!/^#/ && NF { print $1 }' "$lib/nvml/symbols.txt" | sort >"$work/nvml"
@@ -152,7 +141,7 @@ for pair in lib/libgpumem-driver.so.1:state lib/libgpumem.so.1:public compat/lib
 	fi
 done
 
-# What the libraries of NVIDIA export: as recorded, and as they are where they are installed.
+# The symbols that NVIDIA's libraries export: as recorded, and as installed if there are any.
 # names WHAT LIST OURS: all of LIST are in OURS.
 names()
 {
@@ -176,7 +165,7 @@ for pair in libcuda.so.1:public-cuda:lib64/stubs/libcuda.so libcudart.so.13:publ
 	fi
 done
 
-# The libraries of CUDA 12: what the headers of that time declare.
+# The libraries of CUDA 12 export the functions that CUDA 12's headers declare.
 for pair in libcudart.so.12:public-12 libcuda.so.1-12.6:public-cuda-12; do
 	grep -v '^#' "$golden/exports/${pair%:*}" | sort >"$work/recorded"
 	names "${pair%:*} has the names that CUDA 12.6 declares" "$work/recorded" "$work/${pair#*:}"
@@ -187,7 +176,7 @@ awk '!/^#/ && $2 == "first" { print $1 }' "$lib/nvml/symbols.txt" | sort >"$work
 grep -oE '\<nvml[A-Z][A-Za-z0-9_]*\(' "$lib/include/nvml.h" | tr -d '(' | sort -u >"$work/nvml-declared"
 check "nvml.h declares what nvml/symbols.txt lists as there" "$work/nvml-first" "$work/nvml-declared"
 
-# Programs ask for the runtime's functions in the version that is called like the library.
+# Programs request the runtime's functions in a version node that has the name of the library.
 for name in libcudart.so.12 libcudart.so.13; do
 	file=$build/compat/$name
 	if [ -e "$file" ]; then
@@ -201,6 +190,4 @@ for name in libcudart.so.12 libcudart.so.13; do
 	fi
 done
 
-echo "1..$number"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

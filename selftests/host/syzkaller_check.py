@@ -15,7 +15,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BASE = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "vma64": 8, "fd": 4, "fd_dma_buf": 4}
 CTYPE = {"__u8": 1, "__u16": 2, "__u32": 4, "__s32": 4, "__aligned_u64": 8}
-# What stands in a mapping and is no argument of an ioctl: the kernel alone writes it.
+# Structures that are no argument of an ioctl: the kernel alone writes them.
 READ_ONLY = {"gpumem_timeline_page", "gpumem_notice"}
 # Counters, whose comments tell what they count.
 COUNTERS = {"gpumem_stats"}

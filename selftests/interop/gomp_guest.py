@@ -122,7 +122,7 @@ NUMBER = commands()
 
 
 def main():
-    # What Tcl writes in brackets might mean something else in Python one day.
+    # Bracket expressions of Tcl might mean something else in Python one day.
     warnings.simplefilter("ignore", FutureWarning)
     with open(sys.argv[1], encoding="utf-8") as f:
         plan = json.load(f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a program did with our device: preloaded into it, this counts in a file.
+ * Count a program's calls to our device: preloaded into the program, this library counts in a file.
  *
  * A program that libgomp lets fall back to the host passes its tests as well as one that used the
  * device. So each open of /dev/gpumemN and each system call of the module that succeeds is counted,
@@ -12,7 +12,7 @@
  *   slot 2 + n		ioctls of number n that succeeded
  *
  * The plugin finds the library's functions by dlsym(), and gets one of ours for cuCtxCreate().
- * Nothing else is changed; errno neither.
+ * The library changes nothing else; errno neither.
  */
 #include <dlfcn.h>
 #include <errno.h>

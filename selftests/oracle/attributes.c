@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a CUDA driver answers for the attributes of its first device.
+ * Print a CUDA driver's values of the attributes of its first device.
  *
  *	attributes LIST [LIBRARY]
  *

@@ -2,10 +2,11 @@
 /*
  * A module that misbehaves on purpose: insmod splats.ko mode=NAME.
  *
- * Each mode makes the kernel complain in one way, and the runner's self-test
- * (test_run.py, which knows the same names) demands that the complaint is
- * noticed.  "none" does nothing.  Some modes are noticed by debug kernels only;
- * the table in test_run.py says which.  Never load this outside a guest.
+ * Each mode makes the kernel complain in one way.  The runner's self-test,
+ * test_run.py, has a table of the same modes and checks that the runner notices
+ * each complaint.  "none" does nothing.  Some modes are noticed by debug
+ * kernels only; the table in test_run.py says which.  Never load this outside a
+ * guest.
  */
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>

@@ -39,7 +39,7 @@ SPLATS = {
     "dma": (r"DMA-API: .*device driver", 127, True),
 }
 
-# QEMU without KVM, while the kernel patches its text at boot.
+# A warning that QEMU without KVM causes while the kernel patches its text at boot.
 STALE = """\
 [    0.682816] ------------[ cut here ]------------
 [    0.684959] WARNING: CPU: 0 PID: 0 at arch/x86/kernel/traps.c:1120 exc_debug_kernel+0xca/0x160
@@ -67,7 +67,7 @@ INJECTED = """mark
 # Modes of splats.c after which a kernel goes on.
 HARMLESS = ("warn", "refcount", "sleep-in-atomic")
 
-# (program, what it does, what is said of it)
+# (program, its script, expressions that run_kselftest.sh's output must match)
 KSELFTEST = [
     ("t_good", "echo 1..1; echo ok 1 a; echo not okay", ()),
     ("t_bad", "echo 1..2; echo ok 1 a; echo not ok 2 b; exit 1", (r"^not ok 2 b$",)),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory by the page: buffer objects beside other memory that has a descriptor.  All of a buffer
- * object is there and zero after the call, so the peer's allocation is measured with its pages: a
- * memfd with fallocate(), the system DMA-buf heap as it is.  Then mapping it, the first touch of
- * each page of the mapping, and unmapping.
+ * Buffer objects beside other memory that has a descriptor: allocation, mapping, the first touch of
+ * each page of the mapping, unmapping, and freeing.  All pages of a buffer object exist and are
+ * zero after the call that makes it.  The peer's allocation therefore includes its pages: a memfd
+ * with fallocate(), and memory of the system DMA-buf heap.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static void heap(void *arg, double *ns)
 	ns[FREE] += bench_lap(&t);
 }
 
-/* Reports the five rows of one kind of memory; beside the rows of @peer if it is ours. */
+/* Reports the five rows of one kind of memory; if it is ours, with the rows of @peer as peers. */
 static void report(const char *kind, int fd, size_t bytes, void (*step)(void *, double *),
 		   const char *peer)
 {

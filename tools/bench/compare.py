@@ -82,7 +82,7 @@ def parse(path):
                 raise Unusable("%s:%d: not a row: %s" % (path, number, line.strip())) from None
             if kind not in CLASSES:
                 raise Unusable("%s:%d: no class %s" % (path, number, kind))
-            # A peer that several benches need is measured, or skipped, by each; the first counts.
+            # Several benches may measure, or skip, the same peer; the first row counts.
             if name in rows and kind not in ("peer", "skip"):
                 raise Unusable("%s:%d: %s is there twice" % (path, number, name))
             rows.setdefault(name, row)

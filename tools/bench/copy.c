@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Moving and clearing much memory, against memcpy() and memset() of as much.  Time for one
- * operation, submitted and waited for.
+ * Large copies and fills beside memcpy() and memset() of the same size.  A row is the time of one
+ * operation, from the submission to the end of the wait.
  */
 #include <cuda.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How fast the engine moves much memory, beside the kernel's own memcpy() of the same pages, which
- * bench_memcpy.ko does (tools/bench/kmod).  GPUMEM_BENCH_MODULE says where that is.
+ * Large copies by the engine beside the kernel's own memcpy() of the same pages, which
+ * bench_memcpy.ko does (tools/bench/kmod).  GPUMEM_BENCH_MODULE is the path of that module.
  *
  * With one stream one worker is busy, with two streams two, and memcpy() is then called by two
  * threads, each for one half.
@@ -82,7 +82,10 @@ static void *kernel_part(void *arg)
 	return NULL;
 }
 
-/* From the first to begin to the last to end; threads pin at the same time, so they do begin. */
+/*
+ * The time from the first thread's begin to the last thread's end.  All threads pin at the same
+ * time, so their copies overlap.
+ */
 static double kernel(struct work *w)
 {
 	struct thread thread[MOST];
@@ -131,7 +134,7 @@ void bench_engine(void)
 	bench_cu(cuMemAlloc(&w.dst, BYTES));
 	bench_cu(cuMemAlloc(&w.src, BYTES));
 	w.count = 1;
-	/* 0.95 of its speed. */
+	/* The bar: 0.95 of the kernel's speed. */
 	compare(&w, "engine_copy_256M", "kernel_memcpy_256M", 1 / 0.95);
 	w.count = 2;
 	compare(&w, "engine_copy_by_2_256M", "kernel_memcpy_by_2_256M", 0);

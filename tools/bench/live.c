@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a call costs beside many live objects, devices, processes and threads: each row beside the same
- * call with one.
+ * The cost of a call while many objects, devices, processes or threads exist.  The peer of a row is
+ * the same call with one of them.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@
 static CUstream stream;
 static char *pages;		/* for registrations, a page each */
 
-/* What takes the place of an object: a pointer, an address, or a handle. */
+/* The name of an object: a pointer, an address, or a handle. */
 union object {
 	CUdeviceptr ptr;
 	void *host;
@@ -179,7 +179,10 @@ static const char *beside(const struct kind *kind, unsigned int count)
 	return bench_name("%s_pair_beside_%u", kind->name, count);
 }
 
-/* Live objects: 1, then @some, then ten times as many, ...; each figure beside the first. */
+/*
+ * Measure with 1 live object, with @some, ten times as many, ... up to @most; the first row is the
+ * peer.
+ */
 static void measure(const struct kind *kind, unsigned int some, unsigned int most)
 {
 	union object *objects = calloc(most, sizeof(*objects));
@@ -310,7 +313,10 @@ static double slab_kib(void)
 	return kib;
 }
 
-/* Processes that wait; with a client each, if @client. Returns what a process adds to Slab, in bytes. */
+/*
+ * Start processes that wait, each with a client if @client. Returns the bytes that a process adds
+ * to Slab of /proc/meminfo.
+ */
 static double crowd(pid_t *pids, bool client)
 {
 	double before = slab_kib();
@@ -350,8 +356,9 @@ static void disperse(const pid_t *pids)
 }
 
 /*
- * Opening and closing a client beside 1,000 processes, with and without clients of their own. The last
- * two rows are bytes of kernel memory, not nanoseconds: of a process, and of a process with a client.
+ * Opening and closing a client beside 1,000 processes, with and without clients of their own. The
+ * last two rows are bytes of kernel memory, not nanoseconds: of a process, and of a process with a
+ * client.
  */
 void bench_clients(void)
 {
@@ -380,7 +387,7 @@ void bench_clients(void)
 static CUcontext context;
 static pthread_barrier_t barrier;
 
-/* A thread's own stream and memory: nothing that threads need to share. */
+/* A thread's own stream and memory: threads need not share any state. */
 static void *worker(void *arg)
 {
 	CUstream own;

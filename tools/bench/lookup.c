@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Finding the allocation that an address lies in, among 100,000: what a communication library
- * does for every buffer it is given.
+ * The lookup of an address's allocation among 100,000, which a communication library does for every
+ * buffer.
  */
 #include <cuda.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem-bench: our operations beside their peers.
+ * gpumem-bench: runs benches and prints gpumem's operations beside their peers.
  *
  *   gpumem-bench [--counted | --timed] [--tsv] [--settle SECONDS] [NAME...]
  *
@@ -9,8 +9,8 @@
  * above its bar, 2 if a bench could not do its work.
  *
  * --tsv prints one line for each row: name, class, nanoseconds, peer or "-", bar or "-".  The class
- * is "call", "alloc" or "ratio" for a row of ours, "peer", or "skip" for a peer that is not there,
- * with "-" and the reason.  The last line is "end": an output without it is not whole.
+ * is "call", "alloc" or "ratio" for a row of ours, "peer", or "skip" for a peer that the machine
+ * lacks, with "-" and the reason.  The last line is "end": an output without it is incomplete.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +31,7 @@ static const char *const class_names[] = {
 	[BENCH_CALL] = "call", [BENCH_ALLOC] = "alloc", [BENCH_RATIO] = "ratio",
 };
 
-/* What the running bench reported. */
+/* The rows that the running bench reported. */
 static struct row {
 	const char *name, *peer;
 	int class;
@@ -58,6 +58,7 @@ static const struct bench {
 	{ "malloc", bench_malloc, false },
 	{ "pool", bench_pool, false },
 	{ "copy", bench_copy, true },
+	{ "kept", bench_kept, true },
 	{ "ring", bench_ring, true },
 	{ "engine", bench_engine, true },
 	{ "pool_threads", bench_pool_threads, true },

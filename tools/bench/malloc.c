@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Allocators in user space: peers of everything that hands out parts of what it has.  mimalloc is
- * measured where its library is installed.
+ * Allocators in user space, which are peers of the library's suballocators.  mimalloc is measured
+ * if its library is installed.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void pair(void *arg)
 	a->put(p);
 }
 
-/* So many live at a time that what an allocator keeps at hand is not enough. */
+/* Allocate more blocks at a time than an allocator's caches hold, then free them. */
 static void batch(void *arg)
 {
 	struct allocator *a = arg;

@@ -162,7 +162,7 @@ void bench_cuda(void)
 	if (cuInit(0) || cuDeviceGet(&dev, 0) || cuDevicePrimaryCtxRetain(&ctx, dev) ||
 	    cuCtxSetCurrent(ctx))
 		bench_die(gpumem_init_error() ? gpumem_init_error() : "cuInit");
-	/* A call that fails later leaves errno alone. */
+	/* CUDA's functions do not set errno: a failing call reports this value. */
 	errno = EIO;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * cuMemAlloc() and cuMemFree(): up to 2 MiB are cut out of buffer objects of 2 MiB, without a system
- * call while there is room; larger ones are buffer objects of their own.
+ * cuMemAlloc() and cuMemFree().  Allocations of up to 2 MiB are parts of buffer objects of 2 MiB
+ * and need no system call while there is room; each larger allocation is a buffer object of its
+ * own.
  */
 #include <cuda.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registration of host memory against io_uring's registered buffers, which pin the same pages for
- * long and keep what they need to reach them, and against mlock(), which keeps pages in memory
- * without a way to reach them.
+ * Registration of host memory beside io_uring's registered buffers, which pin pages long-term and
+ * keep references to them, and beside mlock(), which keeps pages in memory without such references.
  */
 #include <errno.h>
 #include <linux/gpumem.h>

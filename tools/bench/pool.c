@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stream-ordered pools: what an allocation and its free cost beside mimalloc's, which does the same
- * for one program's own memory; what the order of streams, threads and a million live allocations
- * add to it; what the first use of memory costs beside clearing huge pages; and what another
- * process's pointer costs.
+ * Stream-ordered pools: the cost of an allocation and its free beside mimalloc's; the cost that
+ * stream order, threads and a million live allocations add; the cost of the first use of memory
+ * beside clearing huge pages; and the cost of importing another process's pointer.
  *
- * "pool" is counted.  "pool_threads" is about processors that work at the same time, so it is timed;
- * counted, with one processor, its rows say only that threads cost no more than one.
+ * "pool" is counted.  "pool_threads" measures processors that work at the same time, so it is
+ * timed.  In a counted run, with one processor, its rows show only that several threads cost no
+ * more than one.
  */
 #include <cuda.h>
 #include <errno.h>
@@ -76,7 +76,7 @@ static void peer_pair(void *arg)
 	w->put(p);
 }
 
-/* Warm: so many rounds that nothing is made any more. */
+/* Warm: after so many rounds that the pool has made everything it needs. */
 static void measure_pairs(struct pool *w)
 {
 	static const struct {
@@ -159,7 +159,86 @@ static void measure_million(struct pool *w)
 	munmap(live, MILLION * sizeof(*live));
 }
 
-/* ---- memory that nobody had */
+/* ---- a full pool whose blocks are all pending */
+
+#define FULL		(16 * (int)MIB)
+#define FULL_BYTES	512
+#define WAITED		20		/* streams that wait for each other; w->b waits for all */
+
+static void refused(void *arg)
+{
+	struct pool *w = arg;
+	CUdeviceptr p;
+
+	if (cuMemAllocFromPoolAsync(&p, FULL_BYTES, w->pool, w->b) != CUDA_ERROR_OUT_OF_MEMORY)
+		bench_die("a full pool has memory");
+}
+
+/*
+ * One refused allocation in a stream that waits for others; @follow: the pool looks at these waits.
+ */
+static double refusal(struct pool *w, CUdeviceptr gate, int follow)
+{
+	static CUdeviceptr live[FULL / FULL_BYTES];
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .maxSize = FULL,
+	};
+	CUstream other[WAITED];
+	CUevent event[WAITED];
+	int none = 0, i, j;
+	double cost;
+
+	bench_cu(cuMemPoolCreate(&w->pool, &props));
+	bench_cu(cuMemPoolSetAttribute(w->pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+				       &follow));
+	bench_cu(cuMemPoolSetAttribute(w->pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &none));
+	bench_cu(cuMemPoolSetAttribute(w->pool,
+				       CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &none));
+	for (i = 0; i < FULL / FULL_BYTES; i++)
+		bench_cu(cuMemAllocFromPoolAsync(&live[i], FULL_BYTES, w->pool, w->a));
+	bench_cu(cuMemsetD32(gate, 0, 1));
+	bench_cu(cuCtxSynchronize());
+	bench_cu(cuStreamWaitValue32(w->a, gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+	for (i = 0; i < WAITED; i++) {
+		bench_cu(cuStreamCreate(&other[i], CU_STREAM_NON_BLOCKING));
+		bench_cu(cuEventCreate(&event[i], CU_EVENT_DISABLE_TIMING));
+		bench_cu(cuStreamWaitValue32(other[i], gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+		bench_cu(cuEventRecord(event[i], other[i]));
+	}
+	for (i = 0; i < WAITED; i++)
+		for (j = 0; j < WAITED; j++)
+			bench_cu(cuStreamWaitEvent(other[i], event[j], 0));
+	for (i = 0; i < WAITED; i++) {
+		bench_cu(cuEventRecord(event[i], other[i]));
+		bench_cu(cuStreamWaitEvent(w->b, event[i], 0));
+	}
+	for (i = 0; i < FULL / FULL_BYTES; i++)
+		bench_cu(cuMemFreeAsync(live[i], w->a));
+	cost = bench_calls(1, 1, refused, w);
+	*(volatile uint32_t *)(uintptr_t)gate = 1;
+	bench_cu(cuCtxSynchronize());
+	for (i = 0; i < WAITED; i++) {
+		bench_cu(cuEventDestroy(event[i]));
+		bench_cu(cuStreamDestroy(other[i]));
+	}
+	bench_cu(cuMemPoolDestroy(w->pool));
+	return cost;
+}
+
+static void measure_full(struct pool *w)
+{
+	CUdeviceptr gate;
+
+	bench_cu(cuMemAlloc(&gate, 4));
+	bench_peer("pool_refusal", refusal(w, gate, 0));
+	/* It looks at each block, the other one does not. */
+	bench_beside("pool_refusal_that_follows", BENCH_ALLOC, refusal(w, gate, 1), "pool_refusal",
+		     20);
+	bench_cu(cuMemFree(gate));
+}
+
+/* ---- memory without an earlier owner */
 
 static struct pool *cold;
 static CUdeviceptr cold_ptr;
@@ -223,11 +302,11 @@ static void import(void *arg)
 
 static void null_ioctl(void *arg)
 {
-	/* Answered by the first who looks at the number. */
+	/* The first check of the number refuses it. */
 	ioctl(*(int *)arg, 0, 0);
 }
 
-/* Which process a pool is of makes no difference for who imports it. */
+/* The import costs the same whether the pool is of this process or of another. */
 static void measure_import(struct pool *w)
 {
 	struct import in = { .stream = w->a };
@@ -270,6 +349,7 @@ void bench_pool(void)
 	measure_across(&w);
 	measure_cold(&w);
 	measure_import(&w);
+	measure_full(&w);
 	measure_million(&w);
 	bench_cu(cuMemPoolDestroy(pool));
 	bench_cu(cuStreamDestroy(w.a));
@@ -285,7 +365,7 @@ struct runner {
 	double begin, end;
 };
 
-/* Each takes its own times: who waits for all of them may be the last to run again. */
+/* Each thread takes its own times: a thread that waits for all may be the last to run again. */
 static void *thread(void *arg)
 {
 	struct runner *runner = arg;
@@ -301,7 +381,10 @@ static void *thread(void *arg)
 	return NULL;
 }
 
-/* Nanoseconds for each pair of all threads, which have their own streams: first to last. */
+/*
+ * Run @n threads with a stream each. Returns the nanoseconds from the first begin to the last end,
+ * divided by the pairs of all threads.
+ */
 static double threads(struct pool *w, int n)
 {
 	struct runner runner[THREADS_MOST];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a published fence costs: a fill of a buffer that has a DMA-buf, beside the same fill before the
- * DMA-buf was made.
+ * The cost of a published fence: a fill of a buffer that has a DMA-buf, beside the same fill before
+ * the DMA-buf was made.
  *
  * The counted machine has one CPU, whose every instruction counts: those of the client's worker, of
  * kernel workers and of the scheduler.

@@ -2,13 +2,13 @@
 /*
  * Work that goes through a stream's ring to its worker.  GPUMEM_INLINE=0 sends everything that way.
  *
- * While a stream waits for something its worker is awake: a submission is a store and no system
- * call, which the client's count of doorbells confirms.  A gate is a host function that does not
- * return until it is told; what comes after it is pending.
+ * While a stream's work waits, its worker is awake: a submission is a store and no system call,
+ * which the client's count of doorbells confirms.  A gate is a host function that does not return
+ * until the bench opens it; work behind the gate is pending.
  *
- * The same is measured twice: in counted instructions with one processor, and timed with two.
+ * The rows are measured twice: in counted instructions with one processor, and timed with two.
  *
- * Vocabulary: awake, the worker need not be called; asleep, it must be.
+ * Vocabulary: a worker that is awake needs no doorbell; a worker that is asleep needs one.
  */
 #include <cuda.h>
 #include <dirent.h>
@@ -27,7 +27,7 @@
 
 #define ROUNDS	9
 #define PENDING	128		/* submissions behind a gate */
-#define RING_ENTRIES	4096	/* QUEUE_ENTRIES in libgpumem/stream.h */
+#define RING_ENTRIES	4096	/* QUEUE_ENTRIES in libgpumem/exec/queue.h */
 #define STREAMS	1000
 #define OPS	16		/* for each of many streams */
 #define SETTLE	10000		/* microseconds for workers to find the gate closed */
@@ -64,7 +64,7 @@ static void CUDA_CB gate_function(void *arg)
 	gate_wait(OPEN);
 }
 
-/* What is submitted to @stream from now on is pending. */
+/* Work that is submitted to @stream from now on is pending. */
 static void gate_close(CUstream stream)
 {
 	gate_set(CLOSED);
@@ -72,7 +72,7 @@ static void gate_close(CUstream stream)
 	gate_wait(ENTERED);
 }
 
-/* --- doorbells: how often the library had to call a worker */
+/* --- doorbells: how often the library made the system call that wakes a worker */
 
 static unsigned long doorbells(void)
 {
@@ -166,7 +166,7 @@ static void submit_wait(void *arg)
 	bench_cu(cuStreamSynchronize(w->stream));
 }
 
-/* The other thread, or the worker, goes to sleep meanwhile. */
+/* Wait long enough for the other thread, or the worker, to go to sleep. */
 static void let_sleep(void)
 {
 	double start;
@@ -218,7 +218,7 @@ static void awake(struct work *w, enum bench_class class)
 	bench_cu(cuStreamSynchronize(w->stream));
 }
 
-/* A submission that must call the worker, until the caller has seen the end of it. */
+/* A submission that needs a doorbell, until the caller has seen that the work is done. */
 static void asleep(struct work *w, enum bench_class class, double bar)
 {
 	const int calls = 100, all = calls * (ROUNDS + 1);
@@ -242,8 +242,9 @@ static void asleep(struct work *w, enum bench_class class, double bar)
 }
 
 /*
- * @count streams, each with work pending.  *@put: a submission to one of them; *@done: the same and
- * its share of executing them all and seeing that.
+ * Measure @count streams, each with work pending.  *@put receives the cost of a submission to one
+ * of them; *@done that cost and a submission's share of executing all of them and waiting for the
+ * end.
  */
 static void pending(CUdeviceptr dst, int count, double *put, double *done)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Handing memory on: as a DMA-buf, to another client as a descriptor or by a token.
+ * Sharing memory: as a DMA-buf, and with another client as a descriptor or by a token.
  *
- * Peers: udmabuf makes a DMA-buf of a memfd; vgem, where it is loaded, imports both; a memfd goes to
- * another process over a socket.  Mapping is a part of no row but those that say so.
+ * Peers: udmabuf makes a DMA-buf of a memfd; vgem, where it is loaded, imports both; a memfd goes
+ * to another process over a socket.  Only rows with "map" in their names include mapping.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ struct share {
 
 /* --- ours */
 
-/* One row each: export, import by another client, its end, close. */
+/* One phase each: export, import by another client, the end of the import, close. */
 static void dmabuf(void *arg, double *ns)
 {
 	struct share *s = arg;
@@ -51,8 +51,8 @@ static void dmabuf(void *arg, double *ns)
 	bench_destroy(s->other, in.id);
 	ns[2] += bench_lap(&t);
 	/*
-	 * One more that stays, in each round: where the first of a slab's objects comes and goes again and
-	 * again, so does the slab.
+	 * One more that stays, in each round: where the first of a slab's objects comes and goes
+	 * again and again, so does the slab.
 	 */
 	if (s->calls++ % CALLS == 0)
 		bench_ioctl(s->other, GPUMEM_BO_IMPORT, &in, "GPUMEM_BO_IMPORT");
@@ -126,7 +126,7 @@ static void vgem(void *arg, double *ns)
 	ns[1] += bench_lap(&t);
 }
 
-/* One byte and perhaps a descriptor; returns whether it went. */
+/* Send one byte and, if @fd is not negative, a descriptor; returns whether that succeeded. */
 static bool give(int sock, int fd)
 {
 	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;
@@ -147,7 +147,10 @@ static bool give(int sock, int fd)
 	return sendmsg(sock, &msg, 0) == 1;
 }
 
-/* The descriptor that came, -1 for none, -2 at the end. */
+/*
+ * Receive a byte; returns the descriptor that came with it, -1 without one, -2 at the end of the
+ * stream.
+ */
 static int take(int sock)
 {
 	char control[CMSG_SPACE(sizeof(int))], byte;
@@ -165,7 +168,7 @@ static int take(int sock)
 	return fd;
 }
 
-/* To another process, which maps it, unmaps it, closes it and answers. */
+/* Pass a descriptor to another process, which maps it, unmaps it, closes it and answers. */
 static void pass(void *arg)
 {
 	struct share *s = arg;

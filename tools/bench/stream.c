@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a stream costs while it is idle.  The peer is a system call that does nothing, and for
- * copies and fills what the C library does with as many bytes.  What must make no system call does
- * not come back if it makes one.
+ * The cost of calls to an idle stream.  The peer is a system call that does nothing or, for copies
+ * and fills, the C library's function with the same number of bytes.  A call that must make no
+ * system call kills the bench if it makes one.
  */
 #include <cuda.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ void bench_stream(void)
 		void (*step)(void *arg);
 		const char *peer;
 		double bar;
-		bool quiet;		/* makes no system call */
+		bool quiet;		/* the call must make no system call */
 	} steps[] = {
 		{ "event_record", record, "null_syscall", 1, true },
 		{ "event_query_done", query_event, "null_syscall", 1, true },

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What calls cost beside many streams, and beside a legacy stream.
+ * The cost of calls beside many streams, and beside a legacy stream.
  *
- * The peers are the same calls beside ten streams of the same kind, or before there is a legacy stream.
- * A stream was busy if it had an operation that went through its ring, and the context was synchronized
- * since.
+ * The peers are the same calls beside ten streams of the same kind, or before the legacy stream
+ * exists.  A stream counts as "was busy" if one of its operations went through its ring, and the
+ * context has been synchronized since.
  */
 #include <cuda.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static const struct {
 
 #define MANY_STEPS	(sizeof(beside_many) / sizeof(beside_many[0]))
 
-/* A call beside @count streams that are @what; the first figures become the peers. */
+/* Measure calls beside @count streams of the kind @what; the first results become the peers. */
 static void measure(struct work *w, const char *what, unsigned int count)
 {
 	for (unsigned int i = 0; i < MANY_STEPS; i++) {
@@ -79,7 +79,7 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-/* @busy: a ring is made for each, and used */
+/* Make streams; @busy: submit work through each stream's ring */
 static void make(CUstream *streams, unsigned int from, unsigned int to, bool busy)
 {
 	for (unsigned int i = from; i < to; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Round trips between two threads that sleep until the other wakes them.  Peers of work that a
- * stream's worker does while the caller waits.
+ * Round trips between two threads that sleep until the other wakes them.  They are the peers of
+ * rows in which the caller waits for work that a stream's worker does.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 
 enum { CALLER, OTHER, END };
 
-static unsigned int ball;		/* whose turn it is */
+static unsigned int ball;		/* the thread whose turn it is, such as CALLER */
 static int there, back;
 static pthread_t thread;
 
@@ -31,7 +31,7 @@ static void futex_pass(unsigned int to)
 	syscall(SYS_futex, &ball, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Sleeps while it is @whose turn; returns whose it is then. */
+/* Sleeps while @ball is @whose; returns the new value. */
 static unsigned int futex_wait(unsigned int whose)
 {
 	unsigned int now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* V4L2, as much of it as passing frames to and fro needs. */
+/* The demo's V4L2 functions: find a camera, set it up, queue and dequeue buffers; see demo.h. */
 #include "demo.h"
 
 #include <errno.h>
@@ -26,7 +26,10 @@ static int xioctl(int fd, unsigned long request, void *arg)
 	return rc;
 }
 
-/* True for a device that captures frames, whose descriptor and names are then in @cam. */
+/*
+ * Open a device that captures frames, and store its descriptor and names in @cam; false for any
+ * other device.
+ */
 static bool open_capture(struct camera *cam, const char *path)
 {
 	struct v4l2_capability cap;
@@ -111,7 +114,7 @@ void camera_open(struct camera *cam, const char *path, uint32_t width, uint32_t 
 		die("%s: %s: name a camera in DEMO_VIDEO (v4l2-ctl --list-devices shows them)",
 		    path, errno == ENOTTY ? "not a V4L2 capture device" : strerror(errno));
 	set_format(cam, width, height);
-	/* A wish: cameras that know one rate only keep it. */
+	/* The result is ignored: a camera with a fixed rate keeps that rate. */
 	xioctl(cam->fd, VIDIOC_S_PARM, &rate);
 }
 
@@ -143,7 +146,7 @@ void camera_menu(struct camera *cam, const char *control, const char *item)
 	    cam->driver, control, item);
 }
 
-/* Drop the buffers in use and take @count others; 0 only drops. */
+/* Give the buffers in use back to the driver, and request @count new ones, unless @count is 0. */
 void camera_buffers(struct camera *cam, uint32_t memory, uint32_t count)
 {
 	struct v4l2_requestbuffers rb = { .type = capture_type };
@@ -187,7 +190,7 @@ void *camera_map(struct camera *cam, uint32_t index, size_t *length)
 	return p;
 }
 
-/* @dmabuf and @length only count for V4L2_MEMORY_DMABUF. */
+/* Queue a buffer.  @dmabuf and @length are used for V4L2_MEMORY_DMABUF only. */
 void camera_queue(struct camera *cam, uint32_t index, int dmabuf, size_t length)
 {
 	struct v4l2_buffer b = { .type = capture_type, .memory = cam->memory, .index = index };
@@ -217,7 +220,7 @@ void camera_stop(struct camera *cam)
 		die("%s: stop: %s", cam->path, strerror(errno));
 }
 
-/* The next good frame; buffers of damaged ones go back at once. */
+/* Wait for the next good frame.  Buffers of damaged frames are queued again at once. */
 struct frame camera_dequeue(struct camera *cam)
 {
 	for (;;) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frames arrive in device memory, and the engine puts a part of each on the contact sheet.
+ * Capture: the camera writes frames into device memory, and the engine copies a part of each to the
+ * contact sheet.
  *
- * A slot goes round: the camera has it; its frame is copied; the event behind the copy is reached;
- * the camera has it again.  Nothing in this program reads or writes a frame on the way in.
+ * The states of a slot: the camera has it; the engine copies its frame; the event behind the copy
+ * is complete; the camera has it again.  The CPU does not read or write a frame during the capture.
  */
 #include "demo.h"
 
@@ -22,7 +23,7 @@ void slots_make(struct slot slots[SLOTS], const struct camera *cam)
 		struct slot *s = &slots[i];
 
 		*s = (struct slot){ .bytes = (cam->bytes + page - 1) / page * page };
-		/* DMA-bufs begin and end on pages, allocations need not. */
+		/* DMA-bufs begin and end on page boundaries, allocations need not. */
 		CU(cuMemAlloc(&s->allocation, s->bytes + page - 1));
 		s->memory = (s->allocation + page - 1) / page * page;
 		CU(cuMemGetHandleForAddressRange(&s->dmabuf, s->memory, s->bytes,
@@ -55,7 +56,7 @@ struct sheet sheet_make(const struct camera *cam, unsigned int frames)
 	return s;
 }
 
-/* Order the copy of a part of @slot's frame to the place of frame number @n on the sheet. */
+/* Submit the copy of a part of @slot's frame to the cell of frame number @n on the sheet. */
 static void copy_cell(const struct camera *cam, const struct sheet *sheet, struct slot *slot,
 		      unsigned int n, CUstream stream)
 {
@@ -82,8 +83,8 @@ static void copy_cell(const struct camera *cam, const struct sheet *sheet, struc
 }
 
 /*
- * Give the camera every slot whose copy is done.  Wait for the oldest copy when the camera would
- * otherwise run dry.
+ * Queue every slot whose copy is done to the camera.  If the camera would otherwise have too few
+ * buffers, wait for the oldest copy.
  */
 static void requeue(struct camera *cam, struct slot slots[SLOTS])
 {

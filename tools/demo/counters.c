@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the kernel module counted: for this client in /proc/self/fdinfo, for the device in
+ * The kernel module's counters: for this client in /proc/self/fdinfo, for the device in
  * /sys/class/gpumem.
  */
 #include "demo.h"
@@ -51,7 +51,7 @@ static void read_fdinfo(const char *fd, struct counters *c)
 		die("%s lacks counters: module and program are of different versions", path);
 }
 
-/* Sums over the clients of this process; normally there is one. */
+/* Store the counters' sums over the clients of this process, which normally has one. */
 void counters_read(struct counters *c)
 {
 	DIR *dir = opendir("/proc/self/fd");

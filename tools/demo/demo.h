@@ -2,16 +2,16 @@
 /*
  * The demo: a camera that delivers frames into device memory.
  *
- * main.c      what the user asks for, and the order of events
- * camera.c    V4L2: find a camera, set it up, pass buffers to and fro
- * pixels.c    pixel formats: what each camera offers and what a picture needs
- * capture.c   frames in device memory, crops of them on the contact sheet
- * verify.c    the same frames, once more by way of system memory
- * sheet.c     the second process: opens the sheet and writes the picture
- * counters.c  what the kernel module counted
+ * main.c      options, and the order of the steps
+ * camera.c    V4L2: find a camera, set it up, queue and dequeue buffers
+ * pixels.c    pixel formats, and their conversion to RGB
+ * capture.c   frames in device memory, and crops of them on the contact sheet
+ * verify.c    compares frames captured into device memory with a frame copied from system memory
+ * sheet.c     the second process, which opens the sheet and writes the picture
+ * counters.c  the kernel module's counters
  *
- * Everything that goes wrong ends the program with one line that says what to do; the kernel gives
- * back whatever was held.
+ * Every error ends the program with one line that says what to do.  The kernel then releases
+ * everything that the program held.
  */
 #ifndef DEMO_H
 #define DEMO_H
@@ -24,7 +24,7 @@
 #include <sys/types.h>
 
 #define NAME		"gpumem-demo"
-#define SLOTS		4	/* frame buffers on their way between camera and engine */
+#define SLOTS		4	/* frame buffers that camera and engine use in turn */
 #define COLUMNS		10	/* of the contact sheet */
 #define CELL_WIDTH	160
 #define CELL_HEIGHT	90
@@ -42,7 +42,7 @@ struct pixel_format {
 	uint32_t fourcc;
 	char name[8];
 	uint8_t bytes;			/* of a pixel */
-	uint8_t red, green, blue;	/* where they are in it; all 0 for YUYV */
+	uint8_t red, green, blue;	/* their offsets in a pixel; all 0 for YUYV */
 };
 
 extern const struct pixel_format pixel_formats[];
@@ -81,7 +81,7 @@ struct frame camera_dequeue(struct camera *cam);
 /* A frame's place in device memory. */
 struct slot {
 	CUdeviceptr allocation;
-	CUdeviceptr memory;		/* in it, on a page boundary */
+	CUdeviceptr memory;		/* the first page boundary in allocation */
 	size_t bytes;			/* whole pages */
 	int dmabuf;
 	CUevent copied;
@@ -116,7 +116,7 @@ void verify(struct camera *cam);
 /* sheet.c */
 struct picture {			/* the second process's answer */
 	uint32_t crc;			/* of the picture's RGB bytes */
-	uint32_t colours;		/* different ones, at most 4096 */
+	uint32_t colours;		/* how many different colours, at most 4096 */
 };
 
 uint32_t sheet_crc(const struct sheet *sheet, const uint8_t *pixels, uint32_t *colours,

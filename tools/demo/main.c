@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the user asks for, and the order of events; see demo.h. */
+/* The demo's options, and the order of its steps; see demo.h. */
 #include "demo.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static void start_device(void)
 	CUresult r = cuInit(0);
 
 	if (r != CUDA_SUCCESS && gpumem_init_error()) {
-		/* It says what to do. */
+		/* The text says what to do. */
 		fprintf(stderr, "%s\n", gpumem_init_error());
 		exit(1);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pixel formats, in the order in which the demo likes them. */
+/* Pixel formats, in the order in which the demo tries them, and their conversion to RGB. */
 #include "demo.h"
 
 #include <linux/videodev2.h>

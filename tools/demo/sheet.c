@@ -2,9 +2,10 @@
 /*
  * The contact sheet crosses to another process, which makes a PNG file of it.
  *
- * The first process sends an inter-process handle and the sheet's shape over a socket; the second,
- * another program image, opens the handle, says so, waits until the first has looked at the
- * kernel's counters, writes the picture and answers with its checksum.
+ * The first process sends an inter-process handle and the sheet's shape over a socket.  The second
+ * process, started by exec, opens the handle and reports that.  It waits until the first process
+ * has read the kernel's counters.  Then it writes the picture and answers with the picture's
+ * checksum.
  */
 #include "demo.h"
 
@@ -37,8 +38,8 @@ static void receive_all(int sock, void *data, size_t bytes)
 }
 
 /*
- * The checksum of the sheet as RGB bytes, which go to @rgb; @colours is how many different ones
- * there are, four bits to a component.
+ * Convert the sheet to RGB bytes in @rgb; returns their checksum.  @colours receives the number of
+ * different colours, counted with four bits to a component.
  */
 uint32_t sheet_crc(const struct sheet *sheet, const uint8_t *pixels, uint32_t *colours,
 		   uint8_t *rgb)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Is what the camera left in device memory right?  With a still picture every frame is the same, so
- * frames that came as DMA-bufs must equal one that came the long way: through the camera's own
- * memory and a copy to the device.
+ * Verify the frames that the camera writes into device memory.  With a still picture all frames are
+ * the same: a frame captured through DMA-bufs must equal a frame that was captured into the
+ * camera's own memory and copied to the device.
  */
 #include "demo.h"
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The leak detector: does what the module says in one place agree with what it says in another,
- * and is anything left?
+ * The leak detector: gnl_audit() compares values that the module reports in different places, and
+ * lists everything that exists.
  *
- * Memory in use (statfs of the tmpfs mounts) must be the lengths of the buffer objects in it, plus
- * what only mappings or other parts of the kernel keep.  Counters must be what a walk of the
- * objects finds.  Sysfs must say what netlink says.  What changes meanwhile gives false alarms, so
- * the caller asks again before it believes one.
+ * Memory in use (the module's statfs of its tmpfs mounts) must equal the lengths of the listed
+ * buffer objects plus the memory that only mappings (orphaned) or other parts of the kernel
+ * (lingering) keep.  Counters must equal the number and lengths of the listed objects.  Sysfs must
+ * agree with netlink.  Changes during the audit cause false alarms, so the caller repeats an audit
+ * that finds a mismatch.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,7 +48,10 @@ static void same(struct audit *a, const char *where, __u32 which, const char *le
 		    (unsigned long long)x, right, (unsigned long long)y);
 }
 
-/* Of a client's (0: all clients') objects of a kind on a device (-1: on any). */
+/*
+ * The number or @bytes of a client's (0: all clients') buffer objects of a kind on a device (-1: on
+ * any).
+ */
 static __u64 sum(struct audit *a, __u32 client, __u32 kind, int device, bool bytes)
 {
 	__u64 total = 0;
@@ -62,7 +66,7 @@ static __u64 sum(struct audit *a, __u32 client, __u32 kind, int device, bool byt
 	return total;
 }
 
-/* Of a client's (0: all clients') pools on a device (-1: on any). */
+/* The number or @bytes of a client's (0: all clients') pools on a device (-1: on any). */
 static __u64 pools(struct audit *a, __u32 client, int device, bool bytes)
 {
 	__u64 total = 0;
@@ -77,7 +81,10 @@ static __u64 pools(struct audit *a, __u32 client, int device, bool bytes)
 	return total;
 }
 
-/* What is reserved, and in use, must be there; mappings may keep more than has a buffer object. */
+/*
+ * A pool's counters must cover its listed chunks, and agree with each other.  The counters may
+ * exceed the list, because mappings may keep memory that has no buffer object.
+ */
 static void audit_pool(struct audit *a, struct gnl_object *p)
 {
 	__u64 bytes = 0, chunks = 0;
@@ -219,6 +226,8 @@ static void show_all(struct audit *a)
 		say(a, "host memory: %llu bytes in use (%llu mapped only, %llu held by the kernel only)",
 		    (unsigned long long)a->host.used, (unsigned long long)a->host.orphaned,
 		    (unsigned long long)a->host.lingering);
+	if (a->host.rings)
+		say(a, "rings: %llu bytes in use", (unsigned long long)a->host.rings);
 }
 
 int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *line), void *arg)
@@ -258,6 +267,7 @@ int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *lin
 	     sum(&a, 0, GPUMEM_BO_HOST, -1, true) + a.host.orphaned + a.host.lingering);
 	compare_sysfs(&a, "host_used", 0, "host memory in use", a.host.used);
 	compare_sysfs(&a, "pinned", 0, "pinned memory of all users", a.host.pinned);
+	compare_sysfs(&a, "rings", 0, "memory of rings of all users", a.host.rings);
 	ret = a.lines;
 out:
 	free(a.devices);

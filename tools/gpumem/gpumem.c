@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem: see what the devices and their clients have and did.
+ * The command gpumem: shows devices, clients, objects, and allocations that a limit refused.
  *
- * What is shown is read from /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a
- * process) and by netlink (live.c: all clients, objects, refusals); nothing here opens a device, so
- * looking changes nothing.
+ * The command reads /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a process) and
+ * netlink (live.c: all clients, objects, refusals).  It does not open a device, so it changes no
+ * counter.
  *
- * A client is one open file of a device node.  The command stat shows it once per descriptor: a
- * child that inherited one shows it too.
+ * A client is one open file of a device node.  "gpumem stat" shows a client once for each
+ * descriptor: a child process that inherited a descriptor shows the client too.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -56,7 +56,10 @@ void die(const char *format, ...)
 	exit(1);
 }
 
-/* The first line of a file, without its end; false if there is none. */
+/*
+ * Read the first line of a file, without the line end; false if the file has none or cannot be
+ * read.
+ */
 static bool read_line(const char *path, char *line, size_t size)
 {
 	FILE *f = fopen(path, "r");
@@ -69,7 +72,7 @@ static bool read_line(const char *path, char *line, size_t size)
 	return ok;
 }
 
-/* A number of bytes for people: "3.5 MiB"; or with --bytes as it is. */
+/* Format a number of bytes, such as "3.5 MiB"; with --bytes as a plain number. */
 void format_size(unsigned long long value, char *text, size_t size)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
@@ -92,7 +95,7 @@ static bool module_loaded(void)
 	return !access(CLASS, F_OK);
 }
 
-/* Names "gpumem0", "gpumem1", ... of the devices, in this order; returns how many. */
+/* Store the numbers N of the devices gpumemN, in rising order; returns how many. */
 static unsigned int device_numbers(unsigned int numbers[MAX_DEVICES])
 {
 	unsigned int n = 0;
@@ -148,7 +151,7 @@ int list(void)
 	return 0;
 }
 
-/* The gpumem lines of a descriptor's fdinfo. */
+/* Print the gpumem lines of a descriptor's fdinfo; false if it cannot be read. */
 static bool show_client(const char *proc, const char *fd, const char *target)
 {
 	char path[300], line[256], comm[64] = "?";
@@ -180,7 +183,10 @@ static bool show_client(const char *proc, const char *fd, const char *target)
 	return true;
 }
 
-/* The clients of a process; returns how many, or -1 with errno set. */
+/*
+ * Print the clients of a process; returns how many descriptors it has of them, or -1 with errno
+ * set.
+ */
 static int show_process(const char *proc)
 {
 	char path[64];

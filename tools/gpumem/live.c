@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The commands that ask the module itself, by netlink: clients, objects, top, watch, leaks.
+ * The commands that query the module by netlink: list clients, list objects, top, watch, leaks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ void list_clients(void)
 	note_partial();
 }
 
-/* What a pool has besides its size, as notes behind its name. */
+/* Print the values of a pool other than its size, behind the pool's name. */
 static void pool_notes(const struct gnl_object *o)
 {
 	char text[64];
@@ -215,7 +215,7 @@ int leaks(void)
 	int ret;
 
 	open_or_die(&nl);
-	/* Memory is given back a little later than the last descriptor is closed. */
+	/* The kernel frees memory a little after the last close(): retry for 5 seconds. */
 	for (int i = 0; i < 50; i++) {
 		ret = gnl_audit(&nl, true, print_line, NULL);
 		if (ret <= 0)

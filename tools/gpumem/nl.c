@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module's generic netlink family, by libnl.  See nl.h. */
+/*
+ * The module's generic netlink family as arrays of structures, through libnl; nl.h describes the
+ * functions.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +15,7 @@
 
 #define TRIES	20
 
-/* Elements of one size, as a dump brings them. */
+/* An array of elements of one size, which grows as a dump's messages arrive. */
 struct array {
 	void *data;
 	size_t n, room, size;
@@ -71,6 +74,9 @@ static void parse_host(struct nlattr **a, void *element)
 	h->pin_limit = get64(a, GPUMEM_A_HOST_PIN_LIMIT);
 	h->pinned = get64(a, GPUMEM_A_HOST_PINNED);
 	h->pin_total = get64(a, GPUMEM_A_HOST_PIN_TOTAL);
+	h->ring_limit = get64(a, GPUMEM_A_HOST_RING_LIMIT);
+	h->rings = get64(a, GPUMEM_A_HOST_RINGS);
+	h->ring_total = get64(a, GPUMEM_A_HOST_RING_TOTAL);
 }
 
 static void parse_client(struct nlattr **a, void *element)
@@ -153,7 +159,10 @@ static int add(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
-/* Sends a request and takes what it brings; @attr with @value narrows it if @attr is not 0. */
+/*
+ * Send a request and store the answers in @array.  If @attr is not 0, the request has it with
+ * @value.
+ */
 static int ask(struct gnl *nl, int cmd, int flags, int attr, __u32 value, struct array *array)
 {
 	struct nl_msg *msg = nlmsg_alloc();
@@ -346,6 +355,8 @@ const char *gnl_limit_name(__u32 limit)
 		[GPUMEM_LIMIT_POOL] = "the pool's limit",
 		[GPUMEM_LIMIT_PINNED_ALL] = "pin_total of all users",
 		[GPUMEM_LIMIT_MAPPINGS] = "the user's map_limit",
+		[GPUMEM_LIMIT_RINGS] = "the user's ring_limit",
+		[GPUMEM_LIMIT_RINGS_ALL] = "ring_total of all users",
 	};
 
 	return limit < sizeof(names) / sizeof(*names) && names[limit] ? names[limit] : "?";

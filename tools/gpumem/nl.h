@@ -2,9 +2,10 @@
 /*
  * The module's generic netlink family as arrays of structures.
  *
- * Every call returns 0 or a negative error of libnl; gnl_why() turns it into a sentence that says
- * what to do.  Arrays are freed by the caller, and belong to one moment: a dump during which
- * something came or went is taken again, a few times, and then returned with *torn set.
+ * Functions that return an int return 0 or a negative error of libnl, if no comment says otherwise;
+ * gnl_why() turns the error into a sentence that says what to do.  The caller frees arrays.  An
+ * array is a snapshot: if something came or went during a dump, the dump is repeated, up to 20
+ * times, and then returned with *torn set.  With a NULL @torn the call fails instead.
  */
 #ifndef GPUMEM_TOOLS_NL_H
 #define GPUMEM_TOOLS_NL_H
@@ -29,10 +30,11 @@ struct gnl_device {
 
 struct gnl_host {
 	__u64 used, orphaned, lingering, pin_limit, pinned, pin_total;
+	__u64 ring_limit, rings, ring_total;
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MAPPINGS - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_RING_BYTES - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {
@@ -47,8 +49,8 @@ struct gnl_object {
 	int device;		/* or -1 */
 	__u64 length;
 	char name[16];
-	__u32 pool;		/* of a chunk */
-	/* Of a pool: @limit 0 is none, and @used and @used_high are its maker's word. */
+	__u32 pool;		/* the id of the pool that a chunk belongs to, or 0 */
+	/* Of a pool: @limit 0 means no limit; the client itself reports @used and @used_high. */
 	__u64 limit, reserved, reserved_high, used, used_high, chunks, imports, cached;
 };
 
@@ -67,23 +69,23 @@ const char *gnl_why(int err);
 int gnl_devices(struct gnl *nl, struct gnl_device **devices, size_t *n);
 int gnl_host(struct gnl *nl, struct gnl_host *host);
 int gnl_clients(struct gnl *nl, struct gnl_client **clients, size_t *n, bool *torn);
-/* Of one client, or with 0 of all. */
+/* The objects of one client, or of all clients if @client is 0. */
 int gnl_objects(struct gnl *nl, __u32 client, struct gnl_object **objects, size_t *n, bool *torn);
 
-/* From now on the socket hears refusals and must not be used for the calls above. */
+/* Subscribe to refusals.  Afterwards the socket must not be used for the calls above. */
 int gnl_listen(struct gnl *nl);
-/* Waits for refusals; calls @heard for each until that returns false. */
+/* Wait for refusals, and call @heard for each until @heard returns false. */
 int gnl_hear(struct gnl *nl, bool (*heard)(const struct gnl_refusal *refusal, void *arg), void *arg);
 
-/* "device memory": what a limit is; "buffer object": what a type is. */
+/* The name of a limit, such as "the device's memory", and of an object's type, such as "stream". */
 const char *gnl_limit_name(__u32 limit);
 const char *gnl_type_name(const struct gnl_object *object);
 
 /*
- * Compares what the module says in one place with what it says in another: memory in use with
- * the objects in it, counters with the objects they count, sysfs with netlink.  Writes a line for
- * each mismatch and, with @all, for each client, object and byte that is there at all.  Returns
- * the number of lines, or a negative error.
+ * Compare values that the module reports in different places: memory in use with the objects in it,
+ * counters with the objects they count, sysfs with netlink.  Call @say with a line for each
+ * mismatch and, with @all, for each client, each object, and each device or host memory in use.
+ * Returns the number of lines, or a negative error.
  */
 int gnl_audit(struct gnl *nl, bool all, void (*say)(void *arg, const char *line), void *arg);
 

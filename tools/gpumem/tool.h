@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the command gpumem share.  Nothing here returns after an error. */
+/* Functions that the files of the command gpumem share.  After an error they end the program. */
 #ifndef GPUMEM_TOOLS_TOOL_H
 #define GPUMEM_TOOLS_TOOL_H
 
@@ -11,12 +11,12 @@ void die(const char *format, ...);
 void format_size(unsigned long long value, char *text, size_t size);
 int list(void);
 
-/* live.c; a count of 0 is no end */
+/* live.c; with a @count of 0 the functions do not end */
 void list_clients(void);
 void list_objects(const char *client);
 void top(unsigned long count);
 void watch(unsigned long count);
-/* 0 if there is nothing, 1 if there is and was printed. */
+/* Returns 0 if nothing exists and all values agree, 1 if it printed lines. */
 int leaks(void);
 
 #endif

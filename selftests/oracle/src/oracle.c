@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * The runner of the conformance program: a process for each group, time-outs, peers, gates, data.
+ *
+ * Locks: none.  A gate and its thread share the volatile members of gate_t.
+ */
 #include "oracle.h"
 #include <stdarg.h>
 #include <signal.h>
@@ -15,7 +20,7 @@ static peerfn_t peers[128];
 static int npeers;
 static const char *cur_group = "none";
 
-/* which case is in flight (shared with the runner), which ones to skip */
+/* The case that the group is executing (shared with the runner), and the cases to skip. */
 typedef struct { char id[256]; } flight_t;
 typedef struct { char id[256]; char why[32]; } skip_t;
 static flight_t *flight;
@@ -297,7 +302,7 @@ int patience(void)
 
 	return times > 1 ? times : 1;
 }
-/* the other process may be slow, too */
+/* Bound the wait for an answer of the other process, which may be slow, too. */
 static void answers_in_time(int fd)
 {
 	struct timeval tv = { 20 * patience(), 0 };
@@ -308,7 +313,7 @@ void gate_after(gate_t *g, int ms)
 {
 	g->planned = 1;
 	__sync_synchronize();
-	/* A slow machine needs longer for what does not wait. */
+	/* A slow machine needs longer for calls that do not wait for the gate. */
 	g->deadline_ms = now_ms() + ms * patience();
 }
 void gate_open(gate_t *g)
@@ -341,7 +346,7 @@ int peer_start(peer_t *p, const char *name)
 	p->pid = fork();
 	if (p->pid == 0) {
 		char fdb[16];
-		int fd = dup(sv[1]);          /* without CLOEXEC */
+		int fd = dup(sv[1]);          /* dup() clears CLOEXEC */
 		snprintf(fdb, sizeof(fdb), "%d", fd);
 		execl("/proc/self/exe", "oracle", "--peer", name, fdb, cur_group, (char *)NULL);
 		_exit(120);
@@ -445,11 +450,14 @@ static int cmp_group(const void *a, const void *b)
 {
 	int x = ((const group_t *)a)->tmo < 0, y = ((const group_t *)b)->tmo < 0;
 	if (x != y)
-		return x - y;          /* the ones that run alone come last */
+		return x - y;          /* groups that run alone come last */
 	return strcmp(((const group_t *)a)->name, ((const group_t *)b)->name);
 }
 
-/* How long a group may take.  One that hangs leaves the others most of the time that all have. */
+/*
+ * How long a group may take: its own time, multiplied by patience() up to a third of the time of
+ * all groups, so that a group that hangs leaves time for the others.
+ */
 static long group_ms(const group_t *g, long all_ms)
 {
 	long ms = labs(g->tmo) * 1000l, more = ms * patience();
@@ -588,7 +596,7 @@ int main(int argc, char **argv)
 				w = j->pid;
 			}
 			if (w == j->pid) {
-				kill(-j->pid, SIGKILL);   /* left-over peers */
+				kill(-j->pid, SIGKILL);   /* peers that the group left */
 				job_read(j);
 				close(j->fd);
 				j->status = st;

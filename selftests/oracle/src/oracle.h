@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Conformance oracle: tiny test framework.
+/*
+ * Conformance program: registration of groups and peers, cases, output, data and gates.
  *
  * Every case prints one line:   <set>.<group>.<case>\t<observed facts>
  * A case id that ends in ".impl" records behaviour that the documentation
  * leaves to the implementation (exact alignment, address reuse ...): a
- * comparison may ignore it.  "<set>.<group>.__status" is printed only when a
- * group crashed, timed out or gave up early.
+ * comparison may ignore it.  The runner prints "<set>.<group>.__status" only for a
+ * group that crashed, timed out or gave up early.
  */
 #ifndef ORACLE_H
 #define ORACLE_H
@@ -47,7 +48,7 @@ void oracle_register_peer(const char *name, void (*fn)(int sock));
 	{ oracle_register(#name, grp_##name, tmo); }                         \
 	static void grp_##name(void)
 #define GROUP(name) GROUPT(name, 40)
-/* never beside another group: it looks at the amount of free memory */
+/* A group that reads the amount of free memory: the runner never runs it beside another group. */
 #define GROUPALONE(name) GROUPT(name, -40)
 
 #define PEER(name)                                                           \
@@ -66,11 +67,11 @@ const char *rel(size_t actual, size_t wanted);     /* same | +N | -N      */
 const char *prel(CUdeviceptr p, CUdeviceptr base); /* null same +N -N other */
 const char *lowalign(uint64_t v, uint64_t cap);    /* alignment, capped   */
 
-/* T: report only the result code.  TF: result code and more facts, the
- * further arguments are evaluated after the call. */
-/* The runner knows which case is in flight: when the process dies or hangs in
- * it, the group is run again without that case, which is then reported as
- * "crash:signal:N" or "crash:timeout". */
+/* T: report only the result code.  TF: report the result code and more facts;
+ * the further arguments are evaluated after the call. */
+/* The runner knows which case the group is executing.  If the process dies or
+ * hangs in this case, the runner runs the group again without it, and reports
+ * it as "crash:signal:N" or "crash:timeout". */
 int case_begin(const char *id);           /* 0: skip it */
 void case_end(void);
 #define CASE(id, expr, ...) do { char id__[256];                             \
@@ -87,7 +88,10 @@ void case_end(void);
 /* a step that later cases of the group need */
 #define REQ(expr) do { CUresult r__ = (expr); if (r__ != CUDA_SUCCESS) {     \
 		emit("__prereq", "rc=%s in %s", rcs(r__), #expr); return; } } while (0)
-/* a step that only the next few cases need: they are left out without it */
+/* the same in a function that is not the group itself */
+#define MUST(expr) do { CUresult r__ = (expr); if (r__ != CUDA_SUCCESS) {    \
+		emit("__prereq", "rc=%s in %s", rcs(r__), #expr); exit(8); } } while (0)
+/* a step that only the next few cases need: false if it failed, and the caller skips them */
 #define HAVE(expr) ({ CUresult r__ = (expr);                                 \
 		if (r__ != CUDA_SUCCESS) {                                   \
 			emit("__without", "rc=%s in %s", rcs(r__), #expr);   \
@@ -126,8 +130,8 @@ typedef struct {
 } gate_t;
 CUresult gate_close(gate_t *g, CUstream s);   /* stream waits from here on */
 void gate_after(gate_t *g, int ms);           /* opens by itself in ms     */
-CUresult event_soon(CUevent e);               /* its state, when it is done or after a while */
-int patience(void);                           /* how many times as long a slow machine has */
+CUresult event_soon(CUevent e);               /* queries until complete, or for a second */
+int patience(void);                           /* the factor of all times: $ORACLE_PATIENCE, or 1 */
 void gate_open(gate_t *g);                    /* opens now                 */
 void gate_done(gate_t *g);                    /* join + free               */
 long now_ms(void);

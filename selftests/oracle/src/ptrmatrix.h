@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* one line per pointer attribute of one pointer */
+/* Print one line for each pointer attribute of a pointer. */
 #ifndef PTRMATRIX_H
 #define PTRMATRIX_H
 #include "oracle.h"

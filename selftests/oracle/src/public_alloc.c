@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetAddressRange, cuMemGetInfo */
+/* Cases of cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetAddressRange, cuMemGetInfo */
 #include "oracle.h"
 
 GROUP(alloc_sizes)
@@ -410,7 +410,7 @@ GROUPALONE(meminfo)
 	emit("after_free", "restored_within_64M=%d", f1 + MiB(64) >= f0);
 }
 
-/* what the CPU's address map shows at a pointer */
+/* the permissions and name of the CPU's mapping at a pointer, from /proc/self/maps */
 static const char *maps_of(CUdeviceptr p)
 {
 	FILE *f = fopen("/proc/self/maps", "r");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CUDA arrays and mipmapped arrays */
+/* Cases of CUDA arrays and mipmapped arrays. */
 #include "oracle.h"
 
 static CUDA_ARRAY_DESCRIPTOR d2(size_t w, size_t h, CUarray_format f, unsigned ch)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* host functions that call the API, callbacks, capture, stream attributes, dead processes' events */
+/*
+ * Cases of host functions that call the API, callbacks, capture, stream attributes, and events of
+ * killed processes.
+ */
 #include <signal.h>
 
 #include "oracle.h"
@@ -248,7 +251,7 @@ GROUP(ctx_event)
 	T("wait_null_event", cuCtxWaitEvent(g_ctx, NULL));
 }
 
-/* ---- memory operations that the other group does not try */
+/* ---- memory operations that public_stream.c does not try */
 
 GROUP(memops_more)
 {
@@ -320,7 +323,7 @@ PEER(ipc_event_dead)
 	cuStreamCreate(&t, CU_STREAM_NON_BLOCKING);
 	if (cuIpcOpenEventHandle(&e, h))
 		return;
-	/* a stream that never gets on, and a record behind it */
+	/* Record the event in a stream that waits for ever. */
 	volatile uint32_t *v = NULL;
 	cuMemHostAlloc((void **)&v, 4096, 0);
 	*v = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuMemBatchDecompressAsync */
+/* Cases of cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuMemBatchDecompressAsync */
 #include "oracle.h"
 #include "compdata.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuMemcpy2D, 2DUnaligned, 2DAsync, 3D, 3DAsync, 3DPeer, 3DPeerAsync */
+/* Cases of cuMemcpy2D, 2DUnaligned, 2DAsync, 3D, 3DAsync, 3DPeer, 3DPeerAsync */
 #include "oracle.h"
 
 enum { W = 100, H = 20, D = 5 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* inter-process: memory handles, event handles, pools and VMM handles */
+/* Cases of sharing between processes: memory handles, event handles, pools and VMM handles */
 #include "oracle.h"
 
 static const char *pv(CUdeviceptr p, size_t n, unsigned seed) { return p ? dsame(p, n, seed) : "-"; }

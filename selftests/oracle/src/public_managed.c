@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuMemAllocManaged, cuStreamAttachMemAsync, cuMemAdvise, cuMemPrefetchAsync,
+/* Cases of cuMemAllocManaged, cuStreamAttachMemAsync, cuMemAdvise, cuMemPrefetchAsync,
  * cuMemRangeGetAttribute(s) */
 #include "oracle.h"
 

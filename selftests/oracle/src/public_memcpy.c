@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* linear copies: cuMemcpy*, HtoD/DtoH/DtoD, async forms, peer forms */
+/* Cases of linear copies: cuMemcpy*, HtoD/DtoH/DtoD, async forms, peer forms */
 #include "oracle.h"
 
 GROUP(copy_linear)

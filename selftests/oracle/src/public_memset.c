@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuMemsetD8/16/32, D2D8/16/32 and the async forms */
+/* Cases of cuMemsetD8/16/32, D2D8/16/32 and the async forms */
 #include "oracle.h"
 
 GROUP(memset_1d)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* PCI bus ids, async notification, contexts, cuGetProcAddress, dma-buf */
+/* Cases of PCI bus ids, async notification, contexts, cuGetProcAddress, dma-buf */
 #include "oracle.h"
 #include <dlfcn.h>
 #include <ctype.h>
@@ -118,7 +118,7 @@ GROUP(ctx)
 	T("free_after_last_release", cuMemFree(d));
 }
 
-/* every function of the memory chapter without cuInit */
+/* call every function of CUDA's chapter on memory without cuInit() */
 static void nfn(CUasyncNotificationInfo *i, void *u, CUasyncCallbackHandle h) { (void)i; (void)u; (void)h; }
 GROUP(noinit)
 {

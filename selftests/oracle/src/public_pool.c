@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* stream-ordered allocator: pools, attributes, alloc/free ordering */
+/* Cases of the stream-ordered allocator: pools, attributes, alloc/free ordering */
 #include "oracle.h"
 
 static CUmemPoolProps props(void)
@@ -497,7 +497,7 @@ GROUP(pool_order)
 	T("sync", cuStreamSynchronize(s));
 	emit("data", "%d", allbyte(h, 65536, 0x21));
 	gate_done(&g);
-	/* freed behind a gate: not to be given to an unrelated stream */
+	/* an unrelated stream must not get a block whose free waits for a gate */
 	int zero = 0;
 	for (int i = 1; i <= 3; i++)
 		cuMemPoolSetAttribute(m, (CUmemPool_attribute)i, &zero);
@@ -535,7 +535,7 @@ GROUP(pool_order)
 	gate_done(&g);
 	cuMemFreeAsync(b, t);
 	cuCtxSynchronize();
-	/* opportunistic */
+	/* reuse after completion, with and without REUSE_ALLOW_OPPORTUNISTIC */
 	cuMemPoolSetAttribute(m, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &zero);
 	REQ(cuMemAllocFromPoolAsync(&a, MiB(8), m, s));
 	cuMemFreeAsync(a, s);
@@ -706,7 +706,7 @@ RISKY(pool_alloc_destroyed_stream, cuMemAllocAsync(&d, 4096, dead_stream()), CUd
 RISKY(pool_free_destroyed_stream, cuMemFreeAsync(d, dead_stream()), CUdeviceptr d; cuMemAllocAsync(&d, 4096, 0); cuStreamSynchronize(0))
 RISKY(pool_import_zeroed_export_data, cuMemPoolImportPointer(&q, mkpool(1), &x), CUdeviceptr q; CUmemPoolPtrExportData x; memset(&x, 0, sizeof(x)))
 
-/* The pool is full; what is pending are neighbours, of one stream or of two. */
+/* The pool is full.  The pending blocks are neighbours, freed in one stream or in two. */
 GROUP(pool_pending_neighbours)
 {
 	static const struct { const char *n; int streams, done, want; } v[] = {
@@ -724,7 +724,7 @@ GROUP(pool_pending_neighbours)
 		CUdeviceptr a, b, whole, out = 0;
 		CUstream other = s[v[i].streams - 1];
 		CUmemPoolProps p = props();
-		/* They outlive a group that gives up. */
+		/* Static, because the gates' threads outlive a group that gives up. */
 		static gate_t g[2];
 		CUmemoryPool m;
 		CUresult r, q;
@@ -763,7 +763,7 @@ GROUP(pool_pending_neighbours)
 	}
 }
 
-/* The pool is full and all of it idle: parts of any sizes, and what fits between them afterwards. */
+/* All memory of a full pool is idle: allocate parts, free some, see which blocks fit there. */
 GROUP(pool_full_parts)
 {
 	static const struct { const char *n; size_t part[4]; unsigned freed; size_t then[2]; } v[] = {
@@ -817,7 +817,7 @@ GROUP(pool_full_parts)
 	T("destroy", cuMemPoolDestroy(m));
 }
 
-/* Less than all of what the pool may have is reserved, and idle: is it divided, or given back? */
+/* A pool reserves less than its limit, all idle: does the driver divide it, or give it back? */
 GROUP(pool_nearly_full)
 {
 	static const struct { const char *n; size_t first, part[3]; } v[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* the same API through the per-thread default stream symbols (_ptds, _ptsz) */
+/* Cases of the functions for the per-thread default stream (suffixes _ptds and _ptsz). */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include "oracle.h"
 
@@ -52,7 +52,7 @@ GROUP(ptds)
 	gate_open(&g);
 	cuCtxSynchronize();
 	gate_done(&g);
-	/* ... but for the legacy stream it does, and the other way round */
+	/* ... but it waits for the legacy stream, and the legacy stream waits for it */
 	REQ(gate_close(&g, CU_STREAM_LEGACY));
 	BLOCKS("null_waits_for_legacy", &g, cuMemcpyHtoD(d, h, 4096));
 	cuCtxSynchronize();
@@ -86,7 +86,7 @@ static void *other(void *a)
 }
 GROUP(ptds_threads)
 {
-	/* every thread has its own */
+	/* every thread has a per-thread stream of its own */
 	init_ctx();
 	gate_t g;
 	struct { CUresult r[2]; unsigned long long id; } a = { { 9, 9 }, 0 };

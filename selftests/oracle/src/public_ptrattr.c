@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* cuPointerGetAttribute(s), cuPointerSetAttribute */
+/* Cases of cuPointerGetAttribute(s), cuPointerSetAttribute */
 #include "ptrmatrix.h"
 
 GROUP(ptr_device) { init_ctx(); CUdeviceptr d = dalloc(10000); pattr_all("base", d, d, 10000); pattr_all("interior", d + 5000, d, 10000); }
@@ -43,7 +43,7 @@ GROUP(ptr_pool)
 	REQ(cuMemAllocFromPoolAsync(&e, 10000, m, 0));
 	cuStreamSynchronize(0);
 	pattr_all("posix", e, e, 10000);
-	/* "querying its pointer attributes" after an async free is undefined, the sync free is not */
+	/* CUDA leaves queries after cuMemFreeAsync() undefined, but not queries after cuMemFree() */
 	cuMemFree(d);
 	T("freed_memtype", cuPointerGetAttribute(&pr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, d));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* runtime API: the 14 stream-ordered allocator functions and their friends */
+/* Cases of the runtime API: the 14 functions of the stream-ordered allocator and related ones. */
 #include "rt.h"
 
 GROUP(rt_mallocasync)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* streams, events, host functions, stream memory operations */
+/* Cases of streams, events, host functions, stream memory operations */
 #include "oracle.h"
 
 GROUP(stream_create)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Two devices: what reaches the memory of one from a context or stream of the other, without peer
- * access and with it, and events between them.  Recorded on a machine with two GPUs.
+ * Cases of two devices: what reaches the memory of one from a context or stream of the other,
+ * without peer access and with it, and events between them.  Recorded on a machine with two GPUs.
  */
 #include "oracle.h"
 
@@ -53,7 +53,7 @@ static CUcontext two_current(void)
 	return c;
 }
 
-/* What the last byte of each is, read by the context that has it. */
+/* The last byte of each allocation, read by the context that owns it. */
 static const char *ends(void)
 {
 	unsigned char x = 99, y = 99;
@@ -70,7 +70,10 @@ static const char *ends(void)
 	return F("a=%d b=%d", x, y);
 }
 
-/* What another stream comes after is waited for. */
+/*
+ * Access the other device's memory in every way.  If a call in another stream follows, the test
+ * first waits for the work.
+ */
 static void reach(const char *when)
 {
 	static CUdeviceptr dst[1], src[1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* virtual memory management: reserve, create, map, access, share */
+/* Cases of virtual memory management: reserve, create, map, access, share */
 #include "oracle.h"
 
 static CUmemAllocationProp prop(CUmemAllocationHandleType h)
@@ -28,7 +28,6 @@ static CUmemAccessDesc rw(void)
 	d.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return d;
 }
-#define MUST(x) do { CUresult r_ = (x); if (r_) { emit("__prereq", "rc=%s in %s", rcs(r_), #x); exit(8); } } while (0)
 static CUmemGenericAllocationHandle mk(size_t n, CUmemAllocationHandleType t)
 {
 	CUmemAllocationProp p = prop(t);

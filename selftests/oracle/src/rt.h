@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* helpers of the runtime-API part */
+/* Helpers of the cases of the runtime API (public_rt.c). */
 #ifndef RT_H
 #define RT_H
 #include "oracle.h"

@@ -65,7 +65,7 @@ def root_dir():
         if unknown:
             raise Problem("apt's lists of trixie do not name " + " ".join(unknown))
     except Problem:
-        # Without package lists what is cached is still good.
+        # Without package lists use the newest cached root.
         old = glob.glob(os.path.join(cache_dir(), "roots", "trixie_*"))
         if old:
             return max(old, key=os.path.getmtime)
@@ -76,7 +76,7 @@ def root_dir():
         if not shutil.which("mmdebstrap"):
             raise Problem("mmdebstrap is missing: tools/install-deps --matrix")
         note("making a root of trixie: a minute or two ...")
-        # As an archive, so that every file is ours whatever mmdebstrap had to do to make it.
+        # Take it as an archive, so that every file belongs to this user.
         pack = ["mmdebstrap", "--quiet", "--variant=apt", "--format=tar",
                 "--aptopt=APT::Install-Recommends false", "--include=" + ",".join(PACKAGES),
                 "trixie", "-"] + apt.TRIXIE.sources()[:1]
@@ -118,7 +118,7 @@ def command(words):
         raise Problem("make for a kernel needs -C KDIR and M=DIR") from None
     if runs_here(kdir):
         return ["make"] + words
-    # The tree has parts beside it: all of the unpacked packages are to be seen.
+    # The tree refers to other unpacked packages: bind all of them.
     unpacked = re.match(r"(/.+)/usr/src/[^/]+$", kdir)
     if not unpacked:
         raise Problem("%s wants a compiler or tools that are not here" % kdir)

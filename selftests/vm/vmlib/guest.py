@@ -7,7 +7,7 @@ modprobe from there.  ttyS0 is the kernel's console, ttyS1 carries the command's
 carries words for the runner: "rc N", "time-out", "module M".
 """
 
-# File system type -> options of mount, for the two ways to share a directory.
+# The two file systems that can share a directory, with their mount options.
 SHARES = {"9p": "trans=virtio,version=9p2000.L,msize=512000,access=any,cache=", "virtiofs": ""}
 
 INIT = r"""#!/bin/busybox sh

@@ -56,7 +56,7 @@ class Packaged:
             note(str(e))
             new = None
         if new is None:
-            # Without package lists what is cached is still good.
+            # Without package lists use the newest cached kernel.
             old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
             if old:
                 return max(old, key=os.path.getmtime)
@@ -86,7 +86,7 @@ class Packaged:
         with open(makefile, "w", encoding="utf-8") as f:
             f.write(re.sub(r"^(include |KBUILD_OUTPUT=)/usr/src/", r"\1%s/usr/src/" % final, text,
                            flags=re.M))
-        # With C=1 kbuild asks a script that some packages forget.
+        # With C=1 kbuild runs a script that some packages lack.
         scripts = os.path.join(tmp, headers, "scripts")
         valid = os.path.join(scripts, "checker-valid.sh")
         if not os.path.exists(valid):
@@ -205,7 +205,7 @@ class Built:
                    KBUILD_BUILD_HOST="gpumem", LC_ALL="C")
 
         def make(*words):
-            # Not nicer than guests that run meanwhile: the slowest of all waits for this.
+            # Run at the same nice value as the guests: the slowest step waits for this build.
             r = subprocess.run(["make", "-s", "-C", tree, "-j%d" % len(os.sched_getaffinity(0))]
                                + list(words), env=env, check=False, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT)
@@ -222,7 +222,7 @@ class Built:
                     text = data.read()
                 out.write(text + b"\n")
                 words += b" ".join(re.findall(rb"^# make:(.*)", text, re.M)).decode().split()
-        # A later line of the file prevails, and what no line names is off.
+        # A later line of the file prevails; an option that no line names is off.
         os.rename(os.path.join(tree, ".config"), os.path.join(tree, "all.config"))
         env["KCONFIG_ALLCONFIG"] = os.path.join(tree, "all.config")
         make("allnoconfig")
@@ -308,7 +308,7 @@ class Kernel:
     def plain_image(self):
         """An image that need not unpack itself, which takes seconds without KVM; or any."""
         path = os.path.join(self.path, "vmlinux")
-        # Only of the cache's own is it known that the two belong together.
+        # Only in the cache do vmlinux and the image certainly belong together.
         if not self.path.startswith(os.path.join(cache_dir(), "")):
             return self.image
         if not os.path.exists(path):
@@ -321,7 +321,7 @@ class Kernel:
         return path if os.path.getsize(path) else self.image
 
 
-# What is taken from the kernel's sources as it is, flat into one directory.
+# Files that are taken from the kernel's sources as they are, flat into one directory.
 FROM_SOURCE = ("tools/testing/selftests/kselftest.h", "tools/testing/selftests/kselftest_harness.h",
                "scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch",
                "scripts/kernel-doc")

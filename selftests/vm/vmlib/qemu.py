@@ -142,19 +142,20 @@ def command_line(o, kernel, initrd, serials, virtiofs):
     @serials: three chardev specifications.  @virtiofs: a Virtiofs, or None to share by 9p.
     """
     kvm = not o.icount and o.accel != "tcg" and (o.accel == "kvm" or kvm_usable(kernel.image))
-    # The kernel's own address is not random then, and nor is what an image does that unpacks itself.
+    # An image that need not unpack itself is not loaded at a random address.
     image = kernel.image if kvm or o.icount or o.randomize else kernel.plain_image()
     q = [QEMU, "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-monitor", "none",
          "-machine", "q35", "-m", o.mem, "-kernel", image, "-initrd", initrd]
     boot = "console=ttyS0 panic=-1 loglevel=7 rdinit=/init sysctl.kernel.hung_task_timeout_secs=60 "
     if o.icount:
-        # Virtual clocks only, and nothing whose timing is the host's: no sockets, no 9p.
+        # Only virtual clocks, and no device whose timing depends on the host: no sockets, no 9p.
         q += ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-smp", "1", "-cpu", ICOUNT_CPU,
               "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
         boot += ICOUNT_BOOT + " "
     else:
         q += ["-smp", str(o.cpus), "-device", "virtio-rng-pci"]
-        # QEMU translates code anew at each address where it finds it.
+        # Without address randomization QEMU need not translate the same code again at another
+        # address.
         boot += "" if kvm or o.randomize else "norandmaps "
         q += ["-accel", "kvm", "-cpu", "host"] if kvm else [
             "-accel", "tcg,thread=multi", "-cpu", TCG_CPU]

@@ -37,7 +37,7 @@ the modules (both default to build/ of the checkout); GPUMEM_CACHE, directory fo
 COMMAND sees variables named GPUMEM_*, PYTHON* and *SAN_OPTIONS.
 """
 
-# Loaded from the initial root, where the kernel has them as modules.
+# Modules that the initial root loads if the kernel has them as modules.
 EARLY = ["virtio_pci", "virtio_rng", "9pnet_virtio", "9p", "virtiofs", "overlay"]
 PASS_ENV = re.compile(r"(GPUMEM_|PYTHON|[ATU]BSAN_OPTIONS|(A|T|L|UB)SAN_OPTIONS)")
 
@@ -244,7 +244,8 @@ def make_initrd(o, kernel, busybox, modules, share):
             c.file("vm/gpumem.ko", f.read(), 0o644)
         conf.update(INSMOD="1", PARAMS=" ".join(o.params), NEEDS=" ".join(needs))
     if o.icount:
-        # No modprobe there: everything is inserted by name, in order, before the command.
+        # The root has no modprobe with --icount: insert all modules by name, in order, before the
+        # command.
         early = early + needs + o.load
         conf.update(NEEDS="", LOAD="")
         c.directory(os.getcwd())
@@ -279,7 +280,7 @@ class Machine:
         names = [os.path.join(work, "serial%d" % i) for i in range(3)]
         self.files, servers = [], []
         if o.icount:
-            # A file never makes the guest wait, so the host's pace stays out of it.
+            # Writing to a file never makes the guest wait, so the host's speed does not affect it.
             for n in names:
                 with open(n, "wb"):
                     pass
@@ -476,7 +477,7 @@ def main(argv):
         say("interrupted")
         return 125
     finally:
-        # Once is enough: what follows is what was asked for.
+        # Ignore further signals during the clean-up.
         for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(sig, signal.SIG_IGN)
         if machine:

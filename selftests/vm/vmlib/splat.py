@@ -36,14 +36,14 @@ SPLAT = re.compile(r"""
 BANNER = re.compile(r"-+\[ cut here \]-+|={20,}|^(\[[^]]*\] )?\**$")
 END = re.compile(r"---\[ end (trace|Kernel panic)|^(\[[^]]*\] )?(=){20,}\s*$")
 TRACE = re.compile(r"^(\[[^]]*\] )?\s*Call Trace:")
-# Lines that match SPLAT and yet go on with the complaint above them.
+# Lines that match SPLAT and belong to the complaint above them.
 MORE = re.compile(r"Call Trace:|Oops: |Oops - |invalid opcode:|Kernel panic - not syncing: Fatal")
 TRACE_END = re.compile(r"</TASK>|</IRQ>")
 LONGEST = 120
 # At boot: the banner, the trap handler that warns, and the task that ran.
 STALE_TRAP = re.compile(r"WARNING: CPU: 0 PID: 0 at arch/x86/kernel/traps\.c:\d+ exc_debug_kernel\+")
 BOOT_TASK = re.compile(r"CPU: 0 UID: 0 PID: 0 Comm: swapper/0 Not tainted ")
-# run_kselftest.sh has the same.
+# run_kselftest.sh has the same expression.
 INJECTED = re.compile(r"t_(cuda_)?fail_nth: vmalloc error: size \d+, "
                       r"|kmem_cache_create.*\(gpumem_cache_item\) failed with error -(12|22)$")
 NEW_THREAD = re.compile(r"copy_process\+|gpumem_cache_init\+")

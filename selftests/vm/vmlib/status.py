@@ -28,7 +28,7 @@ ORACLE = "t_oracle.sh"
 
 TITLE = re.compile(r"^# (t_[\w.]+)(?: \(.*\))?$")
 RESULT = re.compile(r"^(not )?ok \d+ (?:- )?([^ #]+)(.*)$")
-# What run_kselftest.sh adds: leftovers, complaints of the kernel, too many seconds.
+# Results that run_kselftest.sh adds: leftovers, complaints of the kernel, too many seconds.
 BROKEN = re.compile(r"^not ok (t_\w+(?:\.sh)?)\b")
 STEP = re.compile(r"^== (\S+)$")
 
@@ -55,7 +55,7 @@ def functions():
 def statuses():
     """{symbol: status}"""
     return {row[0]: row[1] for name in ("symbols.txt", "runtime_symbols.txt")
-            for row in rows_of("libgpumem/" + name)}
+            for row in rows_of("libgpumem/abi/" + name)}
 
 
 def newest(name, known):
@@ -143,7 +143,7 @@ def write(results, table=None):
 def bodies():
     """({program: text}, {group of the conformance program: text})"""
     programs, groups = {}, {}
-    for name in glob.glob(path("selftests/t_*.c")):
+    for name in glob.glob(path("selftests/*/t_*.c")):
         with open(name, encoding="utf-8") as f:
             programs[os.path.basename(name)[:-2]] = f.read()
     for name in glob.glob(path("selftests/oracle/src/public_*.c")):

@@ -3,13 +3,13 @@
  * bench_memcpy: the kernel's memcpy() of a process's pages, timed.
  *
  * A peer for the engine of gpumem, for throw-away machines: /dev/bench_memcpy
- * has one ioctl, with struct bench_memcpy (bench_memcpy.h).  It pins both
- * ranges, looks at the clock, copies, and looks again; pinning is not counted.
- * Runs of pages that follow each other in memory are copied at once, in pieces
- * of a mebibyte, as the engine does.
+ * has one ioctl, with struct bench_memcpy (bench_memcpy.h).  The ioctl pins
+ * both ranges, reads the clock, copies, and reads the clock again; pinning is
+ * not timed.  Like the engine, it copies pages that are contiguous in memory
+ * with one memcpy(), in pieces of at most a mebibyte.
  *
- * Only root can open the device: it keeps as much memory pinned as is asked
- * for.
+ * Only root can open the device: it keeps as much memory pinned as the caller
+ * wants.
  */
 #include <linux/highmem.h>
 #include <linux/miscdevice.h>
@@ -60,7 +60,7 @@ static int bench_pin(struct bench_range *range, u64 addr, u64 bytes, bool write)
 	return 0;
 }
 
-/* How many pages from @i on follow each other in both ranges. */
+/* The number of pages from @i on that are contiguous in both ranges. */
 static long bench_run(const struct bench_range *dst,
 		      const struct bench_range *src, long i)
 {

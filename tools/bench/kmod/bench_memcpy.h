@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What gpumem-bench and bench_memcpy.ko say to each other.  Of one build: nothing is versioned.
+ * The interface between gpumem-bench and bench_memcpy.ko.  It has no version:
+ * both are of one build.
  */
 #ifndef BENCH_MEMCPY_H
 #define BENCH_MEMCPY_H
@@ -14,7 +15,7 @@
  * @src: address, page aligned
  * @bytes: whole pages, at most 1 GiB
  * @begin: CLOCK_MONOTONIC before the copy, out
- * @end: and after it, out
+ * @end: CLOCK_MONOTONIC after the copy, out
  */
 struct bench_memcpy {
 	__u64 dst, src, bytes;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device that is not there, for timing what the library does without the kernel.
+ * A simulated device, for timing library code that makes no system call.
  *
- * Preloaded into gpumem-bench it answers the calls by which the library finds a device and gets
- * memory: one device whose memory is anonymous memory.  Its engine moves nothing: a doorbell takes
- * entries out of the ring and says that they are done.  So only what makes no system call can be
- * measured, on any machine, without the module and at the machine's own speed.
+ * Preloaded into gpumem-bench, this library implements the calls by which libgpumem finds a device
+ * and allocates memory: one device whose memory is anonymous memory.  Its engine moves nothing: a
+ * doorbell takes entries out of the ring and completes them.  So only calls without system calls
+ * can be measured, on any machine, without the module and at the machine's own speed.
  *
- * What is not about the device goes to the kernel as before, except that every directory seems to
- * hold the device's node and nothing else.
+ * Calls for other files go to the kernel, except that every directory seems to contain the device's
+ * node and nothing else.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -138,7 +138,9 @@ static int answer(unsigned long request, void *arg)
 	case GPUMEM_DESTROY:
 		return 0;
 	case GPUMEM_POOL_CREATE:
-		/* A kernel without pools is good enough for what is not shared. */
+		/*
+		 * Fail as a kernel without pools; pools that are not shared need no kernel support.
+		 */
 		errno = ENOTTY;
 		return -1;
 	default:

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffer objects: the kernel's units of memory. memory/ and pool/ make blocks and chunks of them.
+ *
+ * Owns nothing. The library also has buffer objects for itself: staging memory, time stamps and workers'
+ * buffers. Lookups do not find these, and they stay until the process ends.
+ *
+ * Locks: mem_lock while addresses are reserved or released.
+ */
+#include "address/address.h"
+
+CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name, uint32_t flags)
+{
+	struct gpumem_bo_alloc alloc = {
+		.size = sizeof(alloc), .device = client.device[device].index, .length = length,
+		.flags = flags & ALLOC_HOST ? GPUMEM_BO_ALLOC_HOST : 0,
+	};
+	int error;
+
+	strncpy((char *)alloc.name, name, sizeof(alloc.name) - 1);
+	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
+	*bo = alloc.id;
+	return result_of_errno(error);
+}
+
+bool bo_reached(struct gpumem_bo_retire *retire)
+{
+	return client_ioctl(GPUMEM_BO_RETIRE, retire) || retire->live;
+}
+
+uint64_t bo_internal(CUdevice device, uint64_t length, const char *name)
+{
+	uint64_t addr;
+	uint32_t bo;
+
+	/* In strict mode every copy needs such memory, also when the device is full: take host memory first. */
+	if (!client.strict || bo_alloc(&bo, device, length, name, ALLOC_HOST))
+		if (bo_alloc(&bo, device, length, name, 0))
+			return 0;
+	lock_take(&mem_lock);
+	addr = vm_reserve(round_up(length, SLOT));
+	lock_drop(&mem_lock);
+	if (addr && !vm_map(addr, length, bo, false))
+		return addr;
+	if (addr) {
+		lock_take(&mem_lock);
+		vm_release(addr, round_up(length, SLOT));
+		lock_drop(&mem_lock);
+	}
+	client_destroy_id(bo);
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index of device addresses, and the check that copies make first: is the memory plain? vm.c owns the index
+ * and writes it under mem_lock. It is read without a lock.
+ *
+ * Vocabulary: leaf, the blocks of 2^LEAF_BITS slots; plain, device memory without attributes that only this
+ * process reaches.
+ */
+#ifndef GPUMEM_ADDRESS_PLAIN_H
+#define GPUMEM_ADDRESS_PLAIN_H
+
+#include "address/vm.h"
+
+/* Bits of alloc->head: the lowest of seq, all of flags. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ALLOC_HEAD_NOT_PLAIN	0xffffffff00000001ull
+#else
+#define ALLOC_HEAD_NOT_PLAIN	0x00000001ffffffffull
+#endif
+
+/*
+ * Whether @length bytes from an address below 1 << ADDRESS_BITS are plain. False means that the caller must use
+ * vm_lookup().
+ */
+static inline bool vm_plain(uint64_t addr, uint64_t length)
+{
+	struct block *block = vm_block(addr);
+	struct alloc *alloc;
+	uint64_t head, base, size;
+
+	if (unlikely(!block))
+		return false;
+	/* A pool's block points at vm_special, an alloc that is not plain. */
+	alloc = load_acquire(&block->whole);
+	if (!alloc)
+		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+	if (unlikely(!alloc))
+		return false;
+	head = load_acquire(&alloc->head);
+	base = load_relaxed(&alloc->base);
+	size = load_relaxed(&alloc->size);
+	fence_acquire();
+	/* The head changed, or the count is odd: the fields may not belong together. */
+	if (unlikely(load_relaxed(&alloc->head) != head) || unlikely(head & ALLOC_HEAD_NOT_PLAIN))
+		return false;
+	return length <= size && addr - base <= size - length;
+}
+
+#endif /* GPUMEM_ADDRESS_PLAIN_H */

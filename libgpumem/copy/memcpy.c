@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Copies: rows of bytes from one place to another, in stream order.
+ *
+ * Every copy goes one of three ways:
+ *
+ *   inline    the stream is idle and the CPU can reach both ends: the calling thread executes memmove()
+ *             under the stream's lock, and submits nothing. Asynchronous copies without a pageable end:
+ *             up to 256 KiB.
+ *   ring      both ends are device memory, or pinned: entries in the stream's ring.
+ *   staged    an end is pageable memory of the process, which the engine cannot reach: pieces of up to
+ *             1 MiB through staging memory (exec/stage.c). A pageable source is read before the call
+ *             returns. If no staging memory can be had, the calling thread waits for the stream and copies.
+ *
+ * In strict mode the CPU does not reach device memory: it is dark. A copy with a dark end is never inline. It
+ * needs staging memory if its other end is pageable or overlaps it. So staging memory is allocated before the
+ * first device memory. It is host memory, which does not run out when the device is full.
+ *
+ * A copy of memory that is shared with other processes or drivers is not inline. A copy that must be done when
+ * the call returns waits for the stream, and is then inline if its ends allow.
+ *
+ * An entry's ends must not overlap. CUDA's documentation leaves the result of overlapping copies open. The
+ * library copies them like memmove(), through staging memory.
+ *
+ * A 3D copy is queued slice by slice. A copy between contexts needs no current context: without one, stream 0
+ * means the default stream of a context that an end belongs to. box.c resolves descriptors of 2D and 3D copies
+ * and of arrays.
+ *
+ * Locks: the stream's lock while a copy is submitted or inline; inside it early_lock for the queues that read
+ * early.
+ *
+ * A caller may ask for the source to be read before the call returns (struct copy, @early). A pageable source
+ * always is. Any other source is then copied to staging memory at once, out of the stream's order: by the CPU,
+ * or by the engine in a queue that waits for no stream.
+ *
+ * Vocabulary: end (box.h); host, memory that the engine does not reach; slice, the rows at one depth;
+ * piece, what one staging buffer holds; early, as above.
+ */
+#include <stdlib.h>
+
+#include "copy/box.h"
+#include "copy/plain_copy.h"
+
+static pthread_mutex_t early_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct queue *early_queues[GPUMEM_MAX_DEVICES];	/* early_lock */
+
+/* ---- what a copy is */
+
+static void *at(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+static uint64_t slices(const struct copy *copy)
+{
+	return copy->depth ? copy->depth : 1;
+}
+
+/* Bytes from the first byte of an end to the end of its last. */
+static uint64_t extent(const struct copy *copy, const struct copy_end *end)
+{
+	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
+}
+
+CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
+{
+	uint64_t rows, above, bytes;
+	struct span span;
+
+	if (!end->addr || __builtin_mul_overflow(copy->height - 1, end->pitch, &rows) ||
+	    __builtin_mul_overflow(slices(copy) - 1, end->slice, &above) ||
+	    __builtin_add_overflow(rows, above, &rows) ||
+	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (vm_lookup(end->addr, &span)) {
+		if (bytes > span.size - (end->addr - span.base))
+			return CUDA_ERROR_INVALID_VALUE;
+		/* Memory that was registered for reading may be mapped read-only. */
+		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
+			return CUDA_ERROR_INVALID_VALUE;
+		end->host = end->io = span.flags & ALLOC_IO;
+		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
+		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
+		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
+		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
+		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
+		end->dark = span_dark(&span);
+		end->ctx = span.ctx;
+		return CUDA_SUCCESS;
+	}
+	/* Addresses of the arena are never the program's own memory. */
+	if (!(kind & END_HOST) || vm_reserved(end->addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	end->host = true;
+	return CUDA_SUCCESS;
+}
+
+static bool dark(const struct copy *copy)
+{
+	return copy->dst.dark || copy->src.dark;
+}
+
+/* Whether the two ends have a byte in common, or might have. */
+bool copy_overlaps(const struct copy *copy)
+{
+	return copy->dst.addr < copy->src.addr + extent(copy, &copy->src) &&
+	       copy->src.addr < copy->dst.addr + extent(copy, &copy->dst);
+}
+
+/*
+ * The slice to copy after @done slices. Slices, like rows, are copied in the direction in which an overlapping
+ * copy does not overwrite bytes that it has still to read.
+ */
+static struct copy next_slice(const struct copy *copy, uint64_t done)
+{
+	bool down = copy->dst.addr > copy->src.addr && copy_overlaps(copy);
+	uint64_t z = down ? slices(copy) - 1 - done : done;
+	struct copy slice = *copy;
+
+	slice.dst.addr += z * copy->dst.slice;
+	slice.src.addr += z * copy->src.slice;
+	slice.depth = 1;
+	return slice;
+}
+
+/* ---- inline */
+
+static void rows_now(const struct copy *copy)
+{
+	uint64_t row;
+
+	if (copy->width == copy->dst.pitch && copy->width == copy->src.pitch) {
+		memmove(at(copy->dst.addr), at(copy->src.addr), copy->width * copy->height);
+		return;
+	}
+	if (copy->dst.addr > copy->src.addr && copy_overlaps(copy)) {
+		for (row = copy->height; row--;)
+			memmove(at(copy->dst.addr + row * copy->dst.pitch),
+				at(copy->src.addr + row * copy->src.pitch), copy->width);
+		return;
+	}
+	for (row = 0; row < copy->height; row++)
+		memmove(at(copy->dst.addr + row * copy->dst.pitch),
+			at(copy->src.addr + row * copy->src.pitch), copy->width);
+}
+
+void copy_now(const struct copy *copy)
+{
+	uint64_t done;
+
+	for (done = 0; done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+
+		rows_now(&slice);
+	}
+}
+
+static void copy_call(const void *copy)
+{
+	copy_now(copy);
+}
+
+/* ---- ring */
+
+static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, uint64_t src,
+			 uint64_t src_pitch, uint64_t width, uint64_t height)
+{
+	struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_COPY, .dst = dst, .src = src, .width = width, .height = height,
+	};
+	CUresult result = order_renew(queue);
+
+	if (result)
+		return result;
+	if (height > 1) {
+		sqe.dst_pitch = dst_pitch;
+		sqe.src_pitch = src_pitch;
+	}
+	return ring_put(queue, &sqe);
+}
+
+/* Copy a row whose ends may overlap: through a staging buffer, in the direction that memmove() takes. */
+static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, uint64_t dst,
+				    uint64_t src, uint64_t width)
+{
+	uint64_t done = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	while (!result && done < width) {
+		uint64_t piece = min_u64(width - done, STAGE_SIZE);
+		uint64_t from = dst > src ? width - done - piece : done;
+
+		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1);
+		if (!result)
+			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1);
+		done += piece;
+	}
+	return result;
+}
+
+static CUresult put_overlapping(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	struct stage *stage = stage_take(stream->ctx->device, queue, STAGE_SIZE, true);
+	CUresult result = CUDA_SUCCESS;
+	struct hold hold;
+	uint64_t row;
+
+	if (!stage) {
+		if (dark(copy))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		result = order_hold(queue, &hold);
+		if (result)
+			return result;
+		result = order_wait(&hold);
+		if (!result) {
+			touch_begin_hold(stream, &hold);
+			copy_now(copy);
+			touch_end_hold();
+		}
+		order_release(&hold);
+		return result;
+	}
+	for (row = 0; !result && row < copy->height; row++) {
+		uint64_t r = copy->dst.addr > copy->src.addr ? copy->height - 1 - row : row;
+
+		result = put_overlapping_row(queue, stage, copy->dst.addr + r * copy->dst.pitch,
+					     copy->src.addr + r * copy->src.pitch, copy->width);
+	}
+	stage_drop(stage, queue);
+	return result;
+}
+
+static CUresult put_device(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	if (copy->dst.addr == copy->src.addr &&
+	    (copy->height == 1 || copy->dst.pitch == copy->src.pitch))
+		return CUDA_SUCCESS;
+	if (copy_overlaps(copy))
+		return put_overlapping(stream, queue, copy);
+	return put_rows(queue, copy->dst.addr, copy->dst.pitch, copy->src.addr, copy->src.pitch,
+			copy->width, copy->height);
+}
+
+/* ---- staged */
+
+/*
+ * A piece of a copy: whole rows, packed, if a row fits into a staging buffer, else a part of one row.
+ */
+struct piece {
+	uint64_t row, rows;
+	uint64_t x, width;
+};
+
+static bool next_piece(const struct copy *copy, struct piece *piece)
+{
+	if (piece->width && piece->x + piece->width < copy->width) {
+		piece->x += piece->width;
+	} else {
+		piece->row += piece->rows;
+		piece->x = 0;
+	}
+	if (piece->row >= copy->height)
+		return false;
+	piece->width = min_u64(copy->width - piece->x, STAGE_SIZE);
+	piece->rows = 1;
+	if (piece->width == copy->width)
+		piece->rows = min_u64(copy->height - piece->row, STAGE_SIZE / copy->width);
+	return true;
+}
+
+static uint64_t piece_addr(const struct copy_end *end, const struct piece *piece)
+{
+	return end->addr + piece->row * end->pitch + piece->x;
+}
+
+/* Copy @piece and all later pieces in the calling thread, without staging memory. */
+static CUresult copy_pieces(struct queue *queue, const struct copy *copy, struct piece *piece)
+{
+	CUresult result;
+	struct hold hold;
+
+	if (dark(copy))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = order_hold(queue, &hold);
+	if (result)
+		return result;
+	result = order_wait(&hold);
+	if (result) {
+		order_release(&hold);
+		return result;
+	}
+	do {
+		const struct copy direct = {
+			.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
+			.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch },
+			.width = piece->width, .height = piece->rows,
+		};
+
+		touch_begin_hold(queue->stream, &hold);
+		copy_now(&direct);
+		touch_end_hold();
+	} while (next_piece(copy, piece));
+	order_release(&hold);
+	return CUDA_SUCCESS;
+}
+
+/* Have the engine fill a staging buffer without waiting for any stream. */
+static CUresult read_early(CUdevice device, const struct copy *in)
+{
+	struct queue *queue;
+	CUresult result;
+
+	pthread_mutex_lock(&early_lock);
+	queue = queue_own(&early_queues[device], device);
+	if (queue) {
+		result = ring_finish(queue, put_rows(queue, in->dst.addr, in->dst.pitch,
+						     in->src.addr, in->src.pitch, in->width,
+						     in->height));
+		if (!result)
+			result = queue_wait(queue, load_relaxed(&queue->tail));
+		if (!result)
+			result = queue_status(queue);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&early_lock);
+	return result;
+}
+
+/* A piece of a copy into a staging buffer. */
+static struct copy piece_in(const struct copy *copy, const struct piece *piece, uint64_t buffer)
+{
+	return (struct copy){
+		.dst = { .addr = buffer, .pitch = piece->width },
+		.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch },
+		.width = piece->width, .height = piece->rows,
+	};
+}
+
+static CUresult put_piece_out(struct queue *queue, const struct copy *copy,
+			      const struct piece *piece, uint64_t buffer)
+{
+	CUresult result = put_rows(queue, piece_addr(&copy->dst, piece), copy->dst.pitch, buffer,
+				   piece->width, piece->width, piece->rows);
+
+	return result ? result : ring_kick(queue);
+}
+
+/* Copy to or from a staging buffer. @other: another staging buffer that the caller has, or NULL. */
+static CUresult copy_staged(CUstream stream, struct queue *queue, const struct copy *copy,
+			    struct stage *stage, struct stage *other)
+{
+	CUresult result = ring_kick(queue);
+
+	if (result)
+		return result;
+	touch_begin_stage(stream, queue, stage, other);
+	copy_now(copy);
+	touch_end_stage();
+	return CUDA_SUCCESS;
+}
+
+/* Queue a copy from the process's memory, or an early one. The source has been read when this returns. */
+static CUresult put_from_host(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	struct piece piece = { 0 };
+	CUresult result = CUDA_SUCCESS;
+
+	while (!result && next_piece(copy, &piece)) {
+		struct stage *stage = stage_take(stream->ctx->device, queue,
+						 piece.width * piece.rows, true);
+		struct copy in;
+
+		if (!stage)
+			return copy_pieces(queue, copy, &piece);
+		in = piece_in(copy, &piece, stage->place);
+		if (copy->src.host || (copy->src.pinned && !copy->src.shared))
+			result = copy_staged(stream, queue, &in, stage, NULL);
+		else
+			result = read_early(stream->ctx->device, &in);
+		if (!result)
+			result = put_piece_out(queue, copy, &piece, stage->place);
+		stage_drop(stage, queue);
+	}
+	return result;
+}
+
+CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buffer)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t done;
+
+	for (done = 0; !result && done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+		struct piece piece = { 0 };
+
+		while (!result && next_piece(&slice, &piece)) {
+			const struct copy in = piece_in(&slice, &piece, buffer);
+
+			copy_now(&in);
+			result = put_piece_out(queue, &slice, &piece, buffer);
+			if (!result)
+				result = queue_wait(queue, load_relaxed(&queue->tail));
+		}
+	}
+	return result ? result : queue_status(queue);
+}
+
+/* Wait for a piece at @value, and copy it out of staging memory. @other: as for copy_staged(). */
+static CUresult finish_piece(struct queue *queue, const struct copy *copy,
+			     const struct piece *piece, struct stage *stage, struct stage *other,
+			     uint64_t value)
+{
+	CUresult result;
+	struct copy out = {
+		.dst = { .addr = piece_addr(&copy->dst, piece), .pitch = copy->dst.pitch },
+		.src = { .addr = stage->place, .pitch = piece->width },
+		.width = piece->width, .height = piece->rows,
+	};
+
+	order_rest(queue, value);
+	result = queue_wait(queue, value);
+	order_resume(queue);
+	if (!result)
+		result = copy_staged(queue->stream, queue, &out, stage, other);
+	/* If the wait failed, the engine may still write to the staging buffer. */
+	if (result)
+		stage_drop(stage, queue);
+	else
+		stage_return(stage);
+	return result;
+}
+
+/* Copy to the process's memory, two pieces at a time. The copy is done when this returns. */
+static CUresult put_to_host(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	struct piece piece = { 0 }, before = { 0 };
+	struct stage *pending = NULL;
+	uint64_t value = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	while (!result && next_piece(copy, &piece)) {
+		uint64_t bytes = piece.width * piece.rows;
+		struct stage *stage = stage_take(stream->ctx->device, queue, bytes, !pending);
+
+		/* Waiting threads hold no staging buffer: otherwise they could hold all of them. */
+		if (!stage && pending) {
+			result = finish_piece(queue, copy, &before, pending, NULL, value);
+			pending = NULL;
+			if (result)
+				break;
+			stage = stage_take(stream->ctx->device, queue, bytes, true);
+		}
+		if (!stage)
+			return copy_pieces(queue, copy, &piece);
+		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
+				  copy->src.pitch, piece.width, piece.rows);
+		if (!result)
+			result = ring_kick(queue);
+		if (pending && !result)
+			result = finish_piece(queue, copy, &before, pending, stage, value);
+		else if (pending)
+			stage_drop(pending, queue);
+		pending = stage;
+		before = piece;
+		value = load_relaxed(&queue->tail);
+	}
+	if (pending && !result)
+		return finish_piece(queue, copy, &before, pending, NULL, value);
+	if (pending)
+		stage_drop(pending, queue);
+	return result;
+}
+
+/* ---- which way */
+
+/*
+ * Try to copy inline. @wait: the copy must be done when the call returns, so wait first for a busy stream.
+ * False: the stream is busy, and the caller must queue the copy.
+ */
+static bool try_inline(CUstream stream, const struct copy *copy, bool wait, CUresult *result)
+{
+	if (!stream_begin_idle(stream, wait ? 4 : 0, result))
+		return *result;
+	touch_begin(stream);
+	copy_now(copy);
+	touch_drop(stream);
+	return true;
+}
+
+static CUresult put_slice(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	if (copy->dst.host)
+		return put_to_host(stream, queue, copy);
+	if (copy->src.host || copy->early)
+		return put_from_host(stream, queue, copy);
+	return put_device(stream, queue, copy);
+}
+
+CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t done;
+
+	for (done = 0; !result && done < slices(copy); done++) {
+		const struct copy slice = next_slice(copy, done);
+
+		result = put_slice(stream, queue, &slice);
+	}
+	return result;
+}
+
+static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
+{
+	struct queue *queue;
+	uint64_t value = 0;
+	CUresult result = stream_begin(stream);
+
+	if (result)
+		return result;
+	result = stream_prepare(stream, &queue);
+	if (!result) {
+		result = ring_finish(queue, copy_put(stream, queue, copy));
+		value = load_relaxed(&queue->tail);
+	}
+	lock_drop(&stream->lock);
+	if (!result && wait)
+		result = queue_wait(queue, value);
+	return result;
+}
+
+bool copy_may_inline(const struct copy *copy)
+{
+	return (copy->dst.host && copy->src.host) ||
+	       (client.inlining && !copy->dst.shared && !copy->src.shared && !dark(copy));
+}
+
+CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
+{
+	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
+	bool pinned = copy->dst.pinned || copy->src.pinned;
+	bool may = copy_may_inline(copy);
+	/* A copy to pageable memory must be done when the call returns. */
+	bool wait = copy->dst.host || copy->dst.sync || copy->src.sync ||
+		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
+	CUresult result;
+
+	/* The calling thread reads a device's registers, once all earlier work of the stream is done. */
+	if (copy->src.io) {
+		result = stream_drain(stream);
+		if (result)
+			return result;
+	}
+	/* A pageable source is read before the call returns in any case, so its size does not matter. */
+	if (may && (wait || copy->src.host || flags & CALL_SYNC ||
+		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
+	    try_inline(stream, copy, wait, &result))
+		return result;
+	return both ? order_call(stream, copy_call, copy) : copy_queued(stream, copy, wait);
+}
+
+CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
+			    bool nothing, CUstream *stream)
+{
+	CUresult result = stream_get(handle, flags & CALL_OWN, stream);
+	struct span span;
+
+	if (!(flags & CALL_PEER) || result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
+	if (nothing)
+		return CUDA_SUCCESS;
+	if (!(vm_lookup(dst, &span) && span.ctx) && !(vm_lookup(src, &span) && span.ctx))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ctx_push(span.ctx);
+	if (result)
+		return result;
+	result = stream_get(handle, flags & CALL_OWN, stream);
+	ctx_pop(&span.ctx);
+	return result;
+}
+
+CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags)
+{
+	const CUcontext owners[] = { copy->dst.ctx, copy->src.ctx };
+	CUresult result = CUDA_SUCCESS;
+	unsigned int i;
+
+	if (!(flags & CALL_PEER) || !(flags & CALL_SYNC))
+		return CUDA_SUCCESS;
+	for (i = 0; !result && i < 2; i++)
+		if (owners[i] && owners[i] != stream->ctx)
+			result = ctx_synchronize(owners[i]);
+	return result;
+}
+
+CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
+		     uint64_t bytes, CUstream handle, unsigned int flags)
+{
+	struct copy copy = {
+		.dst = { .addr = dst, .pitch = bytes }, .src = { .addr = src, .pitch = bytes },
+		.width = bytes, .height = 1,
+	};
+	CUstream stream;
+	CUresult result = copy_stream(handle, flags, dst, src, !bytes, &stream);
+
+	if (result || !bytes)
+		return result;
+	result = copy_end_find(&copy, &copy.dst, dst_kind);
+	if (!result)
+		result = copy_end_find(&copy, &copy.src, src_kind);
+	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
+	if (!result && copy.src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		result = copy_peer_wait(stream, &copy, flags);
+	return result ? result : copy_run(stream, &copy, flags);
+}
+
+/* Copy plain memory: one entry, unless the copy is inline. The stream's lock is held; this drops it. */
+static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream,
+				  unsigned int flags)
+{
+	struct queue *queue;
+	CUresult result;
+
+	/* copy_linear() does overlapping copies, and those that stream_idle() allows inline. */
+	if (dst - src < bytes || src - dst < bytes ||
+	    (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream))) {
+		lock_drop(&stream->lock);
+		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, stream, flags);
+	}
+	result = stream_prepare(stream, &queue);
+	if (!result)
+		result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1));
+	lock_drop(&stream->lock);
+	return result;
+}
+
+/* For copies that copy_begin() (plain_copy.h) refused: one entry at best. */
+CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
+			 unsigned int flags)
+{
+	CUresult result;
+
+	if (!bytes || !copy_plain(dst, src, bytes, handle))
+		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
+	result = stream_begin(handle);
+	return result ? result : copy_plain_locked(dst, src, bytes, handle, flags);
+}

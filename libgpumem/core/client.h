@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client: the process's one open file of a device node, its devices, and what the environment
+ * set. client.c owns it.
+ */
+#ifndef GPUMEM_CORE_CLIENT_H
+#define GPUMEM_CORE_CLIENT_H
+
+#include "core/lock.h"
+
+/* A list of shared blocks of one kind (block.c). */
+struct shared {
+	struct block *first;		/* mem_lock */
+	bool growing;			/* a thread makes another block; mem_lock */
+	uint32_t grown;			/* how often a thread stopped doing so; mem_lock to write; a futex */
+};
+
+struct device {
+	unsigned int index;		/* number in the client, for the kernel */
+	unsigned int ordinal;		/* N of /dev/gpumemN */
+	uint64_t total;
+	int node;
+	unsigned int workers;
+	char engine[16];
+	unsigned char uuid[16];
+	struct queue *queues;		/* every stream's queue, newest first; only grows */
+	struct queue *zeroing;		/* private queue for zeroing in strict mode; strict.c's lock */
+	struct shared shared;		/* blocks with room for small allocs */
+	struct shared shared_host;	/* the same, outside the device's memory */
+	struct shared shared_managed;	/* the same, managed */
+};
+
+struct client {
+	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
+	uint32_t *only_waits;		/* as alive; also zero once synchronizing must give memory back */
+	int fd;
+	uint32_t vm;
+	unsigned int devices;
+	uint32_t access;		/* a bit per device, for struct gpumem_vm_map */
+	bool inlining;			/* GPUMEM_INLINE is not 0 */
+	bool strict;			/* GPUMEM_STRICT is set and not 0 (strict.c) */
+	bool inlining_device;		/* inlining and not strict */
+	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
+	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
+	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
+	struct device device[GPUMEM_MAX_DEVICES];
+};
+extern HIDDEN struct client client;
+
+/*
+ * The thread sanitizer does not see the kernel: what the host thread did before it signalled a
+ * timeline comes before what follows the completion of an entry that waited for the signal.
+ */
+#if defined(__SANITIZE_THREAD__)
+void __tsan_acquire(const void *addr);
+void __tsan_release(const void *addr);
+#define tsan_signalled()	__tsan_release(&client)
+#define tsan_reached()		__tsan_acquire(&client)
+#else
+#define tsan_signalled()	((void)0)
+#define tsan_reached()		((void)0)
+#endif
+
+/* @start_strict: called in strict mode before the first call that is initialized. */
+CUresult client_init(void (*start_strict)(void));
+/* 0 or a positive errno; restarted after signals. */
+int client_ioctl(unsigned long request, void *arg);
+void client_destroy_id(uint32_t id);
+/* Ask the kernel for the free bytes of a device. */
+CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes);
+/*
+ * Move a descriptor away from the numbers of the standard streams, which belong to the program. Returns the
+ * descriptor, or -1.
+ */
+int fd_raise(int fd);
+/* How much more than its share of a device's memory the process holds; 0 if the kernel cannot tell. */
+uint64_t client_excess(unsigned int device);
+CUresult result_of_errno(int error);
+/* Whether this process has not called cuInit() successfully, or is a forked child. */
+static inline bool not_initialized(void)
+{
+	return unlikely(!load_acquire(load_acquire(&client.alive)));
+}
+
+/* Whether the process is initialized and synchronizing does nothing but wait. */
+static inline bool sync_only_waits(void)
+{
+	return likely(load_acquire(load_acquire(&client.only_waits)));
+}
+
+/* From now on synchronizing also gives memory back. */
+static inline void sync_gives_back(void)
+{
+	store_release(load_acquire(&client.only_waits), 0);
+}
+
+#endif /* GPUMEM_CORE_CLIENT_H */

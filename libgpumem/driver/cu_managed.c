@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The API's managed memory: its functions of the chapters "Memory Management", "Unified Addressing" and
+ * "Stream Management".
+ *
+ * Thin: memory/managed.c implements it. Allocation, advice and attributes need a context; prefetching and
+ * attaching need one only for the default streams.
+ *
+ * The functions without _v2 name a device by its number and the host by CU_DEVICE_CPU.
+ */
+#include "driver/driver.h"
+#include "driver/forms.h"
+
+/**
+ * cuMemAllocManaged - allocate memory that the host and all devices reach at one address
+ * @ptr: receives the address, a multiple of 512; 0 on failure
+ * @bytes: not 0
+ * @flags: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST; both have the same effect
+ *
+ * The memory is zero. It is resident on the current context's device and counts as that device's memory
+ * (deviation). Streams of any device and any thread may access it at any time. cuMemFree() frees it.
+ *
+ * Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
+ */
+BODY CUresult mem_alloc_managed_body(CUdeviceptr *ptr, size_t bytes, unsigned int flags)
+{
+	CLEAR(ptr);
+	CALL_AFTER_AS("cuMemAllocManaged",
+		      NEEDS(ptr && bytes &&
+			    (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST)),
+		      managed_alloc((uint64_t *)ptr, bytes), ptr, bytes, flags);
+}
+ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
+
+/**
+ * cuStreamAttachMemAsync - name the stream that uses managed memory, in stream order
+ * @ptr: an address that cuMemAllocManaged() returned
+ * @length: 0 or the whole size
+ * @flags: CU_MEM_ATTACH_GLOBAL, HOST or SINGLE
+ *
+ * The arguments are checked, and the call has no effect: devices report CONCURRENT_MANAGED_ACCESS, so no
+ * attachment restricts access to the memory.
+ *
+ * Return: INVALID_VALUE, also for SINGLE with stream 0; INVALID_HANDLE, INVALID_CONTEXT.
+ */
+STREAM_FORMS(cuStreamAttachMemAsync,
+	     (CUstream stream, CUdeviceptr ptr, size_t length, unsigned int flags), CUDA_SUCCESS,
+	     managed_attach(stream, own, ptr, length, flags), stream, ptr, length, flags)
+
+/**
+ * cuMemAdvise_v2 - advise how a range of managed memory will be used
+ * @ptr: an address in managed memory
+ * @count: bytes, not 0, in the same allocation; the advice is for the whole pages of the range
+ * @advice: CU_MEM_ADVISE_*
+ * @location: for SET_PREFERRED_LOCATION any location; for ACCESSED_BY a device or the host; for the other advice
+ *	only the type must be valid
+ *
+ * The advice is stored for cuMemRangeGetAttribute() and has no other effect (deviation).
+ *
+ * Return: INVALID_VALUE, INVALID_CONTEXT, OUT_OF_MEMORY.
+ */
+CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+	CALL_AFTER(managed_advice_known(advice, location.type),
+		   managed_advise(ptr, count, advice, location), ptr, count, advice, location.type,
+		   location.id);
+}
+
+static CUmemLocation location_of(CUdevice device)
+{
+	CUmemLocation location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
+
+	if (device == CU_DEVICE_CPU) {
+		location.type = CU_MEM_LOCATION_TYPE_HOST;
+		location.id = 0;
+	}
+	return location;
+}
+
+/** cuMemAdvise - the same, for a device or CU_DEVICE_CPU */
+CUresult cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevice device)
+{
+	CALL_AFTER(managed_advice_known(advice, location_of(device).type),
+		   managed_advise(ptr, count, advice, location_of(device)), ptr, count, advice,
+		   device);
+}
+
+/**
+ * cuMemPrefetchAsync_v2 - prefetch a range of managed memory
+ * @ptr: an address in managed memory
+ * @count: bytes, not 0, in the same allocation; the prefetch is of the whole pages of the range
+ * @location: a device, the host or one of its NUMA nodes
+ * @flags: 0
+ * @stream: any
+ *
+ * The call stores the location for cuMemRangeGetAttribute() at once and moves no memory (deviation).
+ *
+ * Return: INVALID_DEVICE, INVALID_VALUE, INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
+ */
+STREAM_FORMS(cuMemPrefetchAsync_v2, (CUdeviceptr ptr, size_t count, CUmemLocation location,
+				     unsigned int flags, CUstream stream),
+	     NEEDS(!flags && managed_place_known(location.type)),
+	     managed_prefetch(ptr, count, location, stream, own), ptr, count, location.type,
+	     location.id, flags, stream)
+
+/** cuMemPrefetchAsync - the same, to a device or CU_DEVICE_CPU */
+STREAM_FORMS(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
+	     CUDA_SUCCESS, managed_prefetch(ptr, count, location_of(device), stream, own), ptr,
+	     count, device, stream)
+
+/**
+ * cuMemRangeGetAttribute - advice and prefetches of a range of managed memory
+ * @data: receives an int or, for ACCESSED_BY, several ints
+ * @size: bytes at @data, 4 or a multiple of 4
+ * @attribute: CU_MEM_RANGE_ATTRIBUTE_*
+ * @ptr: an address in managed memory
+ * @count: bytes, not 0, in the same allocation; the attribute is that of the whole pages of the range
+ *
+ * If the pages of the range have different locations, the answer is -2, or type 0.
+ *
+ * Return: INVALID_VALUE, INVALID_CONTEXT.
+ */
+CUresult cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute attribute,
+				CUdeviceptr ptr, size_t count)
+{
+	CALL(managed_attributes(&data, &size, &attribute, 1, ptr, count), data, size, attribute,
+	     ptr, count);
+}
+
+/** cuMemRangeGetAttributes - the same for several attributes; nothing is written on failure */
+CUresult cuMemRangeGetAttributes(void **data, size_t *sizes, CUmem_range_attribute *attributes,
+				 size_t attribute_count, CUdeviceptr ptr, size_t count)
+{
+	CALL(managed_attributes(data, sizes, attributes, attribute_count, ptr, count), data, sizes,
+	     attributes, attribute_count, ptr, count);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * driver: the public functions of the driver API, and gpumem's own.
+ *
+ * Each function checks its arguments and calls a layer below. This layer may include all layers below and abi.
+ */
+#ifndef GPUMEM_DRIVER_DRIVER_H
+#define GPUMEM_DRIVER_DRIVER_H
+
+#include "abi/entry.h"
+#include "share/share.h"
+
+#endif /* GPUMEM_DRIVER_DRIVER_H */

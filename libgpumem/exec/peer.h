@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which contexts may reach memory of other devices. peer.c owns the grants.
+ */
+#ifndef GPUMEM_EXEC_PEER_H
+#define GPUMEM_EXEC_PEER_H
+
+#include "exec/context.h"
+
+/* The slow path of ctx_reaches(), for memory of another device than the context's. */
+bool ctx_reaches_far(CUcontext ctx, const struct span *span);
+
+/* Whether fills and memory operations of a context's streams may use memory. */
+static inline bool ctx_reaches(CUcontext ctx, const struct span *span)
+{
+	return likely(span->device == ctx->device) || ctx_reaches_far(ctx, span);
+}
+
+/* cuCtxEnablePeerAccess() and cuCtxDisablePeerAccess(). */
+CUresult peer_enable(CUcontext peer, unsigned int flags);
+CUresult peer_disable(CUcontext peer);
+
+/* From a layer above (pool/pool.c): whether contexts of a device may use a pool's memory. */
+bool pool_reached_from(CUmemoryPool pool, CUdevice device);
+
+#endif /* GPUMEM_EXEC_PEER_H */

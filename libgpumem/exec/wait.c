@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Waiting for work: for a value of a queue, for a stream, for a context, for the whole process.
+ *
+ * A waiting thread looks at the queue's timeline page a few times (client.spins), then sleeps in the
+ * kernel. A wait returns the error of the queue's context, which is sticky. A host function may not wait for
+ * entries that depend on the function: the wait returns NOT_PERMITTED.
+ *
+ * The process "knows" that a queue has reached a value when it has waited for the value (queue->synced).
+ *
+ * Invariants: a stream is idle if its queue is idle and nothing that its next operation must wait for is
+ * pending.
+ *
+ * Locks: queries and waits for one queue take none. Queries and waits for the legacy stream, a context or the
+ * process take the lock of a context's active queues.
+ *
+ * Vocabulary: drain, wait until a stream is idle; tail, value (ring.h).
+ */
+#include <errno.h>
+
+#include "exec/exec.h"
+
+/* ---- a queue */
+
+CUresult queue_status(struct queue *queue)
+{
+	switch (load_relaxed(&queue->page->error)) {
+	case 0:
+		return CUDA_SUCCESS;
+	case EFAULT:
+	case EACCES:
+	case EOVERFLOW:
+	case ENOENT:
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	default:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+/* Work of the queue failed: from now on its context returns the error. */
+static CUresult queue_error(struct queue *queue)
+{
+	CUresult result = queue_status(queue);
+	CUcontext ctx;
+
+	ctx = load_relaxed(&queue->ctx);
+	if (!ctx)
+		return CUDA_SUCCESS;
+	/* Here only failures of the queue set the error. Failed work on the CPU has set it already (work.c). */
+	if (unlikely(result) && ctx_fail(ctx, result))
+		debug_work(queue, result);
+	return load_relaxed(&ctx->sticky);
+}
+
+static uint64_t host_deadline(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec + HOST_LOOK_NS;
+}
+
+void queue_doze(struct queue *queue, uint64_t value)
+{
+	struct gpumem_timeline_wait wait = {
+		.size = sizeof(wait), .id = queue->timeline, .value = value,
+		.deadline = host_deadline(),
+	};
+
+	int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+
+	/* The queue failed, or the kernel refused to wait: sleep instead. */
+	if (error && error != ETIMEDOUT)
+		lock_doze();
+}
+
+CUresult queue_sleep(struct queue *queue, uint64_t value)
+{
+	struct gpumem_timeline_wait wait = {
+		.size = sizeof(wait), .id = queue->timeline, .value = value, .deadline = ~0ull,
+	};
+
+	/* Release a hold that a copy of this thread left behind, or this wait might not end. */
+	touch_check();
+	while (!queue_reached(queue, value)) {
+		int error;
+
+		if (unlikely(host_thread)) {
+			if (host_blocks(queue, value))
+				return CUDA_ERROR_NOT_PERMITTED;
+			wait.deadline = host_deadline();
+		}
+		error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+		if (error == EIO && !queue_reached(queue, value)) {
+			queue_error(queue);
+			return CUDA_ERROR_LAUNCH_FAILED;
+		}
+		if (error && error != EIO && error != ETIMEDOUT)
+			return result_of_errno(error);
+	}
+	queue_know(queue, value);
+	return queue_error(queue);
+}
+
+/* Whether the context was made with the flag that threads sleep at once. */
+static bool queue_blocking(struct queue *queue)
+{
+	CUcontext ctx = load_relaxed(&queue->ctx);
+
+	return ctx && (load_relaxed(&ctx->flags) & CU_CTX_SCHED_MASK) ==
+		CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
+CUresult queue_wait(struct queue *queue, uint64_t value)
+{
+	unsigned int i;
+
+	if (queue_reached(queue, value) || queue_blocking(queue))
+		return queue_sleep(queue, value);
+	for (i = 0; !queue_reached(queue, value) && i < client.spins; i++)
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#else
+		__asm__ volatile("" ::: "memory");
+#endif
+	return queue_sleep(queue, value);
+}
+
+/* queue_wait(). Also after a failure, the host functions up to @value have then run or were left out. */
+static CUresult queue_settle(struct queue *queue, uint64_t value)
+{
+	CUresult result = queue_wait(queue, value);
+
+	if (unlikely(result) && queue_status(queue))
+		host_settle(queue, value);
+	return result;
+}
+
+void queue_know(struct queue *queue, uint64_t value)
+{
+	/* If two threads store at the same time, the lower value may stay. It is true as well. */
+	if (load_relaxed(&queue->synced) < value)
+		store_relaxed(&queue->synced, value);
+}
+
+bool queue_refused(struct queue *queue, uint64_t value, CUresult *result)
+{
+	/* LAUNCH_FAILED: the queue failed, or its context failed earlier. */
+	if (likely(!*result) || *result == CUDA_ERROR_LAUNCH_FAILED)
+		return false;
+	if (!queue_failed(queue) && !queue_reached(queue, value))
+		return true;
+	/* The work ended after the wait was refused, so return the work's result. */
+	*result = queue_status(queue);
+	return false;
+}
+
+/* ---- the queues of a context */
+
+/* Whether a context's queues are idle; @every as in active.h. */
+static __attribute__((noinline)) bool queues_idle_slow(CUcontext ctx, bool every)
+{
+	struct active_walk walk;
+	struct queue *queue;
+	uint64_t value;
+
+	active_walk(&walk, &ctx->active, every, false);
+	while ((queue = active_next(&walk, &value)))
+		if (!queue_reached(queue, value))
+			return false;
+	return true;
+}
+
+static inline bool queues_idle(CUcontext ctx, bool every)
+{
+	return likely(active_none(&ctx->active, every)) || queues_idle_slow(ctx, every);
+}
+
+CUresult queues_wait(struct active *active, bool every, CUcontext ctx, bool *refused)
+{
+	CUresult first = CUDA_SUCCESS;
+	struct active_walk walk;
+	struct queue *queue;
+	uint64_t value;
+
+	if (likely(active_none(active, every)))
+		goto none;
+	active_walk(&walk, active, every, true);
+	while ((queue = active_next(&walk, &value))) {
+		CUresult result = queue_settle(queue, value);
+
+		if (refused && queue_refused(queue, value, &result)) {
+			*refused = true;
+			return result;
+		}
+		/* A failure of another context is not an error of this call. */
+		if (!first && (!ctx || load_relaxed(&queue->ctx) == ctx))
+			first = result;
+	}
+none:
+	if (unlikely(!active_all_known(active, every)))
+		active_know(active, every);
+	/* Work on the CPU may have failed just before its queue was found idle. */
+	if (!first && ctx && active == &ctx->active)
+		first = load_relaxed(&ctx->sticky);
+	return first;
+}
+
+void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg)
+{
+	struct active *active;
+
+	for (active = active_first(); active; active = active->next) {
+		struct active_walk walk;
+		struct queue *queue;
+		uint64_t value;
+
+		active_walk(&walk, active, true, false);
+		while ((queue = active_next(&walk, &value)))
+			if (!queue_reached(queue, value))
+				each(queue, value, arg);
+	}
+}
+
+/* ---- a stream */
+
+bool stream_idle(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (queue && !queue_idle(queue))
+		return false;
+	if (likely(load_acquire(&stream->legacy_done)))
+		return true;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_idle(stream->ctx, false);
+	if (unlikely(stream->kind == STREAM_CONTEXT))
+		return queues_idle(stream->ctx, true);
+	queue = legacy_queue(stream->ctx);
+	return !queue || queue_idle(queue);
+}
+
+CUresult stream_drain(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+	CUresult result = CUDA_SUCCESS;
+
+	if (queue)
+		result = queue_settle(queue, load_acquire(&queue->tail));
+	if (result)
+		return result;
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_wait(&stream->ctx->active, false, stream->ctx, NULL);
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return CUDA_SUCCESS;
+	queue = legacy_queue(stream->ctx);
+	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+}
+
+CUresult stream_query(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if ((queue && !queue_idle(queue)) ||
+	    (stream->kind == STREAM_LEGACY_KIND && !queues_idle(stream->ctx, false))) {
+		/* A hold that a copy of this thread left behind may block the stream. */
+		touch_check();
+		return CUDA_ERROR_NOT_READY;
+	}
+	return queue ? queue_error(queue) : CUDA_SUCCESS;
+}
+
+CUresult stream_synchronize(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return stream_drain(stream);
+	return queue ? queue_settle(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+}
+
+/* ---- a context, the process */
+
+CUresult ctx_synchronize(CUcontext ctx)
+{
+	return queues_wait(&ctx->active, true, ctx, NULL);
+}
+
+/* Wait for all contexts on all devices: streams of one device reach the memory of the others. */
+static CUresult work_wait(bool *refused)
+{
+	CUresult first = CUDA_SUCCESS;
+	CUcontext ctx = ctx_top();
+	struct active *active;
+
+	for (active = active_first(); active; active = active->next) {
+		CUresult result = queues_wait(active, true, ctx, refused);
+
+		if (refused && *refused)
+			return result;
+		if (!first && ctx)
+			first = result;
+	}
+	return first;
+}
+
+void work_synchronize(void)
+{
+	work_wait(NULL);
+}
+
+bool work_finish(CUresult *result)
+{
+	bool refused = false;
+
+	*result = work_wait(&refused);
+	return !refused;
+}

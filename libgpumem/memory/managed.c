@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Managed memory: memory that the CPU and all devices reach at one address.
+ *
+ * Managed memory is device memory of the current context's device, mapped for the CPU and all devices for its
+ * whole life, also in strict mode. It never moves. Advice and prefetches are hints: they are checked and
+ * stored, attribute queries return them, and they have no other effect. Attachments are only checked.
+ *
+ * Owns the notes of advice and prefetches: one for each allocation that had any, found by the allocation's
+ * address. A note divides the allocation's pages into runs with the same hints. A note names its allocation by
+ * BUFFER_ID, which is never used again. If another allocation is at the address now (memory of a pool may have
+ * been allocated anew), the note is replaced or ignored.
+ *
+ * Ranges are rounded outwards to pages and lie in one allocation.
+ *
+ * Locks: notes_lock for the notes. It is taken inside mem_lock and pool->lock; no lock is taken inside it.
+ *
+ * Vocabulary: note, the hints about an allocation; run, neighbouring pages with the same hints; location, a
+ * place as attributes report it.
+ */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "memory/memory.h"
+
+#define BUCKET_BITS	10
+#define BUCKETS		(1u << BUCKET_BITS)
+#define HOST_BIT	(1u << GPUMEM_MAX_DEVICES)
+
+struct location {
+	int32_t type;			/* CUmemLocationType; 0 is none */
+	int32_t id;			/* of a device or node; -1: another location; -2: none */
+};
+
+struct run {
+	uint64_t end;			/* in pages from the allocation's first; begins where the previous ends */
+	struct location preferred, prefetched;
+	uint32_t accessed_by;		/* a bit for each device, and HOST_BIT */
+	bool read_mostly;
+};
+
+struct note {
+	struct note *next;
+	uint64_t base, id;		/* of the allocation */
+	unsigned int count;
+	struct run *run;
+};
+
+static const struct location location_none = {
+	.type = CU_MEM_LOCATION_TYPE_INVALID, .id = CU_DEVICE_INVALID,
+};
+
+static struct lock notes_lock;
+static struct note *notes[BUCKETS];	/* notes_lock */
+static unsigned int note_count;		/* atomic; written under notes_lock */
+
+/* ---- notes; notes_lock is held */
+
+static struct note **bucket_of(uint64_t base)
+{
+	/* Large allocations begin at multiples of 2 MiB. */
+	return &notes[(base / UNIT * 0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
+}
+
+static struct note *note_find(const struct span *span)
+{
+	struct note *note;
+
+	for (note = *bucket_of(span->base); note; note = note->next)
+		if (note->base == span->base)
+			return note->id == span->id ? note : NULL;
+	return NULL;
+}
+
+static void note_drop(struct note **link)
+{
+	struct note *note = *link;
+
+	*link = note->next;
+	store_relaxed(&note_count, note_count - 1);
+	free(note->run);
+	free(note);
+}
+
+/* The first page that a range touches, and the end of its last, in pages from the allocation's first. */
+static uint64_t first_page(const struct span *span, uint64_t ptr)
+{
+	return ptr / PAGE - span->base / PAGE;
+}
+
+static uint64_t end_page(const struct span *span, uint64_t end)
+{
+	return (end - 1) / PAGE - span->base / PAGE + 1;
+}
+
+/* The note of an allocation, made if there is none; NULL if there is no memory. */
+static struct note *note_get(const struct span *span)
+{
+	struct note **link = bucket_of(span->base), *note;
+
+	while (*link && (*link)->base != span->base)
+		link = &(*link)->next;
+	if (*link && (*link)->id == span->id)
+		return *link;
+	if (*link)
+		note_drop(link);
+	note = calloc(1, sizeof(*note));
+	if (note)
+		note->run = calloc(1, sizeof(*note->run));
+	if (!note || !note->run) {
+		free(note);
+		return NULL;
+	}
+	note->base = span->base;
+	note->id = span->id;
+	note->count = 1;
+	note->run[0] = (struct run){
+		.end = end_page(span, span->base + span->size),
+		.preferred = location_none, .prefetched = location_none,
+	};
+	link = bucket_of(span->base);
+	note->next = *link;
+	*link = note;
+	store_relaxed(&note_count, note_count + 1);
+	return note;
+}
+
+/* Make a run begin at a page. note->run has room for one more run. */
+static void run_split(struct note *note, uint64_t page)
+{
+	unsigned int i = 0;
+
+	if (!page)
+		return;
+	while (note->run[i].end < page)
+		i++;
+	if (note->run[i].end == page)
+		return;
+	memmove(&note->run[i + 1], &note->run[i], (note->count - i) * sizeof(*note->run));
+	note->run[i].end = page;
+	note->count++;
+}
+
+static bool location_same(const struct location *a, const struct location *b)
+{
+	return a->type == b->type && a->id == b->id;
+}
+
+static bool same_said(const struct run *a, const struct run *b)
+{
+	return location_same(&a->preferred, &b->preferred) &&
+	       location_same(&a->prefetched, &b->prefetched) &&
+	       a->accessed_by == b->accessed_by && a->read_mostly == b->read_mostly;
+}
+
+static void runs_merge(struct note *note)
+{
+	unsigned int i, last = 0;
+
+	for (i = 1; i < note->count; i++) {
+		if (same_said(&note->run[last], &note->run[i]))
+			note->run[last].end = note->run[i].end;
+		else
+			note->run[++last] = note->run[i];
+	}
+	note->count = last + 1;
+}
+
+/* A change of the hints of each run in a range. */
+struct saying {
+	enum { SAY_READ_MOSTLY, SAY_PREFERRED, SAY_PREFETCHED, SAY_ACCESSED_BY } what;
+	struct location place;
+	uint32_t set, clear;		/* of accessed_by; of read_mostly bit 0 */
+};
+
+static void run_say(struct run *run, const struct saying *saying)
+{
+	switch (saying->what) {
+	case SAY_READ_MOSTLY:
+		run->read_mostly = saying->set;
+		break;
+	case SAY_PREFERRED:
+		run->preferred = saying->place;
+		break;
+	case SAY_PREFETCHED:
+		run->prefetched = saying->place;
+		break;
+	case SAY_ACCESSED_BY:
+		run->accessed_by = (run->accessed_by & ~saying->clear) | saying->set;
+		break;
+	}
+}
+
+static CUresult note_say(const struct span *span, uint64_t first, uint64_t end,
+			 const struct saying *saying)
+{
+	struct note *note = note_get(span);
+	uint64_t at = 0;
+	struct run *run;
+	unsigned int i;
+
+	if (!note)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	run = realloc(note->run, (note->count + 2) * sizeof(*run));
+	if (!run)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	note->run = run;
+	run_split(note, first);
+	run_split(note, end);
+	for (i = 0; i < note->count && at < end; i++) {
+		if (at >= first)
+			run_say(&note->run[i], saying);
+		at = note->run[i].end;
+	}
+	runs_merge(note);
+	return CUDA_SUCCESS;
+}
+
+/* notes_lock is held. */
+static void forget_in(struct note **link, uint64_t base, uint64_t length)
+{
+	while (*link) {
+		if ((*link)->base - base < length)
+			note_drop(link);
+		else
+			link = &(*link)->next;
+	}
+}
+
+/* These two are called whenever managed memory is freed, so without notes they take no lock. */
+void managed_forget(uint64_t base)
+{
+	if (!load_relaxed(&note_count))
+		return;
+	lock_take(&notes_lock);
+	forget_in(bucket_of(base), base, 1);
+	lock_drop(&notes_lock);
+}
+
+void managed_forget_range(uint64_t base, uint64_t length)
+{
+	unsigned int i;
+
+	if (!load_relaxed(&note_count))
+		return;
+	lock_take(&notes_lock);
+	for (i = 0; i < BUCKETS; i++)
+		forget_in(&notes[i], base, length);
+	lock_drop(&notes_lock);
+}
+
+/* ---- ranges */
+
+/* The allocation around a range of managed memory. */
+static CUresult range_find(uint64_t ptr, uint64_t count, struct span *span)
+{
+	if (!count || !vm_lookup(ptr, span) || !(span->flags & ALLOC_MANAGED) ||
+	    count > span->size - (ptr - span->base))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* mem_lock keeps an alloc from being freed before its note exists: managed_forget() then finds the note. */
+static CUresult range_say(uint64_t ptr, uint64_t count, const struct saying *saying)
+{
+	struct span span;
+	CUresult result;
+
+	lock_take(&mem_lock);
+	result = range_find(ptr, count, &span);
+	if (!result) {
+		lock_take(&notes_lock);
+		result = note_say(&span, first_page(&span, ptr), end_page(&span, ptr + count),
+				  saying);
+		lock_drop(&notes_lock);
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
+/* ---- places */
+
+bool managed_place_known(CUmemLocationType type)
+{
+	return type >= CU_MEM_LOCATION_TYPE_DEVICE && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/* Whether the device or the node of a location exists. */
+static bool location_exists(const CUmemLocation *location)
+{
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return device_valid(location->id);
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return node_exists(location->id);
+	default:
+		return managed_place_known(location->type);
+	}
+}
+
+static struct location location_asked(const CUmemLocation *location)
+{
+	struct location place = { .type = location->type, .id = location->id };
+
+	if (location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	    location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		place.id = CU_DEVICE_CPU;
+	return place;
+}
+
+/* As recorded: on a system with one node, a preferred node is reported as the host. */
+static struct location location_preferred(const CUmemLocation *location)
+{
+	struct location place = location_asked(location);
+	unsigned int node = 0;
+
+	if (place.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) {
+		place.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		place.id = getcpu(NULL, &node) ? 0 : node;
+	}
+	if (place.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !place.id && !node_exists(1)) {
+		place.type = CU_MEM_LOCATION_TYPE_HOST;
+		place.id = CU_DEVICE_CPU;
+	}
+	return place;
+}
+
+/* The value of the older attributes, which have no types of locations. */
+static int location_number(const struct location *place)
+{
+	return place->type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID :
+	       place->type == CU_MEM_LOCATION_TYPE_DEVICE ? place->id : CU_DEVICE_CPU;
+}
+
+/* ---- what the API does */
+
+CUresult managed_alloc(uint64_t *ptr, uint64_t bytes)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	return result ? result :
+		mem_alloc_in(ctx, ptr, bytes, ALLOC_MANAGED | ALLOC_SYNC_MEMOPS);
+}
+
+CUresult managed_attach(CUstream handle, bool own, uint64_t ptr, uint64_t length,
+			unsigned int flags)
+{
+	struct span span;
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	if (result)
+		return result;
+	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+	    flags != CU_MEM_ATTACH_SINGLE)
+		return CUDA_ERROR_INVALID_VALUE;
+	/*
+	 * The null stream is refused: it names no particular stream. As recorded, the other handles of default
+	 * streams are accepted.
+	 */
+	if (flags == CU_MEM_ATTACH_SINGLE && !handle && !own)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_MANAGED) || span.pool ||
+	    span.base != ptr || (length && length != span.size))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Every device may access all of it at any time, so there is nothing to change. */
+	return CUDA_SUCCESS;
+}
+
+CUresult managed_advice_known(CUmem_advise advice, CUmemLocationType type)
+{
+	return advice >= CU_MEM_ADVISE_SET_READ_MOSTLY &&
+	       advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY && managed_place_known(type) ?
+		CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmemLocation location)
+{
+	struct saying saying = { .place = location_none };
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	switch (advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		saying.what = SAY_READ_MOSTLY;
+		saying.set = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		if (!location_exists(&location))
+			return CUDA_ERROR_INVALID_VALUE;
+		saying.what = SAY_PREFERRED;
+		saying.place = location_preferred(&location);
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		saying.what = SAY_PREFERRED;
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		if (!location_exists(&location) ||
+		    (location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
+		     location.type != CU_MEM_LOCATION_TYPE_HOST))
+			return CUDA_ERROR_INVALID_VALUE;
+		saying.what = SAY_ACCESSED_BY;
+		saying.clear = location.type == CU_MEM_LOCATION_TYPE_HOST ? HOST_BIT :
+			1u << location.id;
+		if (advice == CU_MEM_ADVISE_SET_ACCESSED_BY)
+			saying.set = saying.clear;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return range_say(ptr, count, &saying);
+}
+
+CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, CUstream handle,
+			  bool own)
+{
+	struct saying saying = { .what = SAY_PREFETCHED, .place = location_asked(&location) };
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	if (result)
+		return result;
+	if (!ptr || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!location_exists(&location))
+		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
+			CUDA_ERROR_INVALID_VALUE;
+	return range_say(ptr, count, &saying);
+}
+
+/* ---- attributes of ranges */
+
+static bool attribute_fits(CUmem_range_attribute attribute, const void *data, size_t size)
+{
+	if (!data || attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
+	    attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID)
+		return false;
+	if (attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
+		return size && !(size % sizeof(int32_t));
+	return size == sizeof(int32_t);
+}
+
+/* An attribute's value of one run. */
+static int32_t run_value(const struct run *run, CUmem_range_attribute attribute)
+{
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		return run->read_mostly;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		return location_number(&run->preferred);
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		return run->preferred.type;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		return run->preferred.id;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		return location_number(&run->prefetched);
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		return run->prefetched.type;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		return run->prefetched.id;
+	default:
+		return run->accessed_by;
+	}
+}
+
+/* The value for a range whose pages differ. */
+static int32_t mixed_value(CUmem_range_attribute attribute, int32_t one, int32_t other)
+{
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+		return one & other;
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		return 0;
+	default:
+		return CU_DEVICE_INVALID;
+	}
+}
+
+/* notes_lock is held. */
+static int32_t range_value(const struct note *note, uint64_t first, uint64_t end,
+			   CUmem_range_attribute attribute)
+{
+	static const struct run unsaid = {
+		.preferred = { .id = CU_DEVICE_INVALID }, .prefetched = { .id = CU_DEVICE_INVALID },
+	};
+	bool any = false, mixed = false;
+	uint64_t at = 0;
+	int32_t value = 0;
+	unsigned int i;
+
+	if (!note)
+		return run_value(&unsaid, attribute);
+	for (i = 0; i < note->count && at < end; i++) {
+		const struct run *run = &note->run[i];
+		int32_t here = run_value(run, attribute);
+
+		if (run->end > first && any && here != value)
+			mixed = true;
+		if (run->end > first)
+			value = !any ? here : mixed ? mixed_value(attribute, value, here) : value;
+		any = any || run->end > first;
+		at = run->end;
+	}
+	return value;
+}
+
+static void put_accessed_by(int32_t *data, size_t size, uint32_t bits)
+{
+	size_t room = size / sizeof(*data), n = 0;
+	unsigned int i;
+
+	for (i = 0; i < GPUMEM_MAX_DEVICES && n < room; i++) {
+		int32_t device = i;
+
+		if (bits & 1u << i)
+			memcpy(&data[n++], &device, sizeof(device));
+	}
+	for (; n < room; n++) {
+		int32_t rest = bits & HOST_BIT ? CU_DEVICE_CPU : CU_DEVICE_INVALID;
+
+		bits &= ~HOST_BIT;
+		memcpy(&data[n], &rest, sizeof(rest));
+	}
+}
+
+CUresult managed_attributes(void *const *data, const size_t *sizes,
+			    const CUmem_range_attribute *attributes, size_t attribute_count,
+			    uint64_t ptr, uint64_t count)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	struct span span;
+	size_t i;
+
+	if (result)
+		return result;
+	if (!data || !sizes || !attributes || !attribute_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < attribute_count; i++)
+		if (!attribute_fits(attributes[i], data[i], sizes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	result = range_find(ptr, count, &span);
+	if (result)
+		return result;
+	/* The program's memory may fault, so it is written with no lock held. */
+	for (i = 0; i < attribute_count; i++) {
+		int32_t value;
+
+		lock_take(&notes_lock);
+		value = range_value(note_find(&span), first_page(&span, ptr),
+				    end_page(&span, ptr + count), attributes[i]);
+		lock_drop(&notes_lock);
+		if (attributes[i] == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
+			put_accessed_by(data[i], sizes[i], value);
+		else
+			memcpy(data[i], &value, sizeof(value));
+	}
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Managed memory. managed.c owns the hints about ranges of it.
+ */
+#ifndef GPUMEM_MEMORY_MANAGED_H
+#define GPUMEM_MEMORY_MANAGED_H
+
+#include "memory/mem.h"
+
+CUresult managed_alloc(uint64_t *ptr, uint64_t bytes);
+CUresult managed_attach(CUstream stream, bool own, uint64_t ptr, uint64_t length,
+			unsigned int flags);
+bool managed_place_known(CUmemLocationType type);
+/* INVALID_VALUE unless CUDA defines the advice and the type of location. */
+CUresult managed_advice_known(CUmem_advise advice, CUmemLocationType type);
+CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmemLocation location);
+CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, CUstream stream,
+			  bool own);
+CUresult managed_attributes(void *const *data, const size_t *sizes,
+			    const CUmem_range_attribute *attributes, size_t attribute_count,
+			    uint64_t ptr, uint64_t count);
+/* Called when memory is freed: forget the hints about an allocation, or about those in a range. */
+void managed_forget(uint64_t base);
+void managed_forget_range(uint64_t base, uint64_t length);
+
+#endif /* GPUMEM_MEMORY_MANAGED_H */

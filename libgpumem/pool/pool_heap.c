@@ -1,0 +1,891 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pools: allocating and freeing blocks.
+ *
+ * Owns the heaps, one for each stream and pool that were used together. A free puts a block with a class into
+ * the heap of the freeing stream, and an allocation takes it from the heap of its stream: this takes loads and
+ * stores, no shared lock and no system call. If the heap has no block of the class, the allocation takes the
+ * pool's lock and tries, in this order:
+ *
+ *   1. the blocks of the free lists and the pages that the stream may have (pool_cells.c has the rules);
+ *   2. the same after the contents of heaps were moved there: first cells of the class from this thread's
+ *      heaps, then all cells of all heaps; and if the pool is at its limit, a part of an idle chunk;
+ *   3. a new chunk, after idle chunks that are too small were given back, if the pool has much more than it
+ *      ever needed;
+ *   4. memory whose free is complete, whatever the attributes say; then the same after cells that are
+ *      pending in one stream became pages;
+ *   5. a new chunk after idle chunks were given back: of all pools, or of this one if it is at its limit;
+ *   6. pending memory, if REUSE_ALLOW_INTERNAL_DEPENDENCIES: the stream is made to wait;
+ *   7. OUT_OF_MEMORY.
+ *
+ * Locks: pool->lock, as each function says; inside it a heap's lock (pool_owner.c), and heap_lock for unused
+ * heaps. A stream's lock is taken outside pool->lock.
+ */
+#include <stdlib.h>
+
+#include "pool/pool_owner.h"
+#include "pool/pool_pages.h"
+
+#define ID_BATCH	256
+#define CELLS_MOST	64
+#define GROW_ROUNDS	64		/* how often to wait for another thread's chunk, at most */
+#define POOL_GONE	((CUresult)-1)	/* internal */
+
+static struct lock heap_lock;
+static struct heap *unused_heaps;	/* heap_lock */
+
+/* ---- heaps */
+
+static inline struct heap *heap_of(CUstream stream, const pool_t *pool)
+{
+	struct heap *heap = load_acquire(&stream->heaps);
+
+	while (heap && unlikely(heap->pool != pool))
+		heap = load_acquire(&heap->next_of_stream);
+	return heap;
+}
+
+/* The heap of a stream in a pool, made if there is none; NULL if there is no memory. */
+static struct heap *heap_make(CUstream stream, pool_t *pool)
+{
+	struct heap *heap = heap_of(stream, pool);
+
+	if (heap)
+		return heap;
+	lock_take(&pool->lock);
+	lock_take(&heap_lock);
+	heap = heap_of(stream, pool);
+	if (heap)
+		goto out;
+	heap = unused_heaps;
+	if (heap)
+		unused_heaps = heap->next_of_pool;
+	else
+		heap = calloc(1, sizeof(*heap));
+	if (!heap)
+		goto out;
+	heap->pool = pool;
+	heap->stream = stream;
+	heap->common = false;
+	heap->gone = false;
+	memset(heap->recent, 0, sizeof(heap->recent));
+	heap->next_of_pool = pool->heaps;
+	if (heap->next_of_pool)
+		heap->next_of_pool->link = &heap->next_of_pool;
+	heap->link = &pool->heaps;
+	pool->heaps = heap;
+	store_relaxed(&heap->next_of_stream, stream->heaps);
+	store_release(&stream->heaps, heap);
+out:
+	lock_drop(&heap_lock);
+	lock_drop(&pool->lock);
+	return heap;
+}
+
+/* ---- draining */
+
+/* Move a class of a claimed heap to the free list. pool->lock is held. */
+static void bin_empty(struct heap *heap, unsigned int class)
+{
+	struct bin *bin = &heap->bin[class];
+	struct cell *cell, *next;
+
+	for (cell = bin->head; cell; cell = next) {
+		next = cell->next;
+		free_list_put(heap->pool, cell, class);
+	}
+	bin->head = NULL;
+	bin->count = 0;
+}
+
+/* Move all cells of a claimed heap to the free lists. pool->lock is held. */
+static void heap_empty(struct heap *heap)
+{
+	unsigned int class;
+
+	store_relaxed(&heap->dirty, false);
+	for (class = 0; class < CLASSES; class++)
+		if (heap->bin[class].count)
+			bin_empty(heap, class);
+}
+
+/* Move cells of a class from this thread's heaps to the free list. False: there were none. pool->lock is held. */
+static bool heaps_gather(pool_t *pool, unsigned int class)
+{
+	struct heap *heap;
+	bool any = false;
+
+	for (heap = pool->heaps; heap; heap = heap->next_of_pool) {
+		if (load_relaxed(&heap->owner) != &pool_thread || !heap->bin[class].count)
+			continue;
+		if (!heap_claim(heap))
+			continue;
+		bin_empty(heap, class);
+		heap_drop(heap);
+		any = true;
+	}
+	return any;
+}
+
+static void heap_drain(struct heap *heap)
+{
+	heap_empty(heap);
+	if (!heap->gone)
+		return;
+	store_relaxed(&heap->owner, NULL);
+	heap->tally = NULL;
+}
+
+/* Free a heap without stream and owner for reuse. pool->lock is held. */
+static void heap_put(struct heap *heap)
+{
+	*heap->link = heap->next_of_pool;
+	if (heap->next_of_pool)
+		heap->next_of_pool->link = heap->link;
+	lock_take(&heap_lock);
+	heap->next_of_pool = unused_heaps;
+	unused_heaps = heap;
+	lock_drop(&heap_lock);
+}
+
+void heaps_drain(pool_t *pool)
+{
+	struct heap *heap, *next;
+
+	heaps_each(pool, false, heap_drain);
+	for (heap = pool->heaps; heap && pool->heaps_gone; heap = next) {
+		next = heap->next_of_pool;
+		if (!heap->gone || load_relaxed(&heap->owner) || load_relaxed(&heap->dirty))
+			continue;
+		pool->heaps_gone--;
+		heap_put(heap);
+	}
+}
+
+void pool_drain(pool_t *pool, const struct taker *taker)
+{
+	late_reclaim(pool);
+	heaps_drain(pool);
+	free_lists_drain(pool, taker);
+	pages_settle(pool, taker, ~0u);
+}
+
+void pool_stream_gone(CUstream stream)
+{
+	struct heap *heap, *next;
+
+	for (heap = load_acquire(&stream->heaps); heap; heap = next) {
+		pool_t *pool = heap->pool;
+
+		next = load_acquire(&heap->next_of_stream);
+		lock_take(&pool->lock);
+		if (heap_claim(heap)) {
+			heap_empty(heap);
+			store_relaxed(&heap->owner, NULL);
+			heap->tally = NULL;
+			heap_drop(heap);
+			heap_put(heap);
+		} else {
+			/* heaps_drain() claims it later. */
+			heap->gone = true;
+			pool->heaps_gone++;
+		}
+		store_relaxed(&pool->dirty, true);
+		lock_drop(&pool->lock);
+	}
+	store_release(&stream->heaps, NULL);
+}
+
+/* ---- allocating */
+
+static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tally)
+{
+	uint32_t seq = cell_begin(cell);
+
+	store_relaxed(&cell->flags, load_relaxed(&tally->birth));
+	store_relaxed(&cell->id, tally->id++);
+	/* After the flags: pool_owner.c. */
+	store_release(&cell->size, size);
+	cell_end(cell, seq);
+	tally_add(tally, size);
+}
+
+/* Revoke the memory handle of a block that was claimed. */
+static void share_forget(struct cell *cell)
+{
+	if (load_relaxed(&cell->flags) & ALLOC_EXPORTED)
+		share_drop_of_pool(cell->id);
+}
+
+static inline struct recent *heap_recent(struct heap *heap, uint64_t base)
+{
+	return &heap->recent[(base / CELL_UNIT ^ base / SLOT) % HEAP_RECENT];
+}
+
+static void tally_ids(struct tally *tally)
+{
+	if (tally->id == tally->id_end) {
+		tally->id = mem_new_ids(ID_BATCH);
+		tally->id_end = tally->id + ID_BATCH;
+	}
+}
+
+void taker_init(struct taker *taker, const pool_t *pool, CUstream stream)
+{
+	*taker = (struct taker){
+		.stream = stream, .queue = stream ? load_acquire(&stream->queue) : NULL,
+		.follow = load_relaxed(&pool->follow),
+		.opportunistic = load_relaxed(&pool->opportunistic),
+	};
+}
+
+/* Step 1 of the list above, and the cheap part of step 2. The pool is locked. */
+static struct cell *take_ready(pool_t *pool, uint64_t size, const struct taker *taker)
+{
+	struct cell *cell = cells_take(pool, size, taker);
+
+	if (!cell && size <= CLASS_MAX && heaps_gather(pool, class_of(size)))
+		cell = cells_spare(pool, class_of(size), taker);
+	return cell;
+}
+
+/* Take cells for later allocations of the same stream, if some are at hand. The pool is locked. */
+static void heap_fill(struct heap *heap, unsigned int class, const struct taker *taker)
+{
+	unsigned int want = class_keep[class] / 2, i;
+	struct cell *first = NULL, **last = &first, *cell;
+
+	if (want > CELLS_MOST)
+		want = CELLS_MOST;
+	if (!heap_claim(heap))
+		return;
+	for (i = 0; i < want; i++) {
+		cell = cells_spare(heap->pool, class, taker);
+		if (!cell)
+			break;
+		store_relaxed(last, cell);
+		last = &cell->next;
+	}
+	if (i) {
+		store_relaxed(last, heap->bin[class].head);
+		heap->bin[class].head = first;
+		heap->bin[class].count += i;
+	}
+	heap_drop(heap);
+}
+
+/* Have the stream wait for a block's moment. */
+static CUresult come_after(CUstream stream, const struct moment *moment)
+{
+	struct queue *queue;
+	CUresult result = stream_lock(stream);
+
+	if (result)
+		return result;
+	result = stream_prepare(stream, &queue);
+	if (!result) {
+		/* No further wait if the queue already follows the moment. */
+		if (queue != moment->queue &&
+		    !queue_follows(queue, ~0ull, moment->queue, moment->value))
+			result = queue_follow(queue, moment->queue, moment->value);
+		result = ring_finish(queue, result);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
+/* Note in a blocking stream's queue that its next entry follows the legacy stream's work. */
+static void follow_implicit(CUstream stream)
+{
+	struct queue *queue;
+	uint64_t value;
+
+	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		stream_moment(stream, &queue, &value);
+}
+
+/* Whether the pool may serve a request. The pool is locked, and does not end before the lock is dropped. */
+static CUresult may_take(const pool_t *pool, pool_t *const *where, uint64_t size)
+{
+	if (!pool_usable(pool) || (where && load_acquire(where) != pool))
+		return POOL_GONE;
+	if (size <= pool_most(pool))
+		return CUDA_SUCCESS;
+	debug_refused(pool_is(pool, POOL_HOST) ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE, pool->device,
+		      size, 0, pool_most(pool));
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* A request to allocate. */
+struct request {
+	pool_t *pool;
+	pool_t *const *where;		/* the pool must still be this one, or NULL */
+	CUstream stream;
+	uint64_t size;
+	struct taker taker;
+	bool dropped;			/* the pool was not locked all the time */
+};
+
+static void request_init(struct request *request, pool_t *pool, pool_t *const *where,
+			 CUstream stream, uint64_t size)
+{
+	request->pool = pool;
+	request->where = where;
+	request->stream = stream;
+	request->size = size;
+	request->dropped = false;
+	taker_init(&request->taker, pool, stream);
+}
+
+/* Update a request after the pool's lock was dropped. The pool is locked again. */
+static CUresult request_look_again(struct request *request)
+{
+	CUstream stream = request->stream;
+
+	request->dropped = true;
+	request->taker.queue = stream ? load_acquire(&stream->queue) : NULL;
+	memset(request->taker.known, 0, sizeof(request->taker.known));
+	return may_take(request->pool, request->where, request->size);
+}
+
+/*
+ * Steps 2 and 3. CUDA_SUCCESS without a cell: there is no memory. Any other result is the allocation's. The
+ * pool is locked; the lock is dropped while the pool grows.
+ */
+static CUresult take_or_grow(struct request *request, struct cell **cell)
+{
+	struct taker *taker = &request->taker;
+	pool_t *pool = request->pool;
+	unsigned int rounds = GROW_ROUNDS;
+	enum grown grown;
+	CUresult result;
+
+	do {
+		pool_drain(pool, taker);
+		taker->drained = true;
+		*cell = cells_take(pool, request->size, taker);
+		if (*cell)
+			return CUDA_SUCCESS;
+		grown = pool_grow(pool, request->size, --rounds);
+		result = request_look_again(request);
+		if (result)
+			return result;
+	} while (grown == GROW_AGAIN);
+	taker->split = true;
+	*cell = cells_take(pool, request->size, taker);
+	return CUDA_SUCCESS;
+}
+
+/* Steps 2 to 4, and 6 if @last. Result and lock are those of take_or_grow(). */
+static CUresult take(struct request *request, bool last, struct cell **out)
+{
+	struct taker *taker = &request->taker;
+	pool_t *pool = request->pool;
+	uint64_t size = request->size;
+	struct cell *cell;
+	CUresult result = take_or_grow(request, out);
+
+	if (result || *out)
+		return result;
+	taker->exhausted = true;
+	pool_drain(pool, taker);
+	cell = cells_take(pool, size, taker);
+	if (!cell) {
+		/*
+		 * This stream may use pages that are pending in one stream only, if it is that stream or waits
+		 * for it.
+		 */
+		free_lists_merge(pool, taker);
+		cell = cells_take(pool, size, taker);
+	}
+	if (!cell && last && load_relaxed(&pool->internal)) {
+		taker->any = true;
+		cell = cells_take(pool, size, taker);
+	}
+	*out = cell;
+	return CUDA_SUCCESS;
+}
+
+/* @where: the pool must still be this one, or NULL */
+static __attribute__((noinline)) CUresult alloc_slow(CUdeviceptr *ptr, uint64_t size,
+						     pool_t *pool, CUstream stream,
+						     pool_t *const *where)
+{
+	unsigned int class = size <= CLASS_MAX ? class_of(size) : 0;
+	struct tally *tally = tally_get(pool);
+	struct heap *heap = size <= CLASS_MAX ? heap_make(stream, pool) : NULL;
+	struct request request;
+	struct taker *taker = &request.taker;
+	struct cell *cell = NULL;
+	CUresult result;
+
+	if (!tally)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (heap && heap_claim_to_use(heap, tally)) {
+		cell = heap->bin[class].head;
+		if (cell) {
+			heap->bin[class].head = cell->next;
+			heap->bin[class].count--;
+		}
+		heap_drop(heap);
+	}
+	if (cell)
+		goto live;
+	follow_implicit(stream);
+	request_init(&request, pool, where, stream, size);
+	lock_take(&pool->lock);
+	result = may_take(pool, where, size);
+	if (!result)
+		cell = take_ready(pool, size, taker);
+	if (!cell && !result && (pool->withheld || pool->late)) {
+		lock_drop(&pool->lock);
+		late_look(pool);
+		lock_take(&pool->lock);
+		result = request_look_again(&request);
+	}
+	if (!cell && !result)
+		result = take(&request, false, &cell);
+	if (!cell && !result) {
+		/* Drop the lock: a thread holds the lock of one pool at a time. */
+		bool limited = pool->limit && pool->reserved + size > pool->limit;
+
+		pool_leave(pool);
+		pools_give_back(limited ? pool : NULL);
+		lock_take(&pool->lock);
+		result = request_look_again(&request);
+		if (!result)
+			result = take(&request, true, &cell);
+	}
+	/* The stream may have been destroyed meanwhile, with its heap. */
+	if (cell && heap && !taker->any && (!request.dropped || heap_of(stream, pool) == heap))
+		heap_fill(heap, class, taker);
+	pool_used_merge(pool);
+	/* The pool may have been destroyed while the lock was dropped. */
+	pool_reap(pool);
+	pool_leave(pool);
+	if (!cell)
+		return result ? result : CUDA_ERROR_OUT_OF_MEMORY;
+	if (taker->any && cell->freed.queue)
+		result = come_after(stream, &cell->freed);
+	if (result) {
+		lock_take(&pool->lock);
+		cell_return(pool, cell, size);
+		lock_drop(&pool->lock);
+		return result;
+	}
+live:
+	tally_ids(tally);
+	cell_live(cell, size, tally);
+	*ptr = cell->base;
+	return CUDA_SUCCESS;
+}
+
+/* The slow path of the API's function @name, with its report for GPUMEM_DEBUG. */
+static __attribute__((noinline)) CUresult alloc_noted(CUdeviceptr *ptr, uint64_t size,
+						     pool_t *pool, CUstream stream,
+						     const char *name)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	DEBUG_NOTE(name, ptr, size, pool, stream);
+	owner_seen();
+	CLEAR(ptr);
+	if (ptr && pool_usable(pool)) {
+		result = size ? alloc_slow(ptr, size, pool, stream, NULL) : CUDA_SUCCESS;
+		if (result == POOL_GONE)
+			result = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result)
+		debug_failure(name, result);
+	return result;
+}
+
+/* The same for the current pool. If that is destroyed meanwhile, take the new current pool. */
+static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, uint64_t size,
+							     CUstream stream)
+{
+	CUdevice device = stream->ctx->device;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	pool_t *pool;
+
+	DEBUG_NOTE("cuMemAllocAsync", ptr, size, stream);
+	owner_seen();
+	if (ptr) {
+		*ptr = 0;
+		do {
+			result = pool_device_current(&pool, device);
+			if (!result && size)
+				result = alloc_slow(ptr, size, pool, stream,
+						    &device_current[device]);
+		} while (result == POOL_GONE);
+	}
+	if (result)
+		debug_failure("cuMemAllocAsync", result);
+	return result;
+}
+
+/* @name: the API's function; NULL: allocate from the current pool */
+static inline __attribute__((always_inline)) CUresult
+alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, const char *name)
+{
+	struct heap *heap;
+	struct cell *cell;
+	struct bin *bin;
+
+	if (unlikely(!ptr || !pool_usable(pool) || size - 1 >= CLASS_MAX))
+		goto noted;
+	heap = heap_of(stream, pool);
+	if (likely(heap) && heap_enter_fast(heap)) {
+		struct tally *tally = heap->tally;
+
+		bin = &heap->bin[class_of(size)];
+		cell = bin->head;
+		if (likely(cell && tally->id != tally->id_end)) {
+			struct recent *recent = heap_recent(heap, cell->base);
+
+			bin->head = cell->next;
+			bin->count--;
+			recent->cell = cell;
+			recent->id = tally->id;
+			cell_live(cell, size, tally);
+			*ptr = cell->base;
+			heap_leave(heap);
+			return CUDA_SUCCESS;
+		}
+		heap_leave(heap);
+	}
+noted:
+	return name ? alloc_noted(ptr, size, pool, stream, name) :
+		alloc_current_noted(ptr, size, stream);
+}
+
+CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream)
+{
+	return alloc_fast(ptr, size, load_acquire(&device_current[stream->ctx->device]), stream,
+			  NULL);
+}
+
+CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+{
+	return alloc_fast(ptr, size, pool, stream, "cuMemAllocFromPoolAsync");
+}
+
+/* ---- freeing */
+
+void cell_return(pool_t *pool, struct cell *cell, uint64_t size)
+{
+	if (size <= CLASS_MAX)
+		free_list_put(pool, cell, class_of(size));
+	else
+		large_release(pool, cell, &cell->freed);
+	store_relaxed(&pool->dirty, true);
+}
+
+/* Move cells of a class beyond half of class_keep from a heap to the free list. */
+static __attribute__((noinline)) void spill(struct heap *heap, unsigned int class)
+{
+	struct bin *bin = &heap->bin[class];
+	struct cell *cell, *next;
+	unsigned int keep;
+
+	lock_take(&heap->pool->lock);
+	if (!heap_claim(heap))
+		goto out;
+	keep = class_keep[class] / 2;
+	if (bin->count > keep) {
+		unsigned int i;
+
+		cell = bin->head;
+		for (i = 1; i < keep; i++)
+			cell = cell->next;
+		next = cell->next;
+		store_relaxed(&cell->next, NULL);
+		bin->count = keep;
+		for (cell = next; cell; cell = next) {
+			next = cell->next;
+			free_list_put(heap->pool, cell, class);
+		}
+	}
+	heap_drop(heap);
+out:
+	lock_drop(&heap->pool->lock);
+}
+
+/* Free a claimed cell that has its moment. */
+static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell, uint64_t size,
+						CUstream stream)
+{
+	struct tally *tally = tally_get(pool);
+	struct heap *heap = NULL;
+	bool reached;
+
+	if (stream && size <= CLASS_MAX && tally &&
+	    !pool_is(pool, POOL_DESTROYED) &&
+	    !(load_relaxed(&cell->flags) & ALLOC_EXPORTED))
+		heap = heap_make(stream, pool);
+	if (heap && heap_claim_to_use(heap, tally)) {
+		struct bin *bin = &heap->bin[class_of(size)];
+		bool full;
+
+		store_relaxed(&cell->next, bin->head);
+		bin->head = cell;
+		full = ++bin->count > class_keep[class_of(size)];
+		store_relaxed(&heap->dirty, true);
+		heap_drop(heap);
+		tally_add(tally, -(int64_t)size);
+		if (full)
+			spill(heap, class_of(size));
+		return;
+	}
+	reached = load_relaxed(&cell->flags) & ALLOC_EXPORTED && late_retire(cell, size);
+	if (pool_is(pool, POOL_DESTROYED))
+		late_look(pool);
+	lock_take(&pool->lock);
+	if (tally)
+		tally_add(tally, -(int64_t)size);
+	else
+		pool->used_gone -= size;
+	if (reached)
+		late_withhold(pool, cell, size);
+	else
+		cell_return(pool, cell, size);
+	store_relaxed(&pool->dirty, true);
+	pool_reap(pool);
+	pool_leave(pool);
+}
+
+/* The live cell of a pool that begins at an address, or NULL. */
+static inline struct cell *cell_at(struct chunk *chunk, uint64_t ptr, uint64_t *size)
+{
+	struct cell *cell = pool_cell(chunk, ptr);
+
+	if (unlikely(!cell))
+		return NULL;
+	*size = load_acquire(&cell->size);
+	return *size && load_relaxed(&cell->base) == ptr ? cell : NULL;
+}
+
+/* Put a claimed cell into a heap that was entered. True: the heap has too many cells of the class. */
+static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size,
+			     const struct moment *freed)
+{
+	unsigned int class = class_of(size);
+	struct bin *bin = &heap->bin[class];
+
+	cell->freed = *freed;
+	store_relaxed(&cell->next, bin->head);
+	bin->head = cell;
+	store_relaxed(&heap->dirty, true);
+	tally_add(heap->tally, -(int64_t)size);
+	return ++bin->count > class_keep[class];
+}
+
+/* Claim a cell in a heap that this thread entered. False: the caller must use cell_claim(). */
+static inline bool heap_claim_cell(const struct heap *heap, struct cell *cell, uint64_t ptr,
+				   uint64_t size)
+{
+	if (unlikely(!cell_plain(heap, cell)))
+		return cell_claim_shared(cell, ptr, size);
+	cell_dead(cell);
+	return true;
+}
+
+static CUresult free_found(uint64_t ptr, CUstream stream)
+{
+	struct chunk *chunk = vm_chunk(ptr);
+	struct moment freed;
+	struct cell *cell;
+	struct heap *heap;
+	uint64_t size;
+	pool_t *pool;
+	CUresult result;
+
+	if (unlikely(!chunk))
+		return mem_free_in(ptr, stream);
+	if (unlikely(load_acquire(&chunk->imports) != NULL))
+		return import_free(ptr, chunk, stream);
+	cell = cell_at(chunk, ptr, &size);
+	if (unlikely(!cell))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_moment(stream, &freed.queue, &freed.value);
+	if (unlikely(result))
+		return result;
+	pool = chunk->pool;
+	heap = heap_of(stream, pool);
+	if (likely(size <= CLASS_MAX && heap &&
+		   !pool_is(pool, POOL_DESTROYED)) && heap_enter(heap)) {
+		bool full;
+
+		if (!heap_claim_cell(heap, cell, ptr, size)) {
+			heap_leave(heap);
+			goto slow;
+		}
+		full = heap_push(heap, cell, size, &freed);
+		heap_leave(heap);
+		if (unlikely(full))
+			spill(heap, class_of(size));
+		return CUDA_SUCCESS;
+	}
+slow:
+	if (!cell_claim(pool, cell, ptr, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	share_forget(cell);
+	cell->freed = freed;
+	free_slow(pool, cell, size, stream);
+	return CUDA_SUCCESS;
+}
+
+static __attribute__((noinline)) CUresult free_noted(CUdeviceptr ptr, CUstream stream)
+{
+	CUresult result;
+
+	DEBUG_NOTE("cuMemFreeAsync", ptr, stream);
+	owner_seen();
+	result = free_found(ptr, stream);
+	if (result)
+		debug_failure("cuMemFreeAsync", result);
+	return result;
+}
+
+/*
+ * Whether the stream is known to be idle without a look at order.c's list. False: the caller must call
+ * stream_moment().
+ */
+static inline bool stream_idle_unlisted(CUstream stream)
+{
+	struct queue *queue = load_acquire(&stream->queue);
+	CUstream legacy;
+
+	if (queue && !queue_idle(queue))
+		return false;
+	if (stream->flags & CU_STREAM_NON_BLOCKING)
+		return stream->kind == STREAM_CREATED;
+	legacy = load_acquire(&stream->ctx->legacy);
+	queue = legacy ? load_acquire(&legacy->queue) : NULL;
+	return legacy != stream && (!queue || queue_idle(queue));
+}
+
+/*
+ * The ends of pool_free() for special cases. They are tail calls, so that the fast path saves no registers.
+ */
+static __attribute__((noinline)) CUresult spill_freed(struct heap *heap, unsigned int class)
+{
+	spill(heap, class);
+	return CUDA_SUCCESS;
+}
+
+/* For a block that another thread may free at the same time. */
+static __attribute__((noinline)) CUresult free_shared(struct heap *heap, struct cell *cell,
+						      uint64_t ptr, uint64_t size,
+						      CUstream stream)
+{
+	static const struct moment past = { .queue = NULL };
+	bool full;
+
+	if (!cell_claim_shared(cell, ptr, size)) {
+		heap_leave(heap);
+		return free_noted(ptr, stream);
+	}
+	full = heap_push(heap, cell, size, &past);
+	heap_leave(heap);
+	return full ? spill_freed(heap, class_of(size)) : CUDA_SUCCESS;
+}
+
+CUresult pool_free(uint64_t ptr, CUstream stream)
+{
+	struct heap *heap = load_acquire(&stream->heaps);
+
+	if (likely(heap && stream_idle_unlisted(stream)) && heap_enter_fast(heap)) {
+		static const struct moment past = { .queue = NULL };
+		struct recent *recent = heap_recent(heap, ptr);
+		struct cell *cell = recent->cell;
+		uint64_t size;
+
+		/* An unchanged id means the same allocation, so the cell is in the heap's pool. */
+		if (likely(cell && load_relaxed(&cell->base) == ptr &&
+			   load_relaxed(&cell->id) == recent->id &&
+			   (size = load_acquire(&cell->size)) &&
+			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED))) {
+			bool full;
+
+			if (!cell_plain(heap, cell))
+				return free_shared(heap, cell, ptr, size, stream);
+			cell_dead(cell);
+			full = heap_push(heap, cell, size, &past);
+			heap_leave(heap);
+			return unlikely(full) ? spill_freed(heap, class_of(size)) : CUDA_SUCCESS;
+		}
+		heap_leave(heap);
+	}
+	return free_noted(ptr, stream);
+}
+
+/* ---- freeing in no stream */
+
+void busy_add(struct queue *queue, uint64_t value, void *arg)
+{
+	struct busy *busy = arg;
+
+	if (busy->count < busy->room)
+		busy->moment[busy->count] = (struct moment){ .queue = queue, .value = value };
+	busy->count++;
+}
+
+CUresult pool_free_now(uint64_t ptr)
+{
+	struct chunk *chunk = vm_chunk(ptr);
+	struct moment few[8], *many = few;
+	struct busy busy = { .moment = few, .room = 8 };
+	struct tally *tally;
+	struct cell *cell;
+	uint64_t size;
+	pool_t *pool;
+	bool late;
+
+	if (!chunk)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (load_acquire(&chunk->imports))
+		return import_free(ptr, chunk, NULL);
+	cell = cell_at(chunk, ptr, &size);
+	if (!cell)
+		return CUDA_ERROR_INVALID_VALUE;
+	queues_busy(busy_add, &busy);
+	/* Work that is queued from now on need not be waited for. */
+	while (busy.count > busy.room) {
+		if (many != few)
+			free(many);
+		busy.room = busy.count + 8;
+		busy.count = 0;
+		many = malloc(busy.room * sizeof(*many));
+		if (!many)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		busy.moment = many;
+		queues_busy(busy_add, &busy);
+	}
+	pool = chunk->pool;
+	if (!cell_claim(pool, cell, ptr, &size)) {
+		if (many != few)
+			free(many);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	share_forget(cell);
+	cell->freed = busy.count == 1 ? busy.moment[0] : (struct moment){ .queue = NULL };
+	late = busy.count > 1;
+	if (late) {
+		tally = tally_get(pool);
+		lock_take(&pool->lock);
+		if (tally)
+			tally_add(tally, -(int64_t)size);
+		else
+			pool->used_gone -= size;
+		/* If there is no memory for the entry, the block stays taken. */
+		late_add(pool, cell, size, busy.moment, busy.count);
+		store_relaxed(&pool->dirty, true);
+		lock_drop(&pool->lock);
+	} else {
+		free_slow(pool, cell, size, NULL);
+	}
+	if (many != few)
+		free(many);
+	return CUDA_SUCCESS;
+}

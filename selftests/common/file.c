@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See file.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util.h"
+
+int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+bool read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+	return n >= 0;
+}
+
+long long number_of(const char *path, const char *key)
+{
+	long long value = -1;
+	char line[256];
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, key, strlen(key)))
+			sscanf(line + strlen(key), "%lld", &value);
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+bool number_becomes(const char *path, long long want)
+{
+	long long is = -1;
+
+	for (int i = 0; i < 500; i++) {
+		is = number_of(path, "");
+		if (is == want)
+			return true;
+		nap_ms(10);
+	}
+	fprintf(stderr, "# %s is %lld, not %lld\n", path, is, want);
+	return false;
+}

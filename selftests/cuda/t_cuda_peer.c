@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Two devices in one process: peer access, access to pools, waits for events of the other device, peer
+ * copies while no context is current, and calls that take a context.  Also bounds of a copy with
+ * pitch, flags of event records, and the profiler's functions.  Needs a module with devices=2 or more.
+ */
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+#include <cudaProfiler.h>
+
+FIXTURE(peer)
+{
+	CUcontext ctx;		/* primary context of device 0, current */
+	CUcontext other;	/* primary context of device 1 */
+};
+
+FIXTURE_SETUP(peer)
+{
+	cuda_begin(_metadata, &self->ctx);
+	ASSERT_CU(cuDevicePrimaryCtxRetain(&self->other, 1));
+}
+
+QUIET_AFTERWARDS(peer)
+
+TEST_F(peer, access)
+{
+	CUcontext same, late;
+	int can = 7;
+
+	EXPECT_CU(cuDeviceCanAccessPeer(&can, 0, 1));
+	EXPECT_EQ(1, can);
+	EXPECT_CU(cuDeviceCanAccessPeer(&can, 1, 1));
+	EXPECT_EQ(0, can);
+	EXPECT_EQ(INVALID, cuDeviceCanAccessPeer(NULL, 0, 1));
+	EXPECT_EQ(CUDA_ERROR_INVALID_DEVICE, cuDeviceCanAccessPeer(&can, 0, 99));
+	EXPECT_CU(cuDeviceGetP2PAttribute(&can, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1));
+	EXPECT_EQ(1, can);
+	EXPECT_EQ(CUDA_ERROR_INVALID_DEVICE,
+		  cuDeviceGetP2PAttribute(&can, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1, 1));
+	EXPECT_EQ(INVALID, cuDeviceGetP2PAttribute(&can, 77, 0, 1));
+
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(self->other));
+	EXPECT_EQ(INVALID, cuCtxEnablePeerAccess(self->other, 1));
+	EXPECT_CU(cuCtxEnablePeerAccess(self->other, 0));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(self->other, 0));
+	EXPECT_CU(cuCtxDisablePeerAccess(self->other));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(self->other));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(self->ctx, 0));
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(NULL, 0));
+
+	/* A second context of the same device is no peer. */
+	ASSERT_CU(cuCtxCreate(&same, NULL, 0, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(same, 0));
+	/* Peer access to a context ends with it: a new context of the device begins without. */
+	ASSERT_CU(cuCtxCreate(&late, NULL, 0, 1));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuCtxEnablePeerAccess(late, 0));
+	EXPECT_CU(cuCtxDestroy(late));
+	ASSERT_CU(cuCtxCreate(&late, NULL, 0, 1));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(late));
+	/* Each cuCtxCreate() pushed an entry, which cuCtxSetCurrent() then replaced. */
+	while (!cuCtxPopCurrent(NULL))
+		;
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(self->other, 0));
+}
+
+/*
+ * Fills, stream memory operations and cuMemGetAddressRange() on memory of another context need peer
+ * access from the current one.
+ */
+TEST_F(peer, reach)
+{
+	CUstreamBatchMemOpParams op = { .writeValue = {
+		.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .value = 0x03030303,
+	} };
+	CUdeviceptr p, base;
+	size_t size;
+
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuMemAlloc(&p, 4096));
+	ASSERT_CU(cuMemsetD8(p, 1, 4096));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	op.writeValue.address = p;
+	for (int pass = 0; pass < 2; pass++) {
+		CUresult want = pass ? CUDA_SUCCESS : INVALID;
+
+		EXPECT_EQ(want, cuMemsetD8(p, 2, 4096));
+		EXPECT_EQ(want, cuMemsetD2D16Async(p, 128, 0x0202, 64, 32, NULL));
+		EXPECT_EQ(want, cuStreamWriteValue32(NULL, p, 0x02020202, 0));
+		EXPECT_EQ(want, cuStreamWaitValue64(NULL, p, 0, CU_STREAM_WAIT_VALUE_GEQ));
+		EXPECT_EQ(want, cuStreamBatchMemOp(NULL, 1, &op, 0));
+		EXPECT_CU(cuMemsetD8(p, 2, 0));
+		EXPECT_EQ(pass ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND,
+			  cuMemGetAddressRange(&base, &size, p + 1));
+		EXPECT_EQ(pass ? 4096 : 0, size);
+		EXPECT_CU(cuCtxSynchronize());
+		EXPECT_TRUE(sees(p, pass ? 3 : 1, 4));
+		EXPECT_TRUE(sees(p + 4, pass ? 2 : 1, 4092));
+		if (!pass)
+			EXPECT_CU(cuCtxEnablePeerAccess(self->other, 0));
+	}
+	/* Peer access has one direction: device 1 still may not fill memory of device 0. */
+	ASSERT_CU(cuMemAlloc(&base, 4096));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	EXPECT_EQ(INVALID, cuMemsetD8(base, 2, 4096));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuCtxDisablePeerAccess(self->other));
+	EXPECT_EQ(INVALID, cuMemsetD8(p, 4, 4096));
+	EXPECT_CU(cuMemFree(p));
+	EXPECT_CU(cuMemFree(base));
+}
+
+/* cuMemPoolSetAccess() alone decides which devices may access a pool; peer access of contexts does not. */
+TEST_F(peer, pools)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemoryPool pool;
+	CUdeviceptr p;
+	CUstream s;
+
+	ASSERT_CU(cuDeviceGetDefaultMemPool(&pool, 0));
+	ASSERT_CU(cuMemAllocAsync(&p, 4096, NULL));
+	ASSERT_CU(cuMemsetD8(p, 1, 4096));
+	ASSERT_CU(cuStreamSynchronize(NULL));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	EXPECT_CU(cuCtxEnablePeerAccess(self->ctx, 0));
+	EXPECT_EQ(INVALID, cuMemsetD8Async(p, 2, 4096, s));
+	ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
+	EXPECT_CU(cuMemsetD8Async(p, 3, 4096, s));
+	ASSERT_CU(cuStreamSynchronize(s));
+	EXPECT_TRUE(sees(p, 3, 4096));
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
+	EXPECT_EQ(INVALID, cuStreamWriteValue32(s, p, 1, 0));
+	EXPECT_CU(cuStreamDestroy(s));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemFree(p));
+}
+
+/* A stream can wait for events of the other device.  It can record events of its own context only. */
+TEST_F(peer, events)
+{
+	CUevent e, theirs;
+	CUdeviceptr a, b;
+	CUstream s, t;
+	struct load load;
+	float ms;
+
+	ASSERT_CU(load_make(&load));
+	ASSERT_CU(cuMemAlloc(&a, 4096));
+	ASSERT_CU(cuMemsetD8(a, 1, 4096));
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&e, 0));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuMemAlloc(&b, 4096));
+	ASSERT_CU(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuEventCreate(&theirs, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(e, t));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(theirs, s));
+
+	/* The order: load and fill in s; the copy in t, which waits for e; the last fill in s. */
+	ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, s));
+	EXPECT_CU(cuMemsetD8Async(a, 2, 4096, s));
+	EXPECT_CU(cuEventRecord(e, s));
+	EXPECT_CU(cuStreamWaitEvent(t, e, 0));
+	EXPECT_CU(cuMemcpyDtoDAsync(b, a, 4096, t));
+	EXPECT_CU(cuEventRecord(theirs, t));
+	EXPECT_CU(cuStreamWaitEvent(s, theirs, 0));
+	EXPECT_CU(cuMemsetD8Async(a, 3, 4096, s));
+	EXPECT_CU(cuStreamSynchronize(s));
+	EXPECT_TRUE(load_done(&load));
+	EXPECT_TRUE(sees(a, 3, 4096));
+	EXPECT_TRUE(sees(b, 2, 4096));
+	EXPECT_CU(cuEventSynchronize(theirs));
+	EXPECT_CU(cuEventQuery(e));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&ms, e, theirs));
+	EXPECT_CU(cuEventDestroy(theirs));
+	EXPECT_CU(cuEventDestroy(e));
+	EXPECT_CU(cuStreamDestroy(t));
+	EXPECT_CU(cuStreamDestroy(s));
+	EXPECT_CU(cuMemFree(a));
+	EXPECT_CU(cuMemFree(b));
+}
+
+TEST_F(peer, copies)
+{
+	CUDA_MEMCPY3D_PEER box = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.WidthInBytes = 100, .Height = 4, .Depth = 3,
+	};
+	unsigned char noise[4096];
+	CUdeviceptr a, b;
+
+	for (unsigned int i = 0; i < sizeof(noise); i++)
+		noise[i] = i * 7 + (i >> 8);
+	ASSERT_CU(cuMemAlloc(&a, sizeof(noise)));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuMemAlloc(&b, sizeof(noise)));
+	ASSERT_CU(cuMemsetD8(b, 0, sizeof(noise)));
+	ASSERT_CU(cuCtxSynchronize());
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	ASSERT_CU(cuMemcpyHtoD(a, noise, sizeof(noise)));
+	ASSERT_CU(cuCtxSetCurrent(NULL));
+
+	/*
+	 * A copy between two contexts needs no current context, and leaves none current.  It is complete
+	 * when the call returns.
+	 */
+	EXPECT_CU(cuMemcpyPeer(b, self->other, a, self->ctx, sizeof(noise)));
+	EXPECT_EQ(0, memcmp(view(b, sizeof(noise)), noise, sizeof(noise)));
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyDtoD(b, a, 1));
+	EXPECT_CU(cuMemcpyPeer(0, self->other, 0, self->ctx, 0));
+	EXPECT_EQ(INVALID, cuMemcpyPeer(0, self->other, 0, self->ctx, 1));
+	EXPECT_EQ(INVALID, cuMemcpyPeer(b + 1, self->other, a, self->ctx, sizeof(noise)));
+	EXPECT_EQ(INVALID, cuMemcpyPeer(b, self->other, (uintptr_t)noise, self->ctx, 16));
+	/* If both contexts are the same, or one is NULL, a current context is needed. */
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyPeer(a, self->ctx, a, self->ctx, 1));
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyPeer(b, NULL, a, self->ctx, 1));
+	poke(b, 0, sizeof(noise));
+	box.srcDevice = a;
+	box.dstDevice = b;
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuMemcpy3DPeer(&box));
+	box.srcContext = self->ctx;
+	box.dstContext = self->other;
+	EXPECT_CU(cuMemcpy3DPeer(&box));
+	EXPECT_EQ(0, memcmp(view(b, 1200), noise, 1200));
+	EXPECT_TRUE(sees(b + 1200, 0, sizeof(noise) - 1200));
+	EXPECT_NE(CUDA_SUCCESS, cuMemcpy3DPeer(NULL));
+	box.dstZ = 1 << 20;
+	EXPECT_EQ(INVALID, cuMemcpy3DPeer(&box));
+}
+
+/* A copy stays in the allocation of its base address: an offset that leads into another one is refused. */
+TEST_F(peer, offset_to_another_allocation)
+{
+	CUDA_MEMCPY2D c = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcPitch = 512, .dstPitch = 512, .WidthInBytes = 64, .Height = 1,
+	};
+	CUdeviceptr a, b, low, high;
+
+	ASSERT_CU(cuMemAlloc(&a, 512));
+	ASSERT_CU(cuMemAlloc(&b, 512));
+	low = a < b ? a : b;
+	high = a < b ? b : a;
+	ASSERT_CU(cuMemsetD8(low, 1, 512));
+	ASSERT_CU(cuMemsetD8(high, 2, 512));
+	ASSERT_CU(cuCtxSynchronize());
+	c.srcDevice = low;
+	c.dstDevice = low;
+	c.dstY = (high - low) / 512;
+	EXPECT_EQ(INVALID, cuMemcpy2D(&c));
+	EXPECT_TRUE(sees(high, 2, 512));
+	c.dstY = 0;
+	c.dstXInBytes = 448;
+	EXPECT_CU(cuMemcpy2D(&c));
+}
+
+/*
+ * Calls that take a context or a stream of another device.  Also flags of event records, the profiler
+ * and cuGetExportTable().
+ */
+TEST_F(peer, named)
+{
+	const void *table = &table;
+	CUdevice device = 9;
+	CUevent event;
+	CUstream s;
+
+	EXPECT_CU(cuCtxGetDevice_v2(&device, self->other));
+	EXPECT_EQ(1, device);
+	EXPECT_CU(cuCtxGetDevice_v2(&device, NULL));
+	EXPECT_EQ(0, device);
+	EXPECT_EQ(INVALID, cuCtxGetDevice_v2(NULL, self->other));
+	EXPECT_CU(cuCtxSynchronize_v2(self->other));
+	EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize_v2((CUcontext)1));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuStreamCreate(&s, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuStreamGetDevice(s, &device));
+	EXPECT_EQ(1, device);
+	EXPECT_CU(cuStreamGetDevice(NULL, &device));
+	EXPECT_EQ(0, device);
+	EXPECT_EQ(INVALID, cuStreamGetDevice(s, NULL));
+
+	ASSERT_CU(cuEventCreate(&event, 0));
+	EXPECT_CU(cuEventRecordWithFlags(event, NULL, CU_EVENT_RECORD_DEFAULT));
+	EXPECT_EQ(CUDA_ERROR_ILLEGAL_STATE,
+		  cuEventRecordWithFlags(event, NULL, CU_EVENT_RECORD_EXTERNAL));
+	EXPECT_EQ(INVALID, cuEventRecordWithFlags(event, NULL, 2));
+	EXPECT_CU(cuEventSynchronize(event));
+
+	EXPECT_CU(cuProfilerStart());
+	EXPECT_CU(cuProfilerStop());
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, cuProfilerInitialize("a", "b", CU_OUT_CSV));
+	EXPECT_NE(CUDA_SUCCESS, cuGetExportTable(&table, NULL));
+	EXPECT_EQ(NULL, table);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cases of the location of managed memory.  public_managed.c has the arguments of each function.
+ *
+ * - How much device memory does managed memory take after allocation, CPU access, device access,
+ *   prefetch, advice and free?
+ * - Can an allocation be larger than the device?  Is managed memory evicted for a plain allocation?
+ * - Which calls take a range of two allocations?
+ * - Do registration, IPC and value writes accept managed memory?  Do munmap() of a part and fork()
+ *   affect it?
+ * - Which calls wait for work that is queued?
+ * - Which pools of managed and of host memory are there?
+ */
+#include <sys/wait.h>
+#include "oracle.h"
+
+static const CUmemLocation cpu = { .type = CU_MEM_LOCATION_TYPE_HOST };
+
+static CUmemLocation gpu(void)
+{
+	return (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = g_dev };
+}
+
+static CUdeviceptr managed(size_t n)
+{
+	CUdeviceptr d = 0;
+
+	MUST(cuMemAllocManaged(&d, n, CU_MEM_ATTACH_GLOBAL));
+	return d;
+}
+
+static size_t available(void)
+{
+	size_t f = 0, t = 0;
+
+	cuMemGetInfo(&f, &t);
+	return f;
+}
+
+#define PIECE MiB(16)
+
+/* How much less memory is free than @before: "nothing", "half" or "all" of @n bytes, else a number of MiB. */
+static const char *taken(size_t before, size_t n)
+{
+	long long now = (long long)before - (long long)available(), slack = MiB(8);
+
+	if (llabs(now) < slack)
+		return "nothing";
+	if (llabs(now - (long long)n / 2) < slack)
+		return "half";
+	if (llabs(now - (long long)n) < slack)
+		return "all";
+	return F("%lldMiB", now / (long long)MiB(1));
+}
+
+static void prefetch(CUdeviceptr d, size_t n, CUmemLocation to)
+{
+	MUST(cuMemPrefetchAsync(d, n, to, 0, 0));
+	MUST(cuStreamSynchronize(0));
+}
+
+static void device_fills(CUdeviceptr d, int value, size_t n)
+{
+	MUST(cuMemsetD8(d, value, n));
+	MUST(cuCtxSynchronize());
+}
+
+static const char *attribute(CUmem_range_attribute a, CUdeviceptr d, size_t n)
+{
+	int v = 0x5a5a5a5a;
+	CUresult r = cuMemRangeGetAttribute(&v, 4, a, d, n);
+
+	return r ? rcs(r) : F("%d", v);
+}
+
+GROUPALONE(resident_info)
+{
+	CUdeviceptr d, other;
+	size_t n = MiB(128), f;
+	CUstream s;
+
+	init_ctx();
+	/* A first stream and a first fill allocate memory of the driver's own. */
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	other = dalloc(PIECE);
+	device_fills(other, 0, PIECE);
+	f = available();
+	d = managed(n);
+	emit("allocated", "%s", taken(f, n));
+	memset(HPTR(d), 1, n);
+	emit("written_by_cpu_first", "%s", taken(f, n));
+	device_fills(d, 2, n);
+	emit("filled_by_device", "%s", taken(f, n));
+	emit("read_by_cpu", "%d", *(volatile char *)HPTR(d + n / 2));
+	emit("one_byte_read_by_cpu", "%s", taken(f, n));
+	memset(HPTR(d), 3, n);
+	emit("written_by_cpu", "%s", taken(f, n));
+	prefetch(d, n, gpu());
+	emit("prefetched", "%s", taken(f, n));
+	prefetch(d, n / 2, cpu);
+	emit("half_prefetched_back", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	emit("prefetched_back", "%s", taken(f, n));
+	for (size_t i = 0; i < n; i += PIECE)
+		MUST(cuMemcpyDtoD(other, d + i, PIECE));
+	emit("copied_from", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	for (size_t i = 0; i < n; i += PIECE)
+		MUST(cuMemcpyDtoD(d + i, other, PIECE));
+	emit("copied_to", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, gpu()));
+	emit("preferred_on_device", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, cpu));
+	device_fills(d, 4, n);
+	emit("filled_while_preferred_on_host", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, cpu));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	prefetch(d, n, gpu());
+	emit("read_mostly_prefetched", "%s", taken(f, n));
+	emit("read_mostly_content", "%d", allbyte(HPTR(d), n, 4));
+	emit("read_mostly_read_by_cpu", "%s", taken(f, n));
+	memset(HPTR(d), 5, n);
+	emit("read_mostly_written_by_cpu", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+	emit("freed", "%s", taken(f, n));
+}
+
+/*
+ * More managed memory than the device has.  This may hang a device, so the group runs with ORACLE_OVERSUBSCRIBE=1
+ * only.
+ */
+GROUPALONE(resident_too_much)
+{
+	size_t free_bytes, total = 0, spare, plain_bytes, n;
+	CUdeviceptr d = 0, e = 0, plain = 0;
+	CUstream s;
+	CUresult r;
+
+	REQNZ(getenv("ORACLE_OVERSUBSCRIBE"));
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	REQ(cuMemGetInfo(&free_bytes, &total));
+	T("three_times_the_device", cuMemAllocManaged(&d, 3 * total, CU_MEM_ATTACH_GLOBAL));
+	T("hundred_times_the_device", cuMemAllocManaged(&e, 100 * total, CU_MEM_ATTACH_GLOBAL));
+	T("two_to_46", cuMemAllocManaged(&e, 1ull << 46, CU_MEM_ATTACH_GLOBAL));
+	T("two_to_48", cuMemAllocManaged(&e, 1ull << 48, CU_MEM_ATTACH_GLOBAL));
+	emit("info_after", "%s", taken(free_bytes, 3 * total));
+	/* Managed memory fills the device except @spare bytes.  Is it evicted for a plain allocation? */
+	spare = total / 4 < GiB(1) ? total / 4 : GiB(1);
+	plain_bytes = total / 2 < GiB(4) ? total / 2 : GiB(4);
+	n = free_bytes > spare ? free_bytes - spare : free_bytes / 2;
+	r = cuMemPrefetchAsync(d, n, gpu(), 0, s);
+	emit("prefetch_all", "%s", rcs(r));
+	emit("prefetch_all_then", "%s", rcs(cuStreamSynchronize(s)));
+	emit("info_when_full.impl", "%s", taken(free_bytes, n));
+	r = cuMemAlloc(&plain, plain_bytes);
+	emit("plain_when_full", "%s", rcs(r));
+	if (!r) {
+		T("plain_fill", cuMemsetD8(plain, 1, plain_bytes));
+		emit("info_behind_plain", "%s", available() < spare ? "full" : "room");
+	}
+	T("free_managed", cuMemFree(d));
+	emit("freed.impl", "%s", taken(free_bytes, plain_bytes));
+}
+
+/* The lower of two allocations that are side by side; 0 if none of 16 are. */
+static CUdeviceptr neighbours(size_t n)
+{
+	CUdeviceptr d[16];
+
+	for (int i = 0; i < 16; i++) {
+		d[i] = managed(n);
+		for (int k = 0; k < i; k++)
+			if (d[k] + n == d[i] || d[i] + n == d[k])
+				return d[k] < d[i] ? d[k] : d[i];
+	}
+	return 0;
+}
+
+GROUP(resident_ranges)
+{
+	size_t n = MiB(4);
+	int devices[2] = { 9, 9 };
+	CUdeviceptr d;
+	CUstream s;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	d = neighbours(n);
+	REQNZ(d);
+	T("prefetch_over_two", cuMemPrefetchAsync(d, 2 * n, gpu(), 0, s));
+	T("advise_over_two", cuMemAdvise(d, 2 * n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	emit("read_mostly_of_two", "%s", attribute(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, d, 2 * n));
+	T("prefetch_across", cuMemPrefetchAsync(d + n / 2, n, gpu(), 0, s));
+	emit("last_prefetch_across", "%s", attribute(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, d + n / 2, n));
+	T("attach_over_two", cuStreamAttachMemAsync(s, d, 2 * n, CU_MEM_ATTACH_SINGLE));
+	T("fill_over_two", cuMemsetD8(d, 1, 2 * n));
+	REQ(cuStreamSynchronize(s));
+	/* Attributes after the CPU wrote to prefetched memory, and of a part of an allocation. */
+	prefetch(d, n, gpu());
+	memset(HPTR(d), 1, n);
+	emit("last_prefetch_after_cpu_write", "%s",
+	     attribute(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, d, n));
+	emit("last_prefetch_of_page", "%s",
+	     attribute(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, d + 4096, 4096));
+	REQ(cuMemAdvise(d, 4096, CU_MEM_ADVISE_SET_ACCESSED_BY, gpu()));
+	TF("accessed_by_page",
+	   cuMemRangeGetAttribute(devices, sizeof(devices), CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, d, 4096),
+	   "%d %d", devices[0], devices[1]);
+	TF("accessed_by_more",
+	   cuMemRangeGetAttribute(devices, sizeof(devices), CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, d, 8192),
+	   "%d %d", devices[0], devices[1]);
+}
+
+GROUP(resident_others)
+{
+	size_t n = MiB(4);
+	CUdeviceptr d, x = 0;
+	CUipcMemHandle ipc;
+	CUstream s;
+	pid_t pid;
+	int st = 0;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	d = managed(n);
+	T("register", cuMemHostRegister(HPTR(d), n, 0));
+	T("register_device_map", cuMemHostRegister(HPTR(d), 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+	T("host_device_pointer", cuMemHostGetDevicePointer(&x, HPTR(d), 0));
+	T("ipc", cuIpcGetMemHandle(&ipc, d));
+	T("write_value", cuStreamWriteValue32(s, d, 77, 0));
+	T("write_value_sync", cuStreamSynchronize(s));
+	emit("write_value_read", "%u", *(volatile unsigned *)HPTR(d));
+	T("free_async", cuMemFreeAsync(d, s));
+	T("free_host", cuMemFreeHost(HPTR(d)));
+	T("unregister", cuMemHostUnregister(HPTR(d)));
+	memset(HPTR(d), 7, n);
+	/* The program unmaps a page.  Can the device and a forked child still use the other pages? */
+	REQNZ(munmap(HPTR(d + n / 2), 4096) == 0);
+	T("fill_below_unmapped", cuMemsetD8(d, 1, n / 2));
+	REQ(cuCtxSynchronize());
+	pid = fork();
+	REQNZ(pid >= 0);
+	if (!pid)
+		_exit(*(volatile char *)HPTR(d));
+	waitpid(pid, &st, 0);
+	emit("forked_child_reads", "%s",
+	     WIFEXITED(st) ? F("%d", WEXITSTATUS(st)) : F("signal:%d", WTERMSIG(st)));
+}
+
+GROUP(resident_order)
+{
+	size_t n = MiB(4);
+	CUdeviceptr d, e = 0, dev;
+	gate_t g = { 0 };
+	CUstream s;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	d = managed(n);
+	dev = dalloc(n);
+	memset(HPTR(d), 1, n);
+	REQ(gate_close(&g, s));
+	BLOCKS("prefetch_to_device", &g, cuMemPrefetchAsync(d, n, gpu(), 0, s));
+	gate_done(&g);
+	cuStreamSynchronize(s);
+	REQ(gate_close(&g, s));
+	BLOCKS("prefetch_to_host", &g, cuMemPrefetchAsync(d, n, cpu, 0, s));
+	gate_done(&g);
+	cuStreamSynchronize(s);
+	REQ(gate_close(&g, s));
+	BLOCKS("copy_of_managed", &g, cuMemcpyDtoDAsync(dev, d, n, s));
+	gate_done(&g);
+	REQ(gate_close(&g, s));
+	BLOCKS("copy_managed_as_host", &g, cuMemcpyHtoDAsync(dev, HPTR(d), n, s));
+	gate_done(&g);
+	REQ(gate_close(&g, s));
+	BLOCKS("copy_to_managed_as_host", &g, cuMemcpyDtoHAsync(HPTR(d), dev, n, s));
+	gate_done(&g);
+	REQ(gate_close(&g, s));
+	BLOCKS("advise", &g, cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	gate_done(&g);
+	REQ(gate_close(&g, s));
+	BLOCKS("allocate", &g, cuMemAllocManaged(&e, n, CU_MEM_ATTACH_GLOBAL));
+	gate_done(&g);
+	/* The CPU reads the memory while a fill is queued, and after the fill. */
+	REQ(gate_close(&g, s));
+	REQ(cuMemsetD8Async(d, 9, n, s));
+	emit("cpu_reads_before_fill", "%d", *(volatile char *)HPTR(d));
+	gate_open(&g);
+	REQ(cuStreamSynchronize(s));
+	emit("cpu_reads_after_fill", "%d", *(volatile char *)HPTR(d));
+	gate_done(&g);
+}
+
+GROUP(resident_pools)
+{
+	CUmemPoolProps p;
+	CUmemoryPool pool = NULL;
+	CUdeviceptr d = 0;
+	CUstream s;
+	unsigned v = 0;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	memset(&p, 0, sizeof(p));
+	p.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
+	p.location = gpu();
+	T("managed_on_device", cuMemPoolCreate(&pool, &p));
+	if (pool) {
+		T("managed_alloc", cuMemAllocFromPoolAsync(&d, MiB(2), pool, s));
+		REQ(cuStreamSynchronize(s));
+		REQNZ(d);
+		TF("is_managed", cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_IS_MANAGED, d), "%u", v & 0xff);
+		memset(HPTR(d), 1, MiB(2));
+		emit("preferred", "%s", attribute(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, d, MiB(2)));
+		T("managed_prefetch", cuMemPrefetchAsync(d, MiB(2), gpu(), 0, s));
+		T("managed_advise", cuMemAdvise(d, MiB(2), CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+		T("managed_free", cuMemFreeAsync(d, s));
+		T("managed_destroy", cuMemPoolDestroy(pool));
+	}
+	p.location = cpu;
+	T("managed_on_host", cuMemPoolCreate(&pool, &p));
+	p.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	T("managed_on_numa", cuMemPoolCreate(&pool, &p));
+	p.location.type = CU_MEM_LOCATION_TYPE_INVALID;
+	T("managed_nowhere", cuMemPoolCreate(&pool, &p));
+	p.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	p.location = cpu;
+	pool = NULL;
+	T("pinned_on_host", cuMemPoolCreate(&pool, &p));
+	if (pool) {
+		d = 0;
+		T("pinned_alloc", cuMemAllocFromPoolAsync(&d, MiB(2), pool, s));
+		REQ(cuStreamSynchronize(s));
+		REQNZ(d);
+		TF("pinned_type", cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, d), "%u", v);
+		memset(HPTR(d), 1, MiB(2));
+		T("pinned_free", cuMemFreeAsync(d, s));
+	}
+}
