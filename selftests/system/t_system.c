@@ -308,7 +308,7 @@ static int bring_online(long block)
  */
 TEST_F_TIMEOUT(sys, memory_offline, 300)
 {
-	unsigned int bos = dev_attr(0, "size") * 3 / 4 / HELD, blocks = 0;
+	unsigned int bos = dev_attr(0, "size") * 3 / 4 / HELD, blocks = 0, asked = 0;
 	unsigned char *p[64];
 	unsigned long long block_bytes;
 	struct busy b = {};
@@ -339,13 +339,17 @@ TEST_F_TIMEOUT(sys, memory_offline, 300)
 		if (again || blocks == ARRAY_SIZE(seen))
 			continue;
 		seen[blocks++] = block;
-		/* The first block has holes, which the kernel refuses with EINVAL. */
-		if (!block)
-			continue;
 		*o = (struct offline) { .block = block };
 		ASSERT_EQ(0, run_child(take_offline, o));
 		TH_LOG("memory%ld: %s after %.2f s", block,
 		       o->result ? strerror(-o->result) : "offline", o->ns / 1e9);
+		/*
+		 * The kernel refuses a block with a hole with EINVAL.  The first and the last block have
+		 * holes: the firmware's tables lie there.
+		 */
+		if (o->result == -EINVAL)
+			continue;
+		asked++;
 		if (!o->result) {
 			EXPECT_EQ(0, bring_online(block));
 		} else {
@@ -355,7 +359,7 @@ TEST_F_TIMEOUT(sys, memory_offline, 300)
 		for (unsigned int i = 0; i < bos; i++)
 			EXPECT_TRUE(all_are(p[i], i, HELD));
 	}
-	EXPECT_LT(0, blocks);
+	EXPECT_LT(0, asked);
 	EXPECT_TRUE(busy_end(&b));
 	munmap(o, page_size);
 }
