@@ -716,8 +716,7 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved ||
-	    cmd->reserved2)
+	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved2)
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
@@ -728,6 +727,7 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_new(client, dev, kind, 0, cmd->length);
 	if (!bo)
 		return -ENOMEM;
+	bo->tag = cmd->tag;
 	ret = gpumem_bo_fill(ucmd, bo);
 	if (ret) {
 		gpumem_object_put(&bo->obj);
@@ -744,8 +744,6 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo_info *cmd = ucmd->cmd;
 	struct gpumem_bo *bo;
 
-	if (cmd->reserved)
-		return -EOPNOTSUPP;
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
@@ -754,6 +752,7 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	cmd->length = bo->length;
 	cmd->huge = bo->huge;
 	cmd->exports = gpumem_window_count(bo, 0, bo->length);
+	cmd->tag = gpumem_bo_root(bo)->tag;
 	gpumem_object_put(&bo->obj);
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }

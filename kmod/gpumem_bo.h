@@ -57,6 +57,8 @@ struct gpumem_bo {
 	struct gpumem_window *window;
 	/** @kind: enum gpumem_bo_kind; constant */
 	u32 kind;
+	/** @tag: number that the client gave a root; constant */
+	u32 tag;
 	/** @root: root of a view, referenced, else NULL; constant */
 	struct gpumem_bo *root;
 	/** @base: first byte in @file, or in the registration's first page */

@@ -43,6 +43,7 @@
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
 #include "gpumem_fence.h"
+#include "gpumem_handle.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_lock.h"
 #include "gpumem_object.h"
@@ -447,13 +448,18 @@ int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY))
+	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY |
+			   GPUMEM_BO_EXPORT_HANDLE))
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length))
 		return -EINVAL;
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
+	if (cmd->flags & GPUMEM_BO_EXPORT_HANDLE) {
+		ret = gpumem_handle_export(ucmd, bo);
+		goto out_put;
+	}
 	/* The client can pass on the descriptor of the other driver instead. */
 	if (bo->foreign) {
 		ret = -EOPNOTSUPP;
@@ -515,42 +521,48 @@ static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 	return gpumem_bo_view(client, buf->root, buf->base, buf->length);
 }
 
+/* Make a DMA-buf a buffer object of @client. */
+static struct gpumem_bo *gpumem_dmabuf_import(struct gpumem_client *client,
+					      int fd, u32 *device)
+{
+	struct dma_buf *dmabuf = dma_buf_get(fd);
+	struct gpumem_bo *bo;
+
+	if (IS_ERR(dmabuf))
+		return ERR_CAST(dmabuf);
+	*device = 0;
+	/* Imported memory is writable, so the descriptor must be. */
+	if (!(dmabuf->file->f_mode & FMODE_WRITE))
+		bo = ERR_PTR(-EACCES);
+	else if (dmabuf->ops == &gpumem_dmabuf_ops)
+		bo = gpumem_dmabuf_view(client, dmabuf->priv, device);
+	else
+		bo = gpumem_foreign_create(client, dmabuf);
+	dma_buf_put(dmabuf);
+	return bo;
+}
+
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_import *cmd = ucmd->cmd;
-	struct dma_buf *dmabuf;
+	struct gpumem_client *client = ucmd->client;
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags || cmd->reserved)
+	if (cmd->flags & ~GPUMEM_BO_IMPORT_HANDLE || cmd->reserved)
 		return -EOPNOTSUPP;
-	dmabuf = dma_buf_get(cmd->fd);
-	if (IS_ERR(dmabuf))
-		return PTR_ERR(dmabuf);
-	/* Imported memory is writable, so the descriptor must be. */
-	if (!(dmabuf->file->f_mode & FMODE_WRITE)) {
-		ret = -EACCES;
-		goto out_put;
-	}
-	cmd->device = 0;
-	if (dmabuf->ops == &gpumem_dmabuf_ops)
-		bo = gpumem_dmabuf_view(ucmd->client, dmabuf->priv,
-					&cmd->device);
+	if (cmd->flags & GPUMEM_BO_IMPORT_HANDLE)
+		bo = gpumem_handle_import(client, cmd->fd, &cmd->device);
 	else
-		bo = gpumem_foreign_create(ucmd->client, dmabuf);
-	if (IS_ERR(bo)) {
-		ret = PTR_ERR(bo);
-		goto out_put;
-	}
+		bo = gpumem_dmabuf_import(client, cmd->fd, &cmd->device);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
 	ret = gpumem_object_reserve(ucmd, &bo->obj);
 	if (ret) {
 		gpumem_object_put(&bo->obj);
-		goto out_put;
+		return ret;
 	}
 	cmd->id = bo->obj.id;
 	cmd->length = bo->length;
-	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-out_put:
-	dma_buf_put(dmabuf);
-	return ret;
+	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }

@@ -168,7 +168,7 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 	GPUMEM_IOCTL(GPUMEM_BO_ALLOC, gpumem_ioctl_bo_alloc,
 		     struct gpumem_bo_alloc, name),
 	GPUMEM_IOCTL(GPUMEM_BO_INFO, gpumem_ioctl_bo_info,
-		     struct gpumem_bo_info, reserved),
+		     struct gpumem_bo_info, tag),
 	GPUMEM_IOCTL(GPUMEM_BO_RETIRE, gpumem_ioctl_bo_retire,
 		     struct gpumem_bo_retire, live),
 	GPUMEM_IOCTL(GPUMEM_BO_EXPORT, gpumem_ioctl_bo_export,

@@ -301,17 +301,17 @@ V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
 V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST),
-  RESERVED(gpumem_bo_alloc), .first = 40,
+  .reserved = offsetof(struct gpumem_bo_alloc, reserved2), .first = 40,
   .out = { SPAN(gpumem_bo_alloc, id), SPAN(gpumem_bo_alloc, chunk),
 	   SPAN(gpumem_bo_alloc, word) });
-V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, RESERVED(gpumem_bo_info),
+V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
-	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports) });
+	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports), SPAN(gpumem_bo_info, tag) });
 V(bo_retire, BO_RETIRE, gpumem_bo_retire, FLAGS(gpumem_bo_retire, 1), NO_RESERVED,
   .out = { SPAN(gpumem_bo_retire, live) });
-V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 3), NO_RESERVED,
+V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 7), NO_RESERVED,
   .out = { SPAN(gpumem_bo_export, fd) });
-V(bo_import, BO_IMPORT, gpumem_bo_import, FLAGS(gpumem_bo_import, 0), RESERVED(gpumem_bo_import),
+V(bo_import, BO_IMPORT, gpumem_bo_import, FLAGS(gpumem_bo_import, 1), RESERVED(gpumem_bo_import),
   .out = { SPAN(gpumem_bo_import, id), SPAN(gpumem_bo_import, device),
 	   SPAN(gpumem_bo_import, length) });
 V(token_create, TOKEN_CREATE, gpumem_token_create, FLAGS(gpumem_token_create, 3), NO_RESERVED,

@@ -255,7 +255,8 @@ enum gpumem_bo_alloc_flags {
  * @length: bytes, a multiple of the page size, at most 1 TiB
  * @name: shown in debug output, NUL terminated, may be empty
  * @pool: pool that the memory becomes a chunk of, or 0
- * @reserved: must be 0
+ * @tag: any number; GPUMEM_BO_INFO returns it for the buffer object and for all
+ *	views of it
  * @chunk: number of the chunk in its pool, never used again there, out; 0
  *	without @pool
  * @word: of the chunk in the cache page, out; 0 if it has none
@@ -277,7 +278,7 @@ struct gpumem_bo_alloc {
 	__aligned_u64 length;
 	__u8 name[16];
 	__u32 pool;
-	__u32 reserved;
+	__u32 tag;
 	__aligned_u64 chunk;
 	__u32 word;
 	__u32 reserved2;
@@ -349,7 +350,7 @@ enum gpumem_bo_kind {
  * @huge: bytes that lie in folios of PMD size, out
  * @exports: live DMA-bufs and views of any part of the buffer object, and those
  *	that only mappings keep, out
- * @reserved: must be 0
+ * @tag: number that the client which allocated the memory gave it, or 0, out
  */
 struct gpumem_bo_info {
 	__u32 size;
@@ -359,7 +360,7 @@ struct gpumem_bo_info {
 	__aligned_u64 length;
 	__aligned_u64 huge;
 	__u32 exports;
-	__u32 reserved;
+	__u32 tag;
 };
 
 #define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
@@ -403,20 +404,32 @@ struct gpumem_bo_retire {
  * enum gpumem_bo_export_flags - flags of GPUMEM_BO_EXPORT
  * @GPUMEM_BO_EXPORT_CLOEXEC: the descriptor is closed by execve()
  * @GPUMEM_BO_EXPORT_RDONLY: the descriptor cannot be mapped for writing
+ * @GPUMEM_BO_EXPORT_HANDLE: make a memory handle instead of a DMA-buf: a
+ *	descriptor of the whole buffer object that only GPUMEM_BO_IMPORT with
+ *	GPUMEM_BO_IMPORT_HANDLE takes
  */
 enum gpumem_bo_export_flags {
 	GPUMEM_BO_EXPORT_CLOEXEC = 1 << 0,
 	GPUMEM_BO_EXPORT_RDONLY = 1 << 1,
+	GPUMEM_BO_EXPORT_HANDLE = 1 << 2,
 };
 
 /**
- * struct gpumem_bo_export - make a DMA-buf (GPUMEM_BO_EXPORT)
+ * struct gpumem_bo_export - make a DMA-buf or a memory handle
+ *	(GPUMEM_BO_EXPORT)
  * @size: sizeof(struct gpumem_bo_export)
  * @id: buffer object
  * @offset: start of the range, page aligned
  * @length: bytes, page aligned, not 0
  * @flags: enum gpumem_bo_export_flags
- * @fd: new descriptor of a new DMA-buf, out
+ * @fd: new descriptor of a new DMA-buf or handle, out
+ *
+ * A handle keeps the memory alive as a DMA-buf does.  Work on memory that
+ * processes share by handles gets no fences.
+ *
+ * Errors: EINVAL for a handle of a part of the buffer object, of one that the
+ * client did not allocate, of a chunk, or together with
+ * GPUMEM_BO_EXPORT_RDONLY.
  */
 struct gpumem_bo_export {
 	__u32 size;
@@ -430,12 +443,20 @@ struct gpumem_bo_export {
 #define GPUMEM_BO_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_EXPORT)
 
 /**
- * struct gpumem_bo_import - use a DMA-buf (GPUMEM_BO_IMPORT)
+ * enum gpumem_bo_import_flags - flags of GPUMEM_BO_IMPORT
+ * @GPUMEM_BO_IMPORT_HANDLE: the descriptor is a memory handle
+ */
+enum gpumem_bo_import_flags {
+	GPUMEM_BO_IMPORT_HANDLE = 1 << 0,
+};
+
+/**
+ * struct gpumem_bo_import - use a DMA-buf or a memory handle (GPUMEM_BO_IMPORT)
  * @size: sizeof(struct gpumem_bo_import)
- * @fd: descriptor of a DMA-buf
- * @flags: must be 0
- * @id: buffer object of kind GPUMEM_BO_VIEW if gpumem made the DMA-buf, else of
- *	kind GPUMEM_BO_FOREIGN, out
+ * @fd: descriptor of a DMA-buf, or of a handle
+ * @flags: enum gpumem_bo_import_flags
+ * @id: buffer object of kind GPUMEM_BO_VIEW if gpumem made the DMA-buf or
+ *	handle, else of kind GPUMEM_BO_FOREIGN, out
  * @device: index in this client of the device whose memory it is; 0 if another
  *	driver made it, out
  * @reserved: must be 0
@@ -448,12 +469,12 @@ struct gpumem_bo_export {
  * access to that mapping with DMA_BUF_IOCTL_SYNC.  The object is not in the
  * device's memory, and cannot be exported, named by a token or retired.
  *
- * Errors: EBADF; EINVAL if @fd is no DMA-buf or the DMA-buf does not consist of
- * whole pages; EOPNOTSUPP if the exporter, another driver, gives the CPU no
- * access to the memory (no vmap, or registers of a device); EOVERFLOW if the
- * DMA-buf is larger than a buffer object can be; EACCES if its device is not
- * attached to this client or the descriptor is read-only; ENOMEM; or the
- * exporter's own error.
+ * Errors: EBADF; EINVAL if @fd is no DMA-buf (with GPUMEM_BO_IMPORT_HANDLE: no
+ * handle) or the DMA-buf does not consist of whole pages; EOPNOTSUPP if the
+ * exporter, another driver, gives the CPU no access to the memory (no vmap, or
+ * registers of a device); EOVERFLOW if the DMA-buf is larger than a buffer
+ * object can be; EACCES if its device is not attached to this client or the
+ * descriptor is read-only; ENOMEM; or the exporter's own error.
  */
 struct gpumem_bo_import {
 	__u32 size;
