@@ -106,6 +106,8 @@ static struct arena *arena_add(uint64_t length)
 		memory += client.device[i].total;
 	while (want < ARENA_LARGEST && (want < 4 * memory || want < 2 * length))
 		want *= 2;
+	if (want < length)
+		want = length;
 	arena = &arenas[arena_count];
 	for (; want >= length && want >= ARENA_SMALLEST; want /= 2) {
 		arena->base = reserve_addresses(want);
@@ -128,70 +130,114 @@ static struct arena *arena_add(uint64_t length)
 	return arena;
 }
 
-static bool slot_taken(const struct arena *arena, uint64_t slot)
+/*
+ * The first slot in [from, to) that is free, or that is taken, or @to. Sixty-four slots are looked at together.
+ */
+static uint64_t next_slot(const struct arena *arena, uint64_t from, uint64_t to, bool taken)
 {
-	return arena->taken[slot / 64] >> (slot % 64) & 1;
-}
+	uint64_t word, slot = from;
 
-/* Number of the first of @count free slots in a row in [from, to), or -1. */
-static int64_t arena_find(const struct arena *arena, uint64_t from, uint64_t to, uint64_t count)
-{
-	uint64_t slot = from, run = 0;
-
-	while (slot < to) {
-		if (!run && slot % 64 == 0 && arena->taken[slot / 64] == ~0ull) {
-			slot += 64;
-			continue;
+	for (; slot < to; slot = (slot | 63) + 1) {
+		word = arena->taken[slot / 64];
+		word = (taken ? word : ~word) >> (slot % 64);
+		if (word) {
+			slot += __builtin_ctzll(word);
+			break;
 		}
-		run = slot_taken(arena, slot) ? 0 : run + 1;
-		slot++;
-		if (run == count)
-			return slot - count;
 	}
-	return -1;
+	return slot < to ? slot : to;
 }
 
-uint64_t vm_reserve(uint64_t length)
+/* Number of the first of @count free slots in a row in [from, to), at a multiple of @align slots, or -1. */
+static int64_t arena_find(const struct arena *arena, uint64_t from, uint64_t to, uint64_t count,
+			  uint64_t align)
 {
-	uint64_t count = length >> SLOT_SHIFT, slot;
+	uint64_t first = arena->base >> SLOT_SHIFT, slot = from, end;
+
+	for (;;) {
+		slot = next_slot(arena, slot, to, false);
+		slot = round_up(first + slot, align) - first;
+		if (slot > to || count > to - slot)
+			return -1;
+		end = next_slot(arena, slot, slot + count, true);
+		if (end == slot + count)
+			return slot;
+		slot = end;
+	}
+}
+
+/* Mark @count slots from @slot on as taken or free. */
+static void arena_mark(struct arena *arena, uint64_t slot, uint64_t count, bool taken)
+{
+	uint64_t end = slot + count, word, n;
+
+	for (; slot < end; slot += n) {
+		n = min_u64(64 - slot % 64, end - slot);
+		word = ~0ull >> (64 - n) << (slot % 64);
+		if (taken)
+			arena->taken[slot / 64] |= word;
+		else
+			arena->taken[slot / 64] &= ~word;
+	}
+	arena->free = taken ? arena->free - count : arena->free + count;
+}
+
+/* Take the slots at @hint, if they are free. */
+static bool arena_take_at(struct arena *arena, uint64_t hint, uint64_t count)
+{
+	uint64_t slot = (hint - arena->base) >> SLOT_SHIFT;
+
+	if (hint < arena->base || slot > arena->slots || count > arena->slots - slot ||
+	    next_slot(arena, slot, slot + count, true) < slot + count)
+		return false;
+	arena_mark(arena, slot, count, true);
+	return true;
+}
+
+uint64_t vm_reserve_at(uint64_t length, uint64_t align, uint64_t hint)
+{
+	uint64_t count = length >> SLOT_SHIFT, steps = align >> SLOT_SHIFT;
 	unsigned int i;
 
 	vm_retry();
+	steps = steps ? steps : 1;
+	for (i = 0; hint && i < arena_count; i++)
+		if (arena_take_at(&arenas[i], hint, count))
+			return hint;
 	for (i = 0; i <= arena_count && i < MAX_ARENAS; i++) {
-		struct arena *arena = i < arena_count ? &arenas[i] : arena_add(length);
+		struct arena *arena = i < arena_count ? &arenas[i] :
+			arena_add(length + (steps > 1 ? align : 0));
 		int64_t found;
 
 		if (!arena || arena->free < count)
 			continue;
-		found = arena_find(arena, arena->rover, arena->slots, count);
+		found = arena_find(arena, arena->rover, arena->slots, count, steps);
 		if (found < 0)
-			found = arena_find(arena, 0, arena->slots, count);
+			found = arena_find(arena, 0, arena->slots, count, steps);
 		if (found < 0)
 			continue;
-		for (slot = found; slot < found + count; slot++)
-			arena->taken[slot / 64] |= 1ull << (slot % 64);
-		arena->free -= count;
+		arena_mark(arena, found, count, true);
 		arena->rover = found + count;
 		return arena->base + ((uint64_t)found << SLOT_SHIFT);
 	}
 	return 0;
 }
 
+uint64_t vm_reserve(uint64_t length)
+{
+	return vm_reserve_at(length, SLOT, 0);
+}
+
 void vm_release(uint64_t addr, uint64_t length)
 {
 	unsigned int i;
-	uint64_t slot, end;
 
 	for (i = 0; i < arena_count; i++) {
 		struct arena *arena = &arenas[i];
 
 		if (addr - arena->base >= arena->length)
 			continue;
-		slot = (addr - arena->base) >> SLOT_SHIFT;
-		end = slot + (length >> SLOT_SHIFT);
-		arena->free += end - slot;
-		for (; slot < end; slot++)
-			arena->taken[slot / 64] &= ~(1ull << (slot % 64));
+		arena_mark(arena, (addr - arena->base) >> SLOT_SHIFT, length >> SLOT_SHIFT, false);
 		return;
 	}
 }
@@ -218,10 +264,22 @@ bool vm_reserved(uint64_t addr)
 
 /* ---- mapping */
 
-static bool put_reservation_back(uint64_t addr, uint64_t length)
+bool vm_close(uint64_t addr, uint64_t length)
 {
 	return mmap((void *)(uintptr_t)addr, length, PROT_NONE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+int vm_open(uint64_t addr, uint64_t length, uint32_t bo, int protection)
+{
+	int error;
+
+	if (mmap((void *)(uintptr_t)addr, length, protection, MAP_SHARED | MAP_FIXED, client.fd,
+		 GPUMEM_MMAP_OFFSET(bo)) != MAP_FAILED)
+		return 0;
+	error = errno;
+	debug_system_call("mmap (vm.max_map_count?)", error);
+	return error;
 }
 
 CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark)
@@ -232,15 +290,12 @@ CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark)
 	};
 	int error;
 
-	if (!dark && mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_FIXED, client.fd, GPUMEM_MMAP_OFFSET(bo)) == MAP_FAILED) {
-		error = errno;
-		debug_system_call("mmap (vm.max_map_count?)", error);
+	error = dark ? 0 : vm_open(addr, length, bo, PROT_READ | PROT_WRITE);
+	if (error)
 		return result_of_errno(error);
-	}
 	error = client_ioctl(GPUMEM_VM_MAP, &map);
 	if (error && !dark)
-		put_reservation_back(addr, length);
+		vm_close(addr, length);
 	return result_of_errno(error);
 }
 
@@ -256,7 +311,7 @@ bool vm_unmap_host(uint64_t addr, uint64_t length)
 /* Unmap for the CPU and for the devices, the second even if the first fails. Repeating either does no harm. */
 static bool stale_take_out(const struct stale *s)
 {
-	bool back = !s->length || put_reservation_back(s->addr, s->mapped);
+	bool back = !s->length || vm_close(s->addr, s->mapped);
 
 	if (!vm_unmap_host(s->addr, s->mapped) || !back)
 		return false;
@@ -287,7 +342,7 @@ void vm_retry(void)
 void vm_unmap_unlocked(uint64_t addr, uint64_t mapped, uint64_t length)
 {
 	const struct stale s = { .addr = addr, .mapped = mapped, .length = length };
-	bool back = put_reservation_back(addr, mapped);
+	bool back = vm_close(addr, mapped);
 	bool out = vm_unmap_host(addr, mapped);
 
 	lock_take(&mem_lock);

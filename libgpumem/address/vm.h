@@ -23,7 +23,11 @@ enum alloc_flags {
 	ALLOC_DMABUF = 1 << 12,		/* imported by a DMA-buf */
 	ALLOC_HIDDEN = 1 << 13,		/* an array's: no lookup finds it */
 	ALLOC_DECOMPRESS = 1 << 14,	/* of a pool that was made for decompression */
+	ALLOC_MAPPED = 1 << 15,		/* mapped by cuMemMap(): it has rights (memory/vmm.h), and no context */
+	ALLOC_CLOSED = 1 << 16,		/* mapped, and no device has a right to it */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
+	/* Never accessed inline: others reach it, too, or it may go away at any time. */
+	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED,
 };
 
 /*
@@ -137,7 +141,13 @@ bool alloc_read(struct alloc *alloc, struct span *span);
  * Reserve @length bytes of addresses (whole slots); 0 if there are none. mem_lock is held, also for vm_release().
  */
 uint64_t vm_reserve(uint64_t length);
+/* The same at a multiple of @align, a power of two. @hint: the address to be taken if all of it is free; or 0. */
+uint64_t vm_reserve_at(uint64_t length, uint64_t align, uint64_t hint);
 void vm_release(uint64_t addr, uint64_t length);
+/* Map a buffer object for the CPU, with PROT_* rights, over the reservation. Returns 0 or a positive errno. */
+int vm_open(uint64_t addr, uint64_t length, uint32_t bo, int protection);
+/* Put the reservation back over memory that the CPU reached, in one call. False: the kernel has no memory for it. */
+bool vm_close(uint64_t addr, uint64_t length);
 /* Map a buffer object for the devices and, unless @dark, for the CPU. Needs no lock. */
 CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark);
 /*

@@ -42,7 +42,9 @@ static bool same_alloc(uint64_t base, uint64_t addr)
 
 	if (base == addr || !(vm_reserved(base) || vm_reserved(addr)))
 		return true;
-	return vm_lookup(base, &from) && vm_lookup(addr, &to) && from.id == to.id;
+	/* The copy itself may go over several mappings. */
+	return vm_lookup(base, &from) && vm_lookup(addr, &to) &&
+	       (from.id == to.id || from.flags & to.flags & ALLOC_MAPPED);
 }
 
 /* Where a side begins and how its rows and slices lie. */

@@ -63,7 +63,7 @@ CUresult decompress_batch(const CUmemDecompressParams *params, size_t count, uns
 static inline bool span_decompress(const struct span *span)
 {
 	return span->flags & ALLOC_DECOMPRESS ||
-	       !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_MANAGED | ALLOC_ANY_HOST));
+	       !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_MANAGED | ALLOC_ANY_HOST | ALLOC_MAPPED));
 }
 
 #endif /* GPUMEM_COPY_COPY_H */

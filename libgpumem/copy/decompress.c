@@ -182,7 +182,7 @@ static bool end_valid(uint64_t addr, uint64_t bytes, uint64_t *rest, bool *engin
 	if (!addr || !vm_lookup(addr, &span) || !span_decompress(&span))
 		return false;
 	*rest = span.size - (addr - span.base);
-	*engine = span_dark(&span) || span.flags & ALLOC_EXPORTED;
+	*engine = span_dark(&span) || span.flags & (ALLOC_EXPORTED | ALLOC_MAPPED);
 	return bytes <= *rest;
 }
 

@@ -37,6 +37,7 @@
  * piece, what one staging buffer holds; early, as above.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "copy/box.h"
 #include "copy/plain_copy.h"
@@ -62,8 +63,17 @@ static uint64_t extent(const struct copy *copy, const struct copy_end *end)
 	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
 }
 
+/* The device whose right to a mapping a copy needs: that of the current context. */
+static CUdevice worker(const struct span *span)
+{
+	CUcontext ctx = span->flags & ALLOC_MAPPED ? ctx_top() : NULL;
+
+	return ctx ? ctx->device : span->device;
+}
+
 CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
 {
+	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
 	uint64_t rows, above, bytes;
 	struct span span;
 
@@ -73,15 +83,21 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vm_lookup(end->addr, &span)) {
-		if (bytes > span.size - (end->addr - span.base))
-			return CUDA_ERROR_INVALID_VALUE;
+		if (!vmm_covers(&span, end->addr, bytes, worker(&span), right)) {
+			/* The CPU copies mapped memory of the host to which only the CPU has a right. */
+			if (!(span.flags & ALLOC_MAPPED) || !(span.flags & ALLOC_HOST) ||
+			    !vmm_covers(&span, end->addr, bytes, CU_DEVICE_CPU, right))
+				return CUDA_ERROR_INVALID_VALUE;
+			end->host = true;
+			return CUDA_SUCCESS;
+		}
 		/* Memory that was registered for reading may be mapped read-only. */
 		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
 			return CUDA_ERROR_INVALID_VALUE;
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
-		end->shared = span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED);
+		end->shared = span.flags & ALLOC_NOT_INLINE;
 		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
 		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
 		end->dark = span_dark(&span);

@@ -12,6 +12,8 @@
  *
  * Locks: the stream's lock while a fill is submitted or runs in the calling thread.
  */
+#include <sys/mman.h>
+
 #include "copy/copy.h"
 
 /* Fill a row of @count elements. */
@@ -74,14 +76,15 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	CUresult result;
 
 	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
-	    extent > span.size - (sqe->dst - span.base) || span.flags & ALLOC_READ_ONLY ||
+	    !vmm_covers(&span, sqe->dst, extent, stream->ctx->device, PROT_WRITE) ||
+	    span.flags & ALLOC_READ_ONLY ||
 	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO)
 		/* The engine does not reach registers of devices. */
 		return order_call(stream, fill_call, sqe);
 	if (client.inlining && !span_dark(&span) &&
-	    !(span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED)) &&
+	    !(span.flags & ALLOC_NOT_INLINE) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		if (stream_begin_idle(stream, 0, &result)) {
 			/* Only registered memory, which is the program's own, may fault. */

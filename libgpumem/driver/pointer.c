@@ -82,10 +82,22 @@ static __attribute__((noinline)) CUresult pool_value(union value *v, CUpointer_a
 	return CUDA_SUCCESS;
 }
 
+/* The range of mapped memory is its reservation, as recorded; its mapping is MAPPING_BASE_ADDR and MAPPING_SIZE. */
+static __attribute__((noinline)) CUresult home_value(union value *v, CUpointer_attribute attribute,
+						     const struct span *span)
+{
+	uint64_t base, size;
+
+	vmm_home(span, &base, &size);
+	v->u64 = attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE ? size : base;
+	return CUDA_SUCCESS;
+}
+
 /* Whether the memory is an allocation of the process's own, on a device. */
 static inline bool is_own(const struct span *span)
 {
-	return !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_MANAGED | ALLOC_ANY_HOST));
+	return !(span->flags & (ALLOC_IMPORTED | ALLOC_POOL | ALLOC_MANAGED | ALLOC_ANY_HOST |
+				ALLOC_MAPPED));
 }
 
 /* The value for known memory. It may be written even if the result is an error. */
@@ -131,9 +143,13 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u32 = is_own(span);
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		if (unlikely(span->flags & ALLOC_MAPPED))
+			return home_value(v, attribute, span);
 		v->u64 = span->base;
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		if (unlikely(span->flags & ALLOC_MAPPED))
+			return home_value(v, attribute, span);
 		v->u64 = span->size;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
@@ -141,6 +157,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 		v->u32 = is_own(span);
+		if (unlikely(span->flags & ALLOC_MAPPED))
+			v->u32 = vmm_prop(span).allocFlags.gpuDirectRDMACapable;
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		v->u32 = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
@@ -166,6 +184,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		if (unlikely(span->pool))
 			return pool_value(v, attribute, span);
+		if (span->flags & ALLOC_MAPPED)
+			v->u64 = vmm_prop(span).requestedHandleTypes;
 		break;
 	default:
 		break;
@@ -267,6 +287,9 @@ static CUresult set_one(const void *value, CUpointer_attribute attribute, uint64
 
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !vm_lookup(ptr, &span))
 		return CUDA_ERROR_INVALID_VALUE;
+	/* As recorded. */
+	if (span.flags & ALLOC_MAPPED)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	memcpy(&on, value, sizeof(on));
 	if (on)
 		__atomic_fetch_or(span.marks, ALLOC_SYNC_MEMOPS, __ATOMIC_RELAXED);

@@ -36,7 +36,7 @@ static CUresult memop_check(CUcontext ctx, const struct memop *op)
 	if (op->flags & CU_STREAM_WAIT_VALUE_FLUSH)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!vm_lookup(op->addr, &span) || op->size > span.size - (op->addr - span.base) ||
-	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & ALLOC_MANAGED ||
+	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & (ALLOC_MANAGED | ALLOC_CLOSED) ||
 	    !ctx_reaches(ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The engine does not reach registers of devices. */
@@ -69,7 +69,7 @@ static bool memop_now(const struct memop *op)
 	if (!op->size)
 		return true;
 	if (!client.inlining || !vm_lookup(op->addr, &span) || span_dark(&span) ||
-	    span.flags & (ALLOC_EXPORTED | ALLOC_IMPORTED))
+	    span.flags & ALLOC_NOT_INLINE)
 		return false;
 	if (op->wait)
 		return memop_true(op, op->size == 4 ? load_acquire((uint32_t *)word) :

@@ -95,7 +95,8 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 
 bool ctx_reaches_far(CUcontext ctx, const struct span *span)
 {
-	return span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO) ||
+	/* A mapping has rights of its own. */
+	return span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO | ALLOC_MAPPED) ||
 	       reaches_other(ctx, span);
 }
 

@@ -303,7 +303,8 @@ CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags)
 	if (!ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ptr = 0;
-	if (flags || !vm_lookup((uintptr_t)host, &span) || !(span.flags & ALLOC_ANY_HOST))
+	if (flags || !vm_lookup((uintptr_t)host, &span) ||
+	    !(span.flags & (ALLOC_ANY_HOST | ALLOC_MAPPED)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ptr = (uintptr_t)host;
 	return CUDA_SUCCESS;

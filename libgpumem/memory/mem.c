@@ -25,6 +25,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "memory/memory.h"
 
@@ -216,7 +217,7 @@ void mem_reclaim_set(void (*function)(void))
 	store_release(&reclaim_pools, function);
 }
 
-static void mem_reclaim(void)
+void mem_reclaim(void)
 {
 	void (*function)(void) = load_acquire(&reclaim_pools);
 
@@ -375,7 +376,7 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.pool)
 		return pool_free ? pool_free(ptr) : CUDA_ERROR_INVALID_VALUE;
-	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST)) != kind)
+	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MAPPED)) != kind)
 		return CUDA_ERROR_INVALID_VALUE;
 	id = span.id;
 	if (!free_wait(span.ctx, span.base, span.size, &result))
@@ -470,7 +471,7 @@ CUresult mem_free_in(uint64_t ptr, CUstream stream)
 	CUresult result;
 
 	if (!vm_lookup(ptr, &span) || span.base != ptr || span.pool ||
-	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST))
+	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MAPPED))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_MANAGED)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -573,7 +574,8 @@ CUresult mem_range(uint64_t *base, uint64_t *size, uint64_t ptr)
 
 	if (!base && !size)
 		return result;
-	if (!result && (!vm_lookup(ptr, &span) || !ctx_reaches(ctx, &span)))
+	if (!result && (!vm_lookup(ptr, &span) || !ctx_reaches(ctx, &span) ||
+			(span.flags & ALLOC_MAPPED && !vmm_allows(&span, ctx->device, PROT_READ))))
 		result = CUDA_ERROR_NOT_FOUND;
 	if (result) {
 		span.base = 0;

@@ -32,6 +32,8 @@ void mem_free_late(void);
  * other threads may be giving back memory.
  */
 void mem_reclaim_set(void (*function)(void));
+/* Have memory that the library keeps for later given back to the kernel. No lock is held. */
+void mem_reclaim(void);
 /* Reserve @count numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID; returns the first. */
 uint64_t mem_new_ids(unsigned int count);
 CUresult mem_free_host(uint64_t ptr);

@@ -18,7 +18,6 @@
  * Locks: pool->lock; mem_lock inside it for addresses and the list of unused chunks.
  */
 #include <errno.h>
-#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -28,7 +27,6 @@
 #include "pool/pool_pages.h"
 
 #define CAPACITIES	40
-#define NODES		1024		/* the most that the kernel can have */
 #define KEPT_CHUNKS	64		/* of a pool */
 #define KEPT_PART	4		/* of a device's memory: one in so many bytes */
 
@@ -133,41 +131,6 @@ void chunk_link(pool_t *pool, struct chunk *chunk)
 	grow_count(1);
 }
 
-/*
- * node_bind() binds the memory that this thread's calls allocate to the pool's node; node_restore() undoes it.
- * GPUMEM_BO_ALLOC populates all memory before it returns, so this is enough. Without the permission to bind
- * (containers), or with a kernel without NUMA, the kernel chooses the node. node_bind() returns false if the
- * thread may not use the node.
- */
-struct node_policy {
-	bool changed;
-	int mode;
-	unsigned long nodes[NODES / 64];
-};
-
-static bool node_bind(struct node_policy *before, const pool_t *pool)
-{
-	unsigned long nodes[NODES / 64] = { 0 };
-	int node = pool->location.id;
-
-	before->changed = false;
-	if (pool->location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA || node >= NODES ||
-	    syscall(SYS_get_mempolicy, &before->mode, before->nodes, NODES, NULL, 0))
-		return true;
-	nodes[node / 64] = 1ul << node % 64;
-	before->changed = !syscall(SYS_set_mempolicy, MPOL_BIND, nodes, NODES);
-	return before->changed || errno != EINVAL;
-}
-
-static void node_restore(const struct node_policy *before)
-{
-	/* The default policy has no nodes. */
-	if (before->changed)
-		syscall(SYS_set_mempolicy, before->mode,
-			before->mode == MPOL_DEFAULT ? NULL : before->nodes,
-			before->mode == MPOL_DEFAULT ? 0 : NODES);
-}
-
 /* Make a chunk's buffer object. A word of 0: the chunk cannot be kept. */
 static CUresult chunk_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint64_t *number,
 			 uint32_t *word)
@@ -180,7 +143,7 @@ static CUresult chunk_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint
 	struct node_policy before;
 	int error;
 
-	if (!node_bind(&before, pool))
+	if (!node_bind(&before, &pool->location))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	node_restore(&before);

@@ -92,7 +92,7 @@ CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 		return result;
 	lock_take(&mem_lock);
 	if (!vm_lookup(ptr, &span) ||
-	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MANAGED) ||
+	    span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_MAPPED) ||
 	    (span.pool && !pool_beyond()))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else

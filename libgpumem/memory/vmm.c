@@ -1,0 +1,765 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Virtual memory management: reservations, mappings and rights.
+ *
+ * A reservation is a range of slots of an arena (address/vm.c), so no other mmap() of the process ever gets its
+ * addresses. A mapping is one handle's memory, as a whole, at addresses of one reservation. It is an alloc with a
+ * block of its own. Lookups find it like any other memory; it has no context.
+ *
+ * The kernel has the mapping in the devices' address space, with the rights of each device, and enforces them for
+ * all work, also for work that was queued before the rights changed. For the CPU the kernel enforces the
+ * protection of the process's mapping (mprotect()). In strict mode that is the right of host locations. Else it is
+ * the union of the rights of all locations, because the CPU may reach device memory then. A mapping that the CPU
+ * has no right to has no mmap() of its own: its addresses stay a reservation.
+ *
+ * A change of rights is done for all mappings of the range or for none. The CPU's part comes first, because only
+ * it can be refused (vm.max_map_count); it is undone if a later mapping is refused.
+ *
+ * An unmap hides the mappings with the lock held, and takes them out of the process and of the devices' address
+ * space without it: if nothing else holds the memory, that frees it, which may take long. Until it is done the
+ * reservation counts the mapping, so it cannot be freed, and the kernel refuses another mapping at the place. No
+ * call waits for queued work. Work that uses the memory later fails, as on an H200.
+ *
+ * Copies and fills of mapped memory are the engine's, never inline: a mapping can go away at any time, and an
+ * access by the calling thread would end the process.
+ *
+ * Locks: vmm_lock for everything but lookups, vmm_covers() and vmm_get_access(); mem_lock inside it for the index.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "memory/memory.h"
+
+#define READ	CU_MEM_ACCESS_FLAGS_PROT_READ
+#define WRITE	(CU_MEM_ACCESS_FLAGS_PROT_READWRITE & ~READ)
+
+struct reservation {
+	uint64_t base, length;
+	unsigned long maps;		/* mappings in it, and those that an unmap is taking out */
+};
+
+/* Reused for mappings only, because lookups may still read it. The rights are atomic. */
+struct mapping {
+	struct alloc alloc;		/* first; size 0: not mapped */
+	struct handle *handle;
+	struct reservation *home;
+	uint32_t readers, writers;	/* a bit per device, by its number in the client */
+	uint32_t host;			/* right of host locations, CUmemAccess_flags */
+	int protection;			/* PROT_* of the process's mapping; PROT_NONE: there is none */
+	struct mapping *next;		/* in a list of an unmap, or unused */
+};
+
+struct lock vmm_lock;
+
+static struct sorted reservations;	/* by address; vmm_lock */
+static struct mapping *unused;		/* vmm_lock */
+
+/* ---- reservations; vmm_lock is held */
+
+static uint64_t reservation_base(const void *entry)
+{
+	return ((const struct reservation *)entry)->base;
+}
+
+/* The reservation that an address is in, or NULL. */
+static struct reservation *reservation_at(uint64_t addr)
+{
+	uint64_t found = sorted_find(&reservations, addr, reservation_base);
+	struct reservation *r = found ? reservations.entry[found - 1] : NULL;
+
+	return r && addr - r->base < r->length ? r : NULL;
+}
+
+/* Enter reserved addresses; false: no memory. */
+static bool reservation_add(uint64_t base, uint64_t length)
+{
+	struct reservation *r = malloc(sizeof(*r));
+
+	if (!r || !sorted_make_room(&reservations, 64)) {
+		free(r);
+		return false;
+	}
+	*r = (struct reservation){ .base = base, .length = length };
+	sorted_add(&reservations, sorted_find(&reservations, base, reservation_base), r);
+	return true;
+}
+
+CUresult vmm_reserve(uint64_t *addr, uint64_t size, uint64_t align, uint64_t hint,
+		     unsigned long long flags)
+{
+	uint64_t base, end;
+	bool entered = false;
+
+	if (!addr || !size || size % SLOT || flags || align & (align - 1) || hint % SLOT)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (__builtin_add_overflow(hint, size, &end) || end > 1ull << ADDRESS_BITS ||
+	    align >= 1ull << ADDRESS_BITS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	lock_take(&vmm_lock);
+	lock_take(&mem_lock);
+	base = vm_reserve_at(size, align, align && hint % align ? 0 : hint);
+	lock_drop(&mem_lock);
+	if (base) {
+		entered = reservation_add(base, size);
+		if (!entered) {
+			lock_take(&mem_lock);
+			vm_release(base, size);
+			lock_drop(&mem_lock);
+		}
+	}
+	lock_drop(&vmm_lock);
+	if (!entered)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*addr = base;
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_free(uint64_t addr, uint64_t size)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct reservation *r;
+
+	lock_take(&vmm_lock);
+	r = reservation_at(addr);
+	if (r && r->base == addr && r->length == size && !r->maps) {
+		sorted_remove(&reservations, sorted_find(&reservations, addr, reservation_base) - 1);
+		lock_take(&mem_lock);
+		vm_release(addr, size);
+		lock_drop(&mem_lock);
+		free(r);
+		result = CUDA_SUCCESS;
+	}
+	lock_drop(&vmm_lock);
+	return result;
+}
+
+/* ---- mappings */
+
+static struct mapping *mapping_of(const struct span *span)
+{
+	return (struct mapping *)span->alloc;
+}
+
+/* The mapping at an address, or NULL. vmm_lock is held. */
+static struct mapping *mapping_at(uint64_t addr)
+{
+	struct block *block = unlikely(addr >> ADDRESS_BITS) ? NULL : vm_block(addr);
+	struct alloc *alloc = block ? load_acquire(&block->whole) : NULL;
+
+	return alloc && load_relaxed(&alloc->flags) & ALLOC_MAPPED && alloc != &vm_special ?
+		(struct mapping *)alloc : NULL;
+}
+
+/*
+ * The first mapping at or above an address that begins below @end, or NULL. Sixteen GiB without any memory are
+ * one step. vmm_lock is held.
+ */
+static struct mapping *mapping_from(uint64_t addr, uint64_t end)
+{
+	struct mapping *m;
+
+	if (end > 1ull << ADDRESS_BITS)
+		end = 1ull << ADDRESS_BITS;
+	while (addr < end) {
+		if (!load_acquire(&vm_index[addr >> LEAF_SHIFT])) {
+			addr = round_up(addr + 1, 1ull << LEAF_SHIFT);
+			continue;
+		}
+		m = mapping_at(addr);
+		if (m)
+			return m;
+		addr = round_up(addr + 1, SLOT);
+	}
+	return NULL;
+}
+
+static uint64_t mapping_end(const struct mapping *m)
+{
+	return m->alloc.base + m->alloc.size;
+}
+
+static struct mapping *mapping_new(void)
+{
+	struct mapping *m = unused;
+	struct block *block;
+
+	if (m) {
+		unused = m->next;
+		return m;
+	}
+	m = calloc(1, sizeof(*m));
+	/* The block has no units: a lookup finds the alloc by block->whole, which never changes. */
+	block = m ? calloc(1, sizeof(*block)) : NULL;
+	if (!block) {
+		free(m);
+		return NULL;
+	}
+	store_release(&block->whole, &m->alloc);
+	m->alloc.block = block;
+	return m;
+}
+
+static void mapping_put(struct mapping *m)
+{
+	m->next = unused;
+	unused = m;
+}
+
+/* Flags that a mapping has by its rights and by what it maps. */
+static uint32_t mapping_flags(const struct mapping *m)
+{
+	const int all = PROT_READ | PROT_WRITE;
+
+	return ALLOC_MAPPED | (handle_host(m->handle) ? ALLOC_HOST : 0) |
+	       (load_relaxed(&m->protection) == all ? 0 : ALLOC_DARK) |
+	       (load_relaxed(&m->readers) ? 0 : ALLOC_CLOSED) |
+	       (m->handle->prop.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS ? ALLOC_DECOMPRESS : 0);
+}
+
+/* Make a mapping known to lookups. */
+static CUresult mapping_show(struct mapping *m, uint64_t addr, uint64_t size)
+{
+	struct block *block = m->alloc.block;
+	CUresult result;
+
+	store_relaxed(&block->base, addr);
+	store_relaxed(&block->length, size);
+	store_relaxed(&block->id, mem_new_block_id());
+	store_relaxed(&block->bo, m->handle->bo);
+	store_relaxed(&block->device, m->handle->device);
+	block->mapped = size;
+	lock_take(&mem_lock);
+	alloc_begin(&m->alloc);
+	store_relaxed(&m->alloc.base, addr);
+	store_relaxed(&m->alloc.size, size);
+	store_relaxed(&m->alloc.id, mem_new_ids(1));
+	store_relaxed(&m->alloc.flags, mapping_flags(m));
+	alloc_end(&m->alloc);
+	result = vm_publish(block);
+	if (result) {
+		alloc_begin(&m->alloc);
+		store_relaxed(&m->alloc.size, 0);
+		alloc_end(&m->alloc);
+	}
+	lock_drop(&mem_lock);
+	return result;
+}
+
+/* Hide a mapping from lookups. Its base and length stay in the block. */
+static void mapping_hide(struct mapping *m)
+{
+	lock_take(&mem_lock);
+	vm_retract(m->alloc.block);
+	alloc_begin(&m->alloc);
+	store_relaxed(&m->alloc.size, 0);
+	alloc_end(&m->alloc);
+	lock_drop(&mem_lock);
+}
+
+/* Map @handle at addresses that are free. vmm_lock is held. */
+static CUresult map_at(struct reservation *r, struct handle *handle, uint64_t addr)
+{
+	struct gpumem_vm_map map = {
+		.size = sizeof(map), .vm = client.vm, .bo = handle->bo, .addr = addr,
+		.length = handle->size,
+	};
+	struct mapping *m = mapping_new();
+	CUresult result;
+	int error;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->handle = handle;
+	m->home = r;
+	store_relaxed(&m->host, 0);
+	store_relaxed(&m->protection, PROT_NONE);
+	store_relaxed(&m->readers, 0);
+	store_relaxed(&m->writers, 0);
+	error = client_ioctl(GPUMEM_VM_MAP, &map);
+	/* EEXIST: another thread is taking a mapping out at this place. */
+	result = error == EEXIST ? CUDA_ERROR_INVALID_VALUE : result_of_errno(error);
+	if (result) {
+		mapping_put(m);
+		return result;
+	}
+	result = mapping_show(m, addr, handle->size);
+	if (result) {
+		vm_unmap_host(addr, handle->size);
+		mapping_put(m);
+		return result;
+	}
+	handle->maps++;
+	r->maps++;
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_map(uint64_t addr, uint64_t size, uint64_t offset, uint64_t value,
+		 unsigned long long flags)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct reservation *r;
+	struct handle *handle;
+
+	if (!addr || !size || addr % SLOT || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&vmm_lock);
+	r = reservation_at(addr);
+	handle = handle_find(value);
+	if (!r || !handle)
+		;
+	else if (offset || size != handle->size)
+		/* As recorded: memory is mapped as a whole. */
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	else if (size <= r->length - (addr - r->base) && !mapping_from(addr, addr + size))
+		result = map_at(r, handle, addr);
+	lock_drop(&vmm_lock);
+	return result;
+}
+
+/* ---- unmap */
+
+/* Hide all mappings of a range and put them on a list, lowest address first. vmm_lock is held. */
+static CUresult unmap_begin(uint64_t addr, uint64_t end, struct mapping **list)
+{
+	struct mapping *m = mapping_at(addr), **tail = list;
+	uint64_t at;
+
+	*list = NULL;
+	if (!reservation_at(addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A mapping that begins below or ends above is not unmapped, and then nothing is. */
+	if (m && m->alloc.base != addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	m = mapping_at(end - 1);
+	if (m && mapping_end(m) > end)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (at = addr; (m = mapping_from(at, end)); at = m->alloc.block->base + m->alloc.block->length) {
+		mapping_hide(m);
+		m->next = NULL;
+		*tail = m;
+		tail = &m->next;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Take mappings that lie side by side out of the process and of the devices' address space. No lock is held. */
+static bool unmap_run(uint64_t base, uint64_t length, bool open)
+{
+	/*
+	 * Close first: from the end of the other call on another thread may map here. If there is no memory for
+	 * the reservation, take the CPU's rights away; the process keeps the memory until the next use of the
+	 * addresses.
+	 */
+	if (open && !vm_close(base, length))
+		mprotect((void *)(uintptr_t)base, length, PROT_NONE);
+	return vm_unmap_host(base, length);
+}
+
+/* The mappings that lie side by side at the head of a list; returns the last. *@open: the CPU reaches one. */
+static struct mapping *run_of(struct mapping *first, uint64_t *length, bool *open)
+{
+	struct mapping *last = first;
+	uint64_t end = first->alloc.block->base + first->alloc.block->length;
+
+	*open = first->protection != PROT_NONE;
+	while (last->next && last->next->alloc.block->base == end) {
+		last = last->next;
+		end += last->alloc.block->length;
+		*open |= last->protection != PROT_NONE;
+	}
+	*length = end - first->alloc.block->base;
+	return last;
+}
+
+/* End hidden mappings that were taken out, or show them again. Returns the buffer objects to be destroyed. */
+static void unmap_end(struct mapping *first, struct mapping *last, bool out, uint32_t *bos,
+		      uint64_t *count)
+{
+	struct mapping *m, *next, *stop = last->next;
+	uint32_t bo;
+
+	lock_take(&vmm_lock);
+	for (m = first; m != stop; m = next) {
+		next = m->next;
+		if (!out) {
+			/* The devices still reach it. The CPU does not: the mapping is closed. */
+			store_relaxed(&m->protection, PROT_NONE);
+			mapping_show(m, m->alloc.block->base, m->alloc.block->length);
+			continue;
+		}
+		m->home->maps--;
+		bo = handle_leave(m->handle);
+		if (bo)
+			bos[(*count)++] = bo;
+		mapping_put(m);
+	}
+	lock_drop(&vmm_lock);
+}
+
+/* Take a run out. At most @most of its mappings are ended under one hold of the lock. */
+static CUresult unmap_finish(struct mapping *list)
+{
+	enum { MOST = 64 };
+	CUresult result = CUDA_SUCCESS;
+
+	while (list) {
+		struct mapping *last, *rest;
+		uint64_t length;
+		bool open, out;
+
+		last = run_of(list, &length, &open);
+		rest = last->next;
+		out = unmap_run(list->alloc.block->base, length, open);
+		if (!out)
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+		while (list != rest) {
+			struct mapping *first = list, *to = list;
+			uint64_t count = 0, n;
+			uint32_t bos[MOST];
+
+			for (n = 1; n < MOST && to->next != rest; n++)
+				to = to->next;
+			list = to->next;
+			unmap_end(first, to, out, bos, &count);
+			while (count)
+				client_destroy_id(bos[--count]);
+		}
+	}
+	return result;
+}
+
+CUresult vmm_unmap(uint64_t addr, uint64_t size)
+{
+	struct mapping *list;
+	CUresult result;
+	uint64_t end;
+
+	if (!addr || !size || __builtin_add_overflow(addr, size, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&vmm_lock);
+	result = unmap_begin(addr, end, &list);
+	lock_drop(&vmm_lock);
+	return result ? result : unmap_finish(list);
+}
+
+/* ---- rights */
+
+/* What a call changes: devices by their numbers in the client. */
+struct change {
+	uint32_t devices;		/* whose rights are given */
+	uint32_t readers, writers;	/* those of them that get the right */
+	bool host;			/* the host's right is given */
+	uint32_t host_right;
+};
+
+static CUresult change_add(struct change *change, const CUmemAccessDesc *desc)
+{
+	uint32_t right = desc->flags, bit;
+
+	if (right != CU_MEM_ACCESS_FLAGS_PROT_NONE && right != READ && right != (READ | WRITE))
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (desc->location.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		if (desc->location.id < 0 || (unsigned int)desc->location.id >= client.devices)
+			return CUDA_ERROR_INVALID_VALUE;
+		bit = 1u << client.device[desc->location.id].index;
+		change->devices |= bit;
+		/* The last entry of a location counts. */
+		change->readers = right & READ ? change->readers | bit : change->readers & ~bit;
+		change->writers = right & WRITE ? change->writers | bit : change->writers & ~bit;
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		if (!node_exists(desc->location.id))
+			return CUDA_ERROR_INVALID_VALUE;
+		/* fall through */
+	case CU_MEM_LOCATION_TYPE_HOST:
+		change->host = true;
+		change->host_right = right;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static uint32_t readers_after(const struct mapping *m, const struct change *change)
+{
+	return (load_relaxed(&m->readers) & ~change->devices) | change->readers;
+}
+
+static uint32_t writers_after(const struct mapping *m, const struct change *change)
+{
+	return (load_relaxed(&m->writers) & ~change->devices) | change->writers;
+}
+
+static int protection_after(const struct mapping *m, const struct change *change)
+{
+	uint32_t right = change->host ? change->host_right : m->host;
+	int protection = 0;
+
+	if (right & READ || (!client.strict && readers_after(m, change)))
+		protection |= PROT_READ;
+	if (right & WRITE || (!client.strict && writers_after(m, change)))
+		protection |= PROT_WRITE;
+	return protection;
+}
+
+/* Give the CPU a protection of a mapping. Returns 0 or a positive errno. */
+static int protect(struct mapping *m, int from, int to)
+{
+	if (from == to)
+		return 0;
+	if (from == PROT_NONE)
+		return vm_open(m->alloc.base, m->alloc.size, m->handle->bo, to);
+	if (to == PROT_NONE && vm_close(m->alloc.base, m->alloc.size))
+		return 0;
+	return mprotect((void *)(uintptr_t)m->alloc.base, m->alloc.size, to) ? errno : 0;
+}
+
+/* The mapping behind a mapping, or NULL at the end of the range. */
+static struct mapping *mapping_after(const struct mapping *m, uint64_t end)
+{
+	return mapping_end(m) < end ? mapping_at(mapping_end(m)) : NULL;
+}
+
+/* Whether a range consists of whole mappings. *@device_only: memory of a device is among them. */
+static bool whole_mappings(uint64_t addr, uint64_t end, bool *of_device)
+{
+	struct mapping *m = mapping_at(addr);
+	uint64_t at = addr;
+
+	*of_device = false;
+	while (m && m->alloc.base == at && mapping_end(m) <= end) {
+		*of_device |= !handle_host(m->handle);
+		at = mapping_end(m);
+		if (at == end)
+			return true;
+		m = mapping_at(at);
+	}
+	return false;
+}
+
+/* Undo protect() for the mappings before @stop. */
+static void protect_undo(uint64_t addr, uint64_t end, const struct mapping *stop,
+			 const struct change *change)
+{
+	struct mapping *m;
+
+	for (m = mapping_at(addr); m != stop; m = mapping_after(m, end))
+		protect(m, protection_after(m, change), m->protection);
+}
+
+static CUresult protect_all(uint64_t addr, uint64_t end, const struct change *change)
+{
+	struct mapping *m;
+	int error;
+
+	for (m = mapping_at(addr); m; m = mapping_after(m, end)) {
+		error = protect(m, m->protection, protection_after(m, change));
+		if (error) {
+			protect_undo(addr, end, m, change);
+			return result_of_errno(error);
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult tell_devices(uint64_t addr, uint64_t size, const struct change *change)
+{
+	struct gpumem_vm_access access = {
+		.size = sizeof(access), .vm = client.vm, .addr = addr, .length = size,
+	};
+	unsigned int i;
+	int error = 0;
+
+	for (i = 0; !error && i < GPUMEM_MAX_DEVICES; i++) {
+		if (!(change->devices >> i & 1))
+			continue;
+		access.device = i;
+		access.access = (change->readers >> i & 1 ? GPUMEM_ACCESS_READ : 0) |
+			(change->writers >> i & 1 ? GPUMEM_ACCESS_WRITE : 0);
+		error = client_ioctl(GPUMEM_VM_ACCESS, &access);
+	}
+	return result_of_errno(error);
+}
+
+/* Record what protect_all() and tell_devices() did. */
+static void rights_note(struct mapping *m, const struct change *change)
+{
+	const uint32_t by_rights = ALLOC_DARK | ALLOC_CLOSED;
+	uint32_t flags;
+
+	store_relaxed(&m->protection, protection_after(m, change));
+	store_relaxed(&m->readers, readers_after(m, change));
+	store_relaxed(&m->writers, writers_after(m, change));
+	if (change->host)
+		store_relaxed(&m->host, change->host_right);
+	flags = mapping_flags(m) & by_rights;
+	__atomic_fetch_or(&m->alloc.flags, flags, __ATOMIC_RELAXED);
+	__atomic_fetch_and(&m->alloc.flags, ~by_rights | flags, __ATOMIC_RELAXED);
+}
+
+/* vmm_lock is held. */
+static CUresult set_access(uint64_t addr, uint64_t end, const struct change *change)
+{
+	struct mapping *m;
+	bool of_device;
+	CUresult result;
+
+	if (!whole_mappings(addr, end, &of_device))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* As recorded: no host location gets a right in memory of a device. */
+	if (of_device && change->host)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = protect_all(addr, end, change);
+	if (result)
+		return result;
+	/* The kernel refuses only what was checked. */
+	result = tell_devices(addr, end - addr, change);
+	if (result) {
+		protect_undo(addr, end, NULL, change);
+		return result;
+	}
+	for (m = mapping_at(addr); m; m = mapping_after(m, end))
+		rights_note(m, change);
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_set_access(uint64_t addr, uint64_t size, const CUmemAccessDesc *list, uint64_t count)
+{
+	struct change change = { 0 };
+	CUresult result = CUDA_SUCCESS;
+	uint64_t i, end;
+
+	if (!addr || !size || !list || !count || __builtin_add_overflow(addr, size, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; !result && i < count; i++)
+		result = change_add(&change, &list[i]);
+	if (result)
+		return result;
+	lock_take(&vmm_lock);
+	result = set_access(addr, end, &change);
+	lock_drop(&vmm_lock);
+	return result;
+}
+
+static uint32_t device_right(const struct mapping *m, CUdevice device)
+{
+	unsigned int index = client.device[device].index;
+
+	return (load_relaxed(&m->readers) >> index & 1 ? READ : 0) |
+	       (load_relaxed(&m->writers) >> index & 1 ? WRITE : 0);
+}
+
+static uint32_t any_right(const struct mapping *m)
+{
+	return load_relaxed(&m->host) | (load_relaxed(&m->readers) ? READ : 0) |
+	       (load_relaxed(&m->writers) ? WRITE : 0);
+}
+
+CUresult vmm_get_access(unsigned long long *flags, const CUmemLocation *location, uint64_t addr)
+{
+	struct mapping *m;
+	struct span span;
+
+	if (!flags || !location || !addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		if (location->id < 0 || (unsigned int)location->id >= client.devices)
+			return CUDA_ERROR_INVALID_DEVICE;
+		break;
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		break;
+	default:
+		return CUDA_ERROR_INVALID_DEVICE;
+	}
+	if (!vm_lookup(addr, &span))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* As recorded: memory that was not mapped has no rights to tell. */
+	*flags = 0;
+	if (!(span.flags & ALLOC_MAPPED))
+		return CUDA_SUCCESS;
+	m = mapping_of(&span);
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*flags = device_right(m, location->id);
+	else if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		*flags = load_relaxed(&m->host);
+	else
+		*flags = any_right(m);
+	return CUDA_SUCCESS;
+}
+
+/* ---- for other files */
+
+CUresult vmm_retain(uint64_t *value, const void *addr)
+{
+	struct mapping *m;
+
+	if (!value || !addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&vmm_lock);
+	m = mapping_at((uintptr_t)addr);
+	if (m) {
+		handle_hold(m->handle);
+		*value = m->handle->value;
+	}
+	lock_drop(&vmm_lock);
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUmemAllocationProp vmm_prop(const struct span *span)
+{
+	CUmemAllocationProp prop = { 0 };
+	struct mapping *m;
+
+	lock_take(&vmm_lock);
+	m = mapping_at(span->base);
+	if (m)
+		prop = m->handle->prop;
+	lock_drop(&vmm_lock);
+	return prop;
+}
+
+void vmm_home(const struct span *span, uint64_t *base, uint64_t *size)
+{
+	struct reservation *r;
+
+	*base = span->base;
+	*size = span->size;
+	lock_take(&vmm_lock);
+	r = reservation_at(span->base);
+	if (r) {
+		*base = r->base;
+		*size = r->length;
+	}
+	lock_drop(&vmm_lock);
+}
+
+bool vmm_allows(const struct span *span, CUdevice device, int right)
+{
+	const struct mapping *m = mapping_of(span);
+	uint32_t want = right & PROT_WRITE ? WRITE : READ;
+
+	if (device == CU_DEVICE_CPU)
+		return load_relaxed(&m->protection) & right;
+	return device_right(m, device) & want;
+}
+
+bool vmm_covers_far(struct span *span, uint64_t addr, uint64_t bytes, CUdevice device, int right)
+{
+	uint64_t end = addr + bytes, at = span->base + span->size;
+	struct span next = *span;
+
+	if (!vmm_allows(span, device, right))
+		return false;
+	while (at < end) {
+		if (!vm_lookup(at, &next) || !(next.flags & ALLOC_MAPPED) || next.base != at ||
+		    (next.flags ^ span->flags) & ALLOC_HOST || !vmm_allows(&next, device, right))
+			return false;
+		span->flags |= next.flags;
+		at = next.base + next.size;
+	}
+	return true;
+}
