@@ -3,8 +3,9 @@
  * gpumem_bo: buffer objects (bo), the windows of them, and their memory's life.
  *
  * A *root* owns a memory file (gpumem_shmem.c).  A *view* is a window of a root
- * that was exported, in whole pages, by DMA-buf or token; it reaches nothing
- * outside its window.  A window of a window is a window of the root.
+ * that was exported, in whole pages, by DMA-buf, token or memory handle; it
+ * reaches nothing outside its window.  A window of a window is a window of the
+ * root.
  *
  * A registration (gpumem_pin.c) is a root whose memory is pinned pages of the
  * client's process.  It has no file, so it cannot be mapped.  A DMA-buf of

@@ -83,7 +83,8 @@ static void put_place(struct text *text, uint64_t addr, const struct span *span)
 	}
 	put_text(text, " is at offset ");
 	put_number(text, addr - span->base, 10);
-	put_text(text, span->flags & ALLOC_HOST ? " of the pinned host memory at " :
+	put_text(text, span->flags & ALLOC_MAPPED ? " of the mapping at " :
+		 span->flags & ALLOC_HOST ? " of the pinned host memory at " :
 		 span->flags & ALLOC_DMABUF ? " of the imported DMA-buf at " :
 		 span->flags & ALLOC_IMPORTED ? " of the opened memory handle at " :
 		 " of the allocation at ");
@@ -119,7 +120,9 @@ static void explain_fault(uint64_t addr)
 	/* If the memory is mapped for the CPU, the program itself protected it. */
 	if (known && !span_dark(&span))
 		return;
-	put_text(&text, "gpumem: GPUMEM_STRICT=1 forbids the CPU to access device memory: ");
+	put_text(&text, known && span.flags & ALLOC_MAPPED && span.flags & ALLOC_HOST ?
+		 "gpumem: cuMemSetAccess() gave the CPU no right to this access: " :
+		 "gpumem: GPUMEM_STRICT=1 forbids the CPU to access device memory: ");
 	put_place(&text, addr, known ? &span : NULL);
 	put_text(&text, "\n");
 	written = write(STDERR_FILENO, line, min_u64(text.length, sizeof(line)));

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Virtual memory management: reservations, handles, mappings and rights, in use.  t_oracle.sh has the answers to
+ * single calls.
+ *
+ * The addresses of a reservation are never free for another mmap(), also when the kernel refuses a mapping.  The
+ * cases look at /proc/self/maps for that.
+ */
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "cuda_case_util.h"
+#include "common/process.h"
+
+#define G		(2 * MIB)
+#define MAX_MAP_COUNT	"/proc/sys/vm/max_map_count"
+#define POSIX_FD	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+typedef CUmemGenericAllocationHandle handle_t;
+
+NON_BLOCKING_FIXTURE(vmm)
+
+static CUresult make_at(handle_t *h, CUmemLocationType type, int types, size_t n)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = types,
+		.location = { .type = type },
+	};
+
+	return cuMemCreate(h, n, &prop, 0);
+}
+
+static CUresult make(handle_t *h, size_t n)
+{
+	return make_at(h, CU_MEM_LOCATION_TYPE_DEVICE, 0, n);
+}
+
+static CUresult give(CUdeviceptr d, size_t n, CUmemLocationType type, int rights)
+{
+	const CUmemAccessDesc desc = { .location = { .type = type }, .flags = rights };
+
+	return cuMemSetAccess(d, n, &desc, 1);
+}
+
+static CUresult open_to_device(CUdeviceptr d, size_t n)
+{
+	return give(d, n, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+/* Map a new handle of @n bytes at @d, with rights for the device, and release it. */
+static CUresult put_memory(CUdeviceptr d, size_t n)
+{
+	CUresult result, released;
+	handle_t h;
+
+	result = make(&h, n);
+	if (result)
+		return result;
+	result = cuMemMap(d, n, 0, h, 0);
+	if (!result) {
+		result = open_to_device(d, n);
+		if (result)
+			cuMemUnmap(d, n);
+	}
+	released = cuMemRelease(h);
+	return result ? result : released;
+}
+
+/* Whether the process's mappings cover all of a range, without a hole. */
+static bool no_hole(CUdeviceptr d, size_t n)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long long from, to, at = d;
+	char line[512];
+
+	while (f && at < d + n && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%llx-%llx", &from, &to) == 2 && from <= at && to > at)
+			at = to;
+	if (f)
+		fclose(f);
+	return at >= d + n;
+}
+
+static bool number_to(const char *path, int n)
+{
+	FILE *f = fopen(path, "we");
+	bool good = f && fprintf(f, "%d", n) > 0;
+
+	return f && !fclose(f) && good;
+}
+
+static int count_maps(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	int c, n = 0;
+
+	while (f && (c = getc(f)) != EOF)
+		n += c == '\n';
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static bool filled(CUdeviceptr d, unsigned char value, size_t n)
+{
+	unsigned char *host = malloc(n);
+	bool same = host && !cuMemcpyDtoH(host, d, n);
+
+	for (size_t i = 0; same && i < n; i++)
+		same = host[i] == value;
+	free(host);
+	return same;
+}
+
+/* A buffer grows at its end, shrinks there, and keeps what it holds. */
+TEST_F(vmm, grow_and_shrink)
+{
+	const unsigned int most = 48;
+	CUdeviceptr d;
+
+	ASSERT_CU(cuMemAddressReserve(&d, most * G, 0, 0, 0));
+	for (unsigned int n = 0; n < most; n++) {
+		ASSERT_CU(put_memory(d + n * G, G));
+		ASSERT_CU(cuMemsetD8Async(d + n * G, n + 1, G, self->s));
+	}
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	for (unsigned int n = 0; n < most; n++)
+		ASSERT_TRUE(filled(d + n * G, n + 1, G));
+	/* One copy over half of the handles, to the other half. */
+	ASSERT_CU(cuMemcpyDtoDAsync(d + most / 2 * G, d, most / 2 * G, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	for (unsigned int n = 0; n < most / 2; n++)
+		ASSERT_TRUE(filled(d + (most / 2 + n) * G, n + 1, G));
+	for (unsigned int n = most; n > 1; n--)
+		ASSERT_CU(cuMemUnmap(d + (n - 1) * G, G));
+	EXPECT_TRUE(filled(d, 1, G));
+	EXPECT_TRUE(no_hole(d, most * G));
+	EXPECT_EQ(INVALID, cuMemAddressFree(d, most * G));
+	ASSERT_CU(cuMemUnmap(d, most * G));
+	EXPECT_CU(cuMemAddressFree(d, most * G));
+}
+
+/* Memory lives until its references and its mappings are gone, and goes back to the device then. */
+TEST_F(vmm, memory_returned)
+{
+	const size_t n = 16 * G;
+	size_t before, now, total;
+	handle_t h, again;
+	CUdeviceptr d;
+
+	ASSERT_CU(cuMemGetInfo(&before, &total));
+	ASSERT_CU(make(&h, n));
+	ASSERT_CU(cuMemGetInfo(&now, &total));
+	EXPECT_LE(n, before - now);
+	ASSERT_CU(cuMemAddressReserve(&d, 2 * n, 0, 0, 0));
+	ASSERT_CU(cuMemMap(d, n, 0, h, 0));
+	ASSERT_CU(cuMemMap(d + n, n, 0, h, 0));
+	ASSERT_CU(cuMemRelease(h));
+	EXPECT_EQ(INVALID, cuMemRelease(h));
+	EXPECT_EQ(INVALID, cuMemMap(d, n, 0, h, 0));
+	ASSERT_CU(cuMemUnmap(d, n));
+	/* The other mapping still has the memory, and the same handle. */
+	ASSERT_CU(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(d + n + 5)));
+	EXPECT_EQ(h, again);
+	ASSERT_CU(cuMemRelease(again));
+	ASSERT_CU(cuMemGetInfo(&now, &total));
+	EXPECT_LE(n, before - now);
+	ASSERT_CU(cuMemUnmap(d + n, n));
+	ASSERT_CU(cuMemGetInfo(&now, &total));
+	EXPECT_GT(n, before - now);
+	ASSERT_CU(cuMemAddressFree(d, 2 * n));
+	/* The value is not given out again. */
+	ASSERT_CU(make(&again, G));
+	EXPECT_NE(h, again);
+	EXPECT_EQ(INVALID, cuMemRelease(h));
+	ASSERT_CU(cuMemRelease(again));
+	EXPECT_EQ(INVALID, cuMemRelease(again));
+	EXPECT_EQ(INVALID, cuMemRelease(0x12345678));
+	EXPECT_EQ(INVALID, cuMemRelease(~0ULL));
+}
+
+/* One handle at two addresses is one memory. */
+TEST_F(vmm, two_addresses)
+{
+	CUdeviceptr a, b;
+	handle_t h;
+
+	ASSERT_CU(make(&h, 2 * G));
+	ASSERT_CU(cuMemAddressReserve(&a, 2 * G, 0, 0, 0));
+	ASSERT_CU(cuMemAddressReserve(&b, 2 * G, 1024 * MIB, 0, 0));
+	EXPECT_EQ(0, b % (1024 * MIB));
+	ASSERT_CU(cuMemMap(a, 2 * G, 0, h, 0));
+	ASSERT_CU(cuMemMap(b, 2 * G, 0, h, 0));
+	ASSERT_CU(open_to_device(a, 2 * G));
+	ASSERT_CU(give(b, 2 * G, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	ASSERT_CU(cuMemsetD8(a, 0x5e, 2 * G));
+	EXPECT_TRUE(filled(b, 0x5e, 2 * G));
+	EXPECT_EQ(INVALID, cuMemsetD8(b, 1, 1));
+	ASSERT_CU(cuMemUnmap(a, 2 * G));
+	EXPECT_TRUE(filled(b, 0x5e, 2 * G));
+	ASSERT_CU(cuMemUnmap(b, 2 * G));
+	ASSERT_CU(cuMemRelease(h));
+}
+
+/*
+ * The kernel refuses mappings when the process has vm.max_map_count of them.  The call that is refused changes
+ * nothing, and no address of the reservation is lost.
+ */
+TEST_F(vmm, too_many_mappings)
+{
+	const unsigned int most = 400;
+	int before = number_of(MAX_MAP_COUNT, "");
+	CUresult result = CUDA_SUCCESS;
+	unsigned long long rights;
+	const CUmemAccessDesc both[2] = {
+		{ { .type = CU_MEM_LOCATION_TYPE_DEVICE }, CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
+		{ { .type = CU_MEM_LOCATION_TYPE_HOST }, CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
+	};
+	CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+	unsigned int n;
+	CUdeviceptr d;
+	handle_t h;
+
+	if (before <= 0 || (access("/run/vm", F_OK) && !getenv("GPUMEM_SYSTEM")))
+		SKIP(return, "vm.max_map_count cannot be set");
+	/* The CPU reaches memory of the host in strict mode, too. */
+	ASSERT_CU(make_at(&h, CU_MEM_LOCATION_TYPE_HOST, 0, G));
+	ASSERT_CU(cuMemAddressReserve(&d, 2 * most * G, 0, 0, 0));
+	ASSERT_TRUE(number_to(MAX_MAP_COUNT, count_maps() + most / 2));
+	/* With a hole behind each, so that each needs two more. */
+	for (n = 0; n < most && !result; n++) {
+		result = cuMemMap(d + 2 * n * G, G, 0, h, 0);
+		if (!result)
+			result = cuMemSetAccess(d + 2 * n * G, G, both, 2);
+	}
+	number_to(MAX_MAP_COUNT, before);
+	TH_LOG("%u mappings, then %d", n, result);
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
+	EXPECT_GT(most, n);
+	EXPECT_TRUE(no_hole(d, 2 * most * G));
+	/* The last mapping is there, without rights. */
+	ASSERT_CU(cuMemGetAccess(&rights, &here, d + 2 * (n - 1) * G));
+	EXPECT_EQ(0, rights);
+	EXPECT_EQ(INVALID, cuMemsetD8(d + 2 * (n - 1) * G, 1, G));
+	/* Now there is room for it. */
+	ASSERT_CU(cuMemSetAccess(d + 2 * (n - 1) * G, G, both, 2));
+	EXPECT_CU(cuMemsetD8(d + 2 * (n - 1) * G, 1, G));
+	ASSERT_CU(cuMemUnmap(d, 2 * most * G));
+	EXPECT_TRUE(no_hole(d, 2 * most * G));
+	ASSERT_CU(cuMemRelease(h));
+	ASSERT_CU(cuMemAddressFree(d, 2 * most * G));
+}
+
+/* --- threads */
+
+struct taker {
+	pthread_t thread;
+	CUdeviceptr base;
+	size_t length;
+	bool stop;
+	unsigned int rounds, inside;
+};
+
+/* Maps memory of the process's own again and again, wherever the kernel puts it. */
+static void *take_addresses(void *arg)
+{
+	struct taker *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+		CUdeviceptr p = (uintptr_t)mmap(NULL, G, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		t->rounds++;
+		t->inside += p + G > t->base && p < t->base + t->length;
+		munmap((void *)(uintptr_t)p, G);
+	}
+	return NULL;
+}
+
+/* While memory comes and goes in a reservation, no other mmap() gets an address of it. */
+TEST_F(vmm, never_a_hole)
+{
+	struct taker t = { .length = 16 * G };
+	CUdeviceptr d;
+	handle_t h;
+
+	ASSERT_CU(make(&h, G));
+	ASSERT_CU(cuMemAddressReserve(&d, t.length, 0, 0, 0));
+	t.base = d;
+	ASSERT_EQ(0, pthread_create(&t.thread, NULL, take_addresses, &t));
+	for (unsigned int i = 0; i < 400 || __atomic_load_n(&t.rounds, __ATOMIC_RELAXED) < 50; i++) {
+		ASSERT_CU(cuMemMap(d + i % 16 * G, G, 0, h, 0));
+		ASSERT_CU(open_to_device(d + i % 16 * G, G));
+		ASSERT_CU(cuMemUnmap(d, t.length));
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	pthread_join(t.thread, NULL);
+	TH_LOG("%u other mappings", t.rounds);
+	EXPECT_EQ(0, t.inside);
+	ASSERT_CU(cuMemRelease(h));
+	ASSERT_CU(cuMemAddressFree(d, t.length));
+}
+
+struct copier {
+	pthread_t thread;
+	CUcontext ctx;
+	CUdeviceptr d;
+	bool stop;
+	unsigned int good, refused;	/* atomic */
+	CUresult other;			/* atomic */
+};
+
+static void *copy_there(void *arg)
+{
+	unsigned char *host = calloc(1, G);
+	struct copier *c = arg;
+	CUresult result;
+
+	cuCtxSetCurrent(c->ctx);
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+		result = cuMemcpyHtoD(c->d, host, 64 * KIB);
+		if (!result)
+			__atomic_fetch_add(&c->good, 1, __ATOMIC_RELAXED);
+		else if (result == INVALID)
+			__atomic_fetch_add(&c->refused, 1, __ATOMIC_RELAXED);
+		else
+			/* Work that was queued before the memory went has ended the context. */
+			__atomic_store_n(&c->other, result, __ATOMIC_RELAXED);
+		if (result && result != INVALID)
+			break;
+	}
+	free(host);
+	return NULL;
+}
+
+/* Whether the thread has copied often enough, or met an error that ends it. */
+static bool copied(const struct copier *c)
+{
+	return __atomic_load_n(&c->good, __ATOMIC_RELAXED) + __atomic_load_n(&c->refused, __ATOMIC_RELAXED) >
+		20 || __atomic_load_n(&c->other, __ATOMIC_RELAXED);
+}
+
+/* A copy that races with an unmap succeeds, is refused, or ends the context as on a device; never the process. */
+TEST_F(vmm, copies_beside_unmap)
+{
+	struct copier c = { .ctx = self->ctx };
+	handle_t h;
+
+	ASSERT_CU(make(&h, G));
+	ASSERT_CU(cuMemAddressReserve(&c.d, G, 0, 0, 0));
+	ASSERT_EQ(0, pthread_create(&c.thread, NULL, copy_there, &c));
+	for (unsigned int i = 0; i < 300 || !copied(&c); i++) {
+		ASSERT_CU(cuMemMap(c.d, G, 0, h, 0));
+		ASSERT_CU(open_to_device(c.d, G));
+		if (i % 3 == 0)
+			sched_yield();
+		ASSERT_CU(cuMemUnmap(c.d, G));
+	}
+	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
+	pthread_join(c.thread, NULL);
+	TH_LOG("%u copies, %u refused, last %d", c.good, c.refused, c.other);
+	EXPECT_TRUE(!c.other || c.other == CUDA_ERROR_ILLEGAL_ADDRESS || c.other == CUDA_ERROR_LAUNCH_FAILED);
+	cuMemRelease(h);
+	EXPECT_CU(cuMemAddressFree(c.d, G));
+}
+
+struct mapper {
+	pthread_t thread;
+	CUdeviceptr d;
+	handle_t h;
+	unsigned int maps, occupied;
+	int failed;
+};
+
+static void *map_there(void *arg)
+{
+	struct mapper *w = arg;
+
+	for (unsigned int i = 0; i < 500; i++) {
+		CUresult result = cuMemMap(w->d, G, 0, w->h, 0);
+
+		w->maps += !result;
+		w->occupied += result == INVALID;
+		WORKER_CHECK(!result || result == INVALID);
+		if (!result)
+			WORKER_CHECK(cuMemUnmap(w->d, G) == CUDA_SUCCESS);
+	}
+	return NULL;
+}
+
+/* Threads that map at the same address: one has it at a time, and every mapping is taken out again. */
+TEST_F(vmm, one_address_for_all)
+{
+	struct mapper m[3] = { 0 };
+	CUdeviceptr d;
+	handle_t h;
+
+	ASSERT_CU(make(&h, G));
+	ASSERT_CU(cuMemAddressReserve(&d, G, 0, 0, 0));
+	for (int i = 0; i < 3; i++) {
+		m[i] = (struct mapper){ .d = d, .h = h };
+		ASSERT_EQ(0, pthread_create(&m[i].thread, NULL, map_there, &m[i]));
+	}
+	for (int i = 0; i < 3; i++) {
+		pthread_join(m[i].thread, NULL);
+		EXPECT_EQ(0, m[i].failed);
+		TH_LOG("%u mappings, occupied %u times", m[i].maps, m[i].occupied);
+	}
+	EXPECT_CU(cuMemUnmap(d, G));
+	EXPECT_CU(cuMemAddressFree(d, G));
+	EXPECT_CU(cuMemRelease(h));
+}
+
+/* --- rights of the CPU */
+
+static void on_fault(int sig)
+{
+	(void)sig;
+	_exit(77);
+}
+
+/* 0: a child could read (or write) the byte; 77: it faulted.  Memory of devices is not in a child. */
+static int child_access(CUdeviceptr d, bool write)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		signal(SIGSEGV, on_fault);
+		signal(SIGBUS, on_fault);
+		if (write)
+			*(volatile unsigned char *)(uintptr_t)d = 1;
+		else
+			(void)*(volatile unsigned char *)(uintptr_t)d;
+		_exit(0);
+	}
+	return end_child(pid);
+}
+
+TEST_F(vmm, rights_of_the_cpu)
+{
+	const int rw = CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ro = CU_MEM_ACCESS_FLAGS_PROT_READ, no = 0;
+	unsigned long long rights;
+	CUmemLocation host = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA };
+	CUdeviceptr d;
+	handle_t h;
+
+	ASSERT_CU(make_at(&h, CU_MEM_LOCATION_TYPE_HOST, 0, G));
+	ASSERT_CU(cuMemAddressReserve(&d, 2 * G, 0, 0, 0));
+	EXPECT_EQ(77, child_access(d, false));
+	ASSERT_CU(cuMemMap(d, G, 0, h, 0));
+	EXPECT_EQ(77, child_access(d, false));
+	/* The device's right is the CPU's, too, unless strict mode keeps them apart. */
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_DEVICE, ro));
+	EXPECT_EQ(strict() ? 77 : 0, child_access(d, false));
+	EXPECT_EQ(77, child_access(d, true));
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_HOST, rw));
+	EXPECT_EQ(0, child_access(d, true));
+	ASSERT_CU(cuMemGetAccess(&rights, &host, d));
+	EXPECT_EQ(rw, rights);
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_HOST, ro));
+	EXPECT_EQ(0, child_access(d, false));
+	EXPECT_EQ(77, child_access(d, true));
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_HOST, no));
+	EXPECT_EQ(strict() ? 77 : 0, child_access(d, false));
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_DEVICE, no));
+	EXPECT_EQ(77, child_access(d, false));
+	EXPECT_TRUE(no_hole(d, 2 * G));
+	/* Only the CPU has a right: copies are the CPU's, and fills, which are the device's, are refused. */
+	ASSERT_CU(give(d, G, CU_MEM_LOCATION_TYPE_HOST, rw));
+	EXPECT_CU(cuMemcpyHtoD(d, "text", 5));
+	EXPECT_EQ(0, strcmp((const char *)(uintptr_t)d, "text"));
+	EXPECT_EQ(INVALID, cuMemsetD8(d, 1, 16));
+	ASSERT_CU(cuMemUnmap(d, G));
+	EXPECT_EQ(77, child_access(d, false));
+	ASSERT_CU(cuMemRelease(h));
+	/* No location of the host gets a right in memory of a device. */
+	ASSERT_CU(put_memory(d, G));
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, give(d, G, CU_MEM_LOCATION_TYPE_HOST, rw));
+	EXPECT_EQ(77, child_access(d, false));
+	ASSERT_CU(cuMemUnmap(d, G));
+}
+
+/* --- other processes */
+
+/* The other process of shared(): imports what it gets twice, and writes. */
+static int importer(int sock)
+{
+	int fd = recv_fd(sock);
+	CUmemAllocationProp prop;
+	unsigned char byte = 0;
+	handle_t h[2];
+	CUcontext ctx;
+	CUdeviceptr d;
+
+	if (fd < 0 || cuda_start(&ctx) ||
+	    cuMemImportFromShareableHandle(&h[0], (void *)(intptr_t)fd, POSIX_FD) ||
+	    cuMemImportFromShareableHandle(&h[1], (void *)(intptr_t)fd, POSIX_FD) || h[0] == h[1])
+		return 1;
+	close(fd);
+	if (cuMemGetAllocationPropertiesFromHandle(&prop, h[1]) ||
+	    prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop.requestedHandleTypes ||
+	    cuMemExportToShareableHandle(&fd, h[0], POSIX_FD, 0) != INVALID)
+		return 2;
+	if (cuMemAddressReserve(&d, 2 * G, 0, 0, 0) || cuMemMap(d, 2 * G, 0, h[0], 0) ||
+	    open_to_device(d, 2 * G) || cuMemRelease(h[0]) || cuMemRelease(h[1]))
+		return 3;
+	/* The exporter ends; its memory stays. */
+	if (write(sock, "!", 1) != 1 || read(sock, &byte, 1) != 1 || !filled(d, 0x77, 2 * G) ||
+	    cuMemsetD8(d, 1, 2 * G) || cuCtxSynchronize() || cuMemUnmap(d, 2 * G))
+		return 4;
+	return 0;
+}
+
+static int exporter(int sock)
+{
+	unsigned char byte;
+	CUcontext ctx;
+	CUdeviceptr d;
+	handle_t h;
+	int fd = -1;
+
+	if (cuda_start(&ctx) || make_at(&h, CU_MEM_LOCATION_TYPE_DEVICE, POSIX_FD, 2 * G) ||
+	    cuMemAddressReserve(&d, 2 * G, 0, 0, 0) || cuMemMap(d, 2 * G, 0, h, 0) ||
+	    open_to_device(d, 2 * G) || cuMemsetD8(d, 0x77, 2 * G) || cuCtxSynchronize() ||
+	    cuMemExportToShareableHandle(&fd, h, POSIX_FD, 0) || send_fd(sock, fd) ||
+	    read(sock, &byte, 1) != 1)
+		return 1;
+	kill(getpid(), SIGKILL);
+	return 2;
+}
+
+QUIET_FIXTURE(vmm_shared)
+
+/* A process that imported memory keeps it when the exporter is killed. */
+TEST_F(vmm_shared, exporter_killed)
+{
+	pid_t imports, exports;
+	int sock[2];
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	imports = fork();
+	ASSERT_LE(0, imports);
+	if (!imports)
+		_exit(importer(sock[0]));
+	exports = fork();
+	ASSERT_LE(0, exports);
+	if (!exports)
+		_exit(exporter(sock[1]));
+	EXPECT_EQ(-SIGKILL, end_child(exports));
+	EXPECT_EQ(1, write(sock[1], "!", 1));
+	close(sock[0]);
+	close(sock[1]);
+	EXPECT_EQ(0, end_child(imports));
+}
+
+TEST_HARNESS_MAIN
