@@ -42,7 +42,7 @@ struct copy_end {
 	bool pinned;			/* host memory that the engine reaches */
 	bool host_pool;			/* pinned memory of a pool */
 	bool shared;			/* another process or driver may reach it */
-	bool dark;			/* the CPU does not reach it */
+	bool dark;			/* the CPU does not reach it, or must not access it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 	bool hollow;
 	bool unmapped;			/* an array that cannot be used before it has memory */

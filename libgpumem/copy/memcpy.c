@@ -100,7 +100,8 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		end->shared = span.flags & ALLOC_NOT_INLINE;
 		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
 		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
-		end->dark = span_dark(&span);
+		/* A mapping may go away while the calling thread accesses it: leave it to the engine. */
+		end->dark = span_dark(&span) || span.flags & ALLOC_MAPPED;
 		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}
