@@ -68,6 +68,7 @@
 #include "gpumem_refusal.h"
 #include "gpumem_ring.h"
 #include "gpumem_runner.h"
+#include "gpumem_semaphore.h"
 #include "gpumem_shmem.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
@@ -118,6 +119,8 @@ union gpumem_ucmd_buffer {
 	struct gpumem_timeline_create timeline_create;
 	struct gpumem_timeline_signal timeline_signal;
 	struct gpumem_timeline_wait timeline_wait;
+	struct gpumem_timeline_export timeline_export;
+	struct gpumem_timeline_import timeline_import;
 	struct gpumem_stats stats;
 	struct gpumem_bo_pin bo_pin;
 	struct gpumem_event_create event_create;
@@ -225,6 +228,10 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_channel_attach, channel),
 	GPUMEM_IOCTL(GPUMEM_REFUSAL, gpumem_ioctl_refusal,
 		     struct gpumem_refusal_info, max),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_EXPORT, gpumem_ioctl_timeline_export,
+		     struct gpumem_timeline_export, fd),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_IMPORT, gpumem_ioctl_timeline_import,
+		     struct gpumem_timeline_import, reserved),
 };
 
 /**

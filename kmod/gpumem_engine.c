@@ -153,7 +153,7 @@ static int gpumem_check_poll(const struct gpumem_sqe *sqe)
  */
 int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 {
-	if (sqe->op > GPUMEM_OP_POLL || sqe->reserved || sqe->reserved2)
+	if (sqe->op > GPUMEM_OP_TAKE || sqe->reserved || sqe->reserved2)
 		return -EOPNOTSUPP;
 	switch (sqe->op) {
 	case GPUMEM_OP_COPY:
@@ -166,6 +166,10 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 	case GPUMEM_OP_SIGNAL:
 	case GPUMEM_OP_ADD:
 		if (!sqe->handle || sqe->dst)
+			return -EINVAL;
+		break;
+	case GPUMEM_OP_TAKE:
+		if (!sqe->handle || sqe->dst || sqe->value)
 			return -EINVAL;
 		break;
 	case GPUMEM_OP_TIMESTAMP:
@@ -297,7 +301,7 @@ static int gpumem_step_signal(struct gpumem_stream *stream)
 
 	if (!timeline)
 		return -ENOENT;
-	if (timeline->of_stream)
+	if (gpumem_timeline_fixed(timeline))
 		ret = -EINVAL;
 	else if (stream->sqe.op == GPUMEM_OP_ADD)
 		ret = gpumem_timeline_add(timeline, stream->sqe.value);
@@ -406,6 +410,43 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
 }
 
+/*
+ * Called again after the waiter's callback, or after a doorbell.  Another
+ * stream may have taken the signal meanwhile: the stream then waits for the
+ * next one.
+ */
+static int gpumem_step_take(struct gpumem_stream *stream)
+{
+	struct gpumem_timeline *timeline = stream->waiting;
+	enum gpumem_event_state state;
+	u64 value = 0;
+
+	if (!timeline) {
+		timeline = gpumem_timeline_get(stream->obj.client,
+					       stream->sqe.handle);
+		if (!timeline)
+			return -ENOENT;
+		if (!timeline->counting) {
+			gpumem_object_put(&timeline->obj);
+			return -EINVAL;
+		}
+		stream->waiting = timeline;
+	}
+	/* After a doorbell the waiter may still be in the timeline's tree. */
+	gpumem_timeline_del_waiter(timeline, &stream->waiter);
+	state = gpumem_timeline_take(timeline, &value);
+	if (state == GPUMEM_EVENT_PENDING) {
+		stream->waiter.value = value;
+		if (gpumem_timeline_add_waiter(timeline, &stream->waiter))
+			return -EINPROGRESS;
+		/* A signal came meanwhile; the stream's turn may be over. */
+		return -EAGAIN;
+	}
+	stream->waiting = NULL;
+	gpumem_object_put(&timeline->obj);
+	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
+}
+
 /* Execute up to @bytes of a copy or fill, or a timestamp. */
 static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
 {
@@ -457,7 +498,8 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
  * element, or a poll's word is misaligned; -EACCES without access; -EIO for
  * memory that failed or was discarded; -ENOENT for an unknown timeline;
  * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
- * addition to the timeline of a stream; -EOVERFLOW if an addition overflows.
+ * addition to the timeline of a stream or fence, and for a take from a timeline
+ * that does not count; -EOVERFLOW if an addition overflows.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {
@@ -468,6 +510,8 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 		return gpumem_step_slice(stream);
 	case GPUMEM_OP_WAIT:
 		return gpumem_step_wait(stream);
+	case GPUMEM_OP_TAKE:
+		return gpumem_step_take(stream);
 	case GPUMEM_OP_SIGNAL:
 	case GPUMEM_OP_ADD:
 		return gpumem_step_signal(stream);

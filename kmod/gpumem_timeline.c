@@ -16,9 +16,14 @@
  *
  * A timeline belongs either to a stream, which raises it by one with each
  * entry, or to the client, which raises it by ioctl or by a signal or add
- * entry.  A timeline is *lost* when its stream has ended or, without a stream,
- * when its id is gone: no task raises it again.  Its remaining waiters are
- * called then, and get ECANCELED unless the timeline has an error.
+ * entry.  Clients that imported the timeline (gpumem_semaphore.c) raise it in
+ * the same ways.  A timeline is *lost* when its stream has ended or, without a
+ * stream, when the id of the client that made it is gone.  Its remaining
+ * waiters are called then, and get ECANCELED unless the timeline has an error.
+ *
+ * The value of a *counting* timeline is the number of its signals.  An entry
+ * that takes waits until there are more signals than were taken, and takes one.
+ * Waiters for the same signal race for it, and the others wait for the next.
  *
  * The kernel never reads the page: the structure has a copy of everything.  The
  * error is stored before the value, so a reader that sees the value sees the
@@ -39,6 +44,7 @@
 #include "gpumem_ioctl.h"
 #include "gpumem_lock.h"
 #include "gpumem_object.h"
+#include "gpumem_semaphore.h"
 #include "gpumem_timeline.h"
 
 static_assert(sizeof(struct gpumem_timeline_page) == 128);
@@ -89,6 +95,7 @@ void gpumem_timeline_release(struct gpumem_object *obj)
 		container_of(obj, struct gpumem_timeline, obj);
 
 	WARN_ON(!RB_EMPTY_ROOT(&timeline->waiters.rb_root));
+	gpumem_sync_free(timeline);
 	free_page((unsigned long)timeline->page);
 	kfree(timeline);
 }
@@ -223,6 +230,32 @@ enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
 }
 
 /**
+ * gpumem_timeline_take - take a signal of a counting timeline
+ * @timeline: timeline
+ * @value: out: if PENDING, the value at which to try again
+ *
+ * Return: enum gpumem_event_state; COMPLETE if a signal was taken.
+ */
+enum gpumem_event_state gpumem_timeline_take(struct gpumem_timeline *timeline,
+					     u64 *value)
+{
+	enum gpumem_event_state state = GPUMEM_EVENT_PENDING;
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (timeline->taken < timeline->value) {
+		timeline->taken++;
+		state = GPUMEM_EVENT_COMPLETE;
+	} else if (timeline->lost) {
+		state = GPUMEM_EVENT_LOST;
+	} else {
+		*value = timeline->taken + 1;
+	}
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return state;
+}
+
+/**
  * gpumem_timeline_get - look up a timeline, of this or of another client
  * @client: whose id it is
  * @id: id of a timeline, or of a handle of one
@@ -251,7 +284,7 @@ struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
 /**
  * gpumem_timeline_ref_alloc - make a handle of a timeline
  * @client: client that gets it
- * @timeline: of a stream; gets a reference
+ * @timeline: gets a reference
  *
  * Return: the handle, or NULL without memory.
  */
@@ -326,13 +359,16 @@ void gpumem_timeline_lose(struct gpumem_timeline *timeline)
  * @obj: head of the timeline
  *
  * Signal and add entries name timelines by id.  So without an id only a stream
- * can still raise its own timeline.
+ * can still raise its own timeline, and clients that imported a timeline can.
+ * The latter is lost all the same: a client that waits for it depends on the
+ * client that made it, and on no other.
  */
 void gpumem_timeline_handle_gone(struct gpumem_object *obj)
 {
 	struct gpumem_timeline *timeline =
 		container_of(obj, struct gpumem_timeline, obj);
 
+	gpumem_sync_stop(timeline);
 	if (!timeline->of_stream)
 		gpumem_timeline_lose(timeline);
 }
@@ -418,11 +454,12 @@ int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 	struct gpumem_timeline *timeline;
 	int ret;
 
-	if (cmd->flags || cmd->reserved)
+	if (cmd->flags & ~GPUMEM_TIMELINE_COUNTING || cmd->reserved)
 		return -EOPNOTSUPP;
 	timeline = gpumem_timeline_alloc(ucmd->client, cmd->value, false);
 	if (!timeline)
 		return -ENOMEM;
+	timeline->counting = cmd->flags & GPUMEM_TIMELINE_COUNTING;
 	ret = gpumem_object_reserve(ucmd, &timeline->obj);
 	if (ret) {
 		gpumem_object_put(&timeline->obj);
@@ -441,7 +478,7 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 
 	if (!timeline)
 		return -ENOENT;
-	if (timeline->of_stream)
+	if (gpumem_timeline_fixed(timeline))
 		ret = -EINVAL;
 	else
 		gpumem_timeline_raise(timeline, cmd->value);

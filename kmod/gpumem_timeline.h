@@ -14,6 +14,7 @@
 #include "gpumem_object.h"
 
 struct gpumem_client;
+struct gpumem_sync;
 struct vm_area_struct;
 
 /**
@@ -46,6 +47,12 @@ struct gpumem_timeline {
 	bool lost;
 	/** @of_stream: raised by its stream alone; constant */
 	bool of_stream;
+	/** @counting: entries may take from it; constant */
+	bool counting;
+	/** @taken: number of signals that entries took; @lock */
+	u64 taken;
+	/** @sync: raised by a fence alone (gpumem_semaphore.c); or NULL; constant */
+	struct gpumem_sync *sync;
 	/** @waiters: struct gpumem_waiter, by value, then oldest first */
 	struct rb_root_cached waiters;
 };
@@ -56,9 +63,15 @@ struct gpumem_timeline {
 struct gpumem_timeline_ref {
 	/** @obj: head */
 	struct gpumem_object obj;
-	/** @timeline: of a stream, referenced; constant */
+	/** @timeline: referenced; constant */
 	struct gpumem_timeline *timeline;
 };
+
+/* Whether no client may raise a timeline. */
+static inline bool gpumem_timeline_fixed(const struct gpumem_timeline *timeline)
+{
+	return timeline->of_stream || timeline->sync;
+}
 
 /* gpumem_timeline.c */
 struct gpumem_timeline *gpumem_timeline_alloc(struct gpumem_client *client,
@@ -67,6 +80,8 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value);
 int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value);
 enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
 					      u64 value);
+enum gpumem_event_state gpumem_timeline_take(struct gpumem_timeline *timeline,
+					     u64 *value);
 struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
 					    u32 id);
 struct gpumem_timeline_ref *

@@ -187,6 +187,36 @@ int gp_timeline_create(int fd, __u64 value, __u32 *id)
 	return ret;
 }
 
+int gp_counting_create(int fd, __u64 value, __u32 *id)
+{
+	struct gpumem_timeline_create c = {
+		.size = sizeof(c), .flags = GPUMEM_TIMELINE_COUNTING, .value = value,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_TIMELINE_CREATE, &c);
+
+	*id = c.id;
+	return ret;
+}
+
+int gp_timeline_export(int fd, __u32 id, __u32 flags)
+{
+	struct gpumem_timeline_export e = { .size = sizeof(e), .id = id, .flags = flags };
+	int ret = gp_ioctl(fd, GPUMEM_TIMELINE_EXPORT, &e);
+
+	return ret ? ret : e.fd;
+}
+
+int gp_timeline_import(int fd, int timeline, __u32 *id, __u32 *result)
+{
+	struct gpumem_timeline_import i = { .size = sizeof(i), .fd = timeline };
+	int ret = gp_ioctl(fd, GPUMEM_TIMELINE_IMPORT, &i);
+
+	*id = i.id;
+	if (result)
+		*result = i.result;
+	return ret;
+}
+
 int gp_timeline_signal(int fd, __u32 id, __u64 value)
 {
 	struct gpumem_timeline_signal s = { .size = sizeof(s), .id = id, .value = value };

@@ -32,6 +32,11 @@ int gp_vm_access(int fd, __u32 vm, __u64 addr, __u64 length, __u32 device, __u32
 int gp_stream_create(int fd, __u32 vm, __u32 device, __u32 entries, __u32 *id, __u32 *timeline);
 int gp_doorbell(int fd, __u32 id);
 int gp_timeline_create(int fd, __u64 value, __u32 *id);
+/* A counting timeline.  */
+int gp_counting_create(int fd, __u64 value, __u32 *id);
+int gp_timeline_export(int fd, __u32 id, __u32 flags);
+/* @result may be NULL.  */
+int gp_timeline_import(int fd, int timeline, __u32 *id, __u32 *result);
 int gp_timeline_signal(int fd, __u32 id, __u64 value);
 int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 		     struct gpumem_timeline_wait *out);

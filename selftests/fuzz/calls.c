@@ -123,7 +123,7 @@ const struct call_spec specs[] = {
 	{ IOCTL("doorbell", GPUMEM_STREAM_DOORBELL, gpumem_stream_doorbell,
 		F(gpumem_stream_doorbell, id, "id", K_STREAM, 0)) },
 	{ IOCTL("timeline_create", GPUMEM_TIMELINE_CREATE, gpumem_timeline_create,
-		MEMBER_FLAGS(gpumem_timeline_create, 0),
+		MEMBER_FLAGS(gpumem_timeline_create, GPUMEM_TIMELINE_COUNTING),
 		F(gpumem_timeline_create, value, "value", K_VALUE, 0),
 		F(gpumem_timeline_create, reserved, "reserved", K_ZERO, 0)),
 	  .makes = { R_TIMELINE }, .makes_at = { OUT(gpumem_timeline_create, id) } },
@@ -195,6 +195,15 @@ const struct call_spec specs[] = {
 	{ IOCTL("channel_attach", GPUMEM_CHANNEL_ATTACH, gpumem_channel_attach,
 		F(gpumem_channel_attach, fd, "fd", K_CHANNEL, 0),
 		MEMBER_FLAGS(gpumem_channel_attach, 0)) },
+	{ IOCTL("timeline_export", GPUMEM_TIMELINE_EXPORT, gpumem_timeline_export,
+		F(gpumem_timeline_export, id, "id", K_TIMELINE, 0),
+		MEMBER_FLAGS(gpumem_timeline_export, GPUMEM_TIMELINE_EXPORT_CLOEXEC)),
+	  .makes = { R_TIMELINE_FD }, .makes_at = { OUT(gpumem_timeline_export, fd) } },
+	{ IOCTL("timeline_import", GPUMEM_TIMELINE_IMPORT, gpumem_timeline_import,
+		F(gpumem_timeline_import, fd, "fd", K_TIMELINE_FD, 0),
+		MEMBER_FLAGS(gpumem_timeline_import, 0),
+		F(gpumem_timeline_import, reserved, "reserved", K_ZERO, 0)),
+	  .makes = { R_TIMELINE }, .makes_at = { OUT(gpumem_timeline_import, id) } },
 	{ IOCTL("refusal", GPUMEM_REFUSAL, gpumem_refusal_info, { 0 }) },
 	/* Makes and opens the file of a channel. */
 	{ .name = "channel", .what = W_CHANNEL, .args = { N("number", K_SMALL) },
@@ -294,6 +303,8 @@ bool kind_takes(enum kind kind, enum res res)
 		return res == R_POOL_FD;
 	case K_CHANNEL:
 		return res == R_CHANNEL;
+	case K_TIMELINE_FD:
+		return res == R_TIMELINE_FD;
 	case K_CHUNK:
 		return res == R_CHUNK;
 	case K_MAP:
@@ -303,7 +314,7 @@ bool kind_takes(enum kind kind, enum res res)
 		return res >= R_BO && res <= R_TOKEN_ID;
 	case K_ANY_FD:
 		return res == R_CLIENT || res == R_DMABUF || res == R_POOL_FD ||
-		       res == R_CHANNEL;
+		       res == R_CHANNEL || res == R_TIMELINE_FD;
 	default:
 		return false;
 	}
@@ -351,7 +362,7 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 	case K_ZERO:
 		return PICK(r, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, ~0ULL);
 	case K_OP:
-		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 255);
+		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 9, 255);
 	case K_ELEM:
 		return PICK(r, 0, 0, 0, 1, 2, 4, 8, 8, 3, 255);
 	case K_PROT:

@@ -40,14 +40,14 @@
 /* Kinds of resources.  A call makes up to two, and an argument refers to one. */
 enum res {
 	R_NONE, R_CLIENT, R_BO, R_VM, R_STREAM, R_TIMELINE, R_EVENT, R_POOL, R_TOKEN_ID, R_TOKEN,
-	R_DMABUF, R_POOL_FD, R_CHANNEL, R_CHUNK, R_MAP,
+	R_DMABUF, R_POOL_FD, R_CHANNEL, R_TIMELINE_FD, R_CHUNK, R_MAP,
 };
 
 /* Kinds of arguments. */
 enum kind {
 	/* reference to a resource */
-	K_CLIENT, K_BO, K_VM, K_STREAM, K_TIMELINE, K_EVENT, K_POOL, K_TOKEN, K_DMABUF, K_POOL_FD, K_CHANNEL, K_CHUNK, K_MAP,
-	K_ANY_ID, K_ANY_FD,
+	K_CLIENT, K_BO, K_VM, K_STREAM, K_TIMELINE, K_EVENT, K_POOL, K_TOKEN, K_DMABUF, K_POOL_FD, K_CHANNEL,
+	K_TIMELINE_FD, K_CHUNK, K_MAP, K_ANY_ID, K_ANY_FD,
 	/* number; K_MEMORY may refer to a mapping instead */
 	K_FLAGS, K_DEVICE, K_DEVICES, K_LENGTH, K_ALLOC, K_OFFSET, K_ADDR, K_MEMORY, K_VALUE,
 	K_DEADLINE, K_ENTRIES, K_PRIORITY, K_ZERO, K_OP, K_ELEM, K_PROT, K_SHARED, K_ADVICE,

@@ -471,6 +471,36 @@ static int timeline_unchanged(struct env *e)
 	return gp_timeline_wait(e->fd, e->id, 0, 0, &w) || w.reached != 5 ? -EEXIST : 0;
 }
 
+static int timeline_export(struct env *e)
+{
+	e->exported = gp_timeline_export(e->fd, e->id, GPUMEM_TIMELINE_EXPORT_CLOEXEC);
+	return e->exported < 0 ? e->exported : 0;
+}
+
+static int timeline_export_undo(struct env *e)
+{
+	return close(e->exported) ? -errno : gp_destroy(e->fd, e->id);
+}
+
+static int timeline_exported(struct env *e)
+{
+	int ret = timeline_create(e);
+
+	return ret ? ret : timeline_export(e);
+}
+
+static int timeline_import(struct env *e)
+{
+	return gp_timeline_import(e->fd, e->exported, &e->id2, NULL);
+}
+
+static int timeline_import_undo(struct env *e)
+{
+	int ret = gp_destroy(e->fd, e->id2);
+
+	return ret ? ret : timeline_export_undo(e);
+}
+
 static int timeline_poll(struct env *e)
 {
 	int ret = gp_timeline_wait(e->fd, e->id, 6, 0, NULL);

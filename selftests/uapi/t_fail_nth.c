@@ -130,6 +130,8 @@ OP(stream_doorbell, NULL, doorbell, NULL);
 OP(submit, submit_setup, doorbell, submit_undo);
 OP(timeline_create, NULL, timeline_create, destroy);
 OP(timeline_signal, timeline_create, timeline_signal, destroy, .unchanged = timeline_unchanged);
+OP(timeline_export, timeline_create, timeline_export, timeline_export_undo);
+OP(timeline_import, timeline_exported, timeline_import, timeline_import_undo);
 OP(timeline_poll, timeline_create, timeline_poll, destroy);
 OP(timeline_sleep, timeline_create, timeline_sleep, destroy);
 OP(event_create, NULL, event_create, event_undo);

@@ -13,7 +13,7 @@
 
 /* Objects that valid calls name. */
 struct world {
-	int fd, fd2, dmabuf, exported, channel;
+	int fd, fd2, dmabuf, exported, channel, semaphore;
 	__u32 bo, vm, stream, stream_timeline, timeline, token, event, pool, import, chunk_bo;
 	__u64 chunk;
 	__u8 name[GPUMEM_TOKEN_SIZE], event_name[GPUMEM_TOKEN_SIZE];
@@ -64,6 +64,8 @@ union any {
 	struct gpumem_pool_chunk_open chunk_open;
 	struct gpumem_channel_attach channel;
 	struct gpumem_refusal_info refusal;
+	struct gpumem_timeline_export timeline_export;
+	struct gpumem_timeline_import timeline_import;
 	unsigned char bytes[512];
 };
 
@@ -175,6 +177,12 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 	case GPUMEM_CMD_CHANNEL_ATTACH:
 		u->channel.fd = w->channel;
 		break;
+	case GPUMEM_CMD_TIMELINE_EXPORT:
+		u->timeline_export.id = w->timeline;
+		break;
+	case GPUMEM_CMD_TIMELINE_IMPORT:
+		u->timeline_import.fd = w->semaphore;
+		break;
 	}
 }
 
@@ -260,11 +268,19 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 		if (done)
 			gp_destroy(w->fd, u->chunk_open.id);
 		break;
+	case GPUMEM_CMD_TIMELINE_EXPORT:
+		if (done)
+			close(u->timeline_export.fd);
+		break;
+	case GPUMEM_CMD_TIMELINE_IMPORT:
+		if (done)
+			gp_destroy(w->fd, u->timeline_import.id);
+		break;
 	}
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_REFUSAL
+#define CMD_LAST	GPUMEM_CMD_TIMELINE_IMPORT
 
 FIXTURE(uapi)
 {
@@ -331,8 +347,9 @@ V(vm_access, VM_ACCESS, gpumem_vm_access, .flags = offsetof(struct gpumem_vm_acc
 V(stream_create, STREAM_CREATE, gpumem_stream_create, FLAGS(gpumem_stream_create, 0), NO_RESERVED,
   .out = { SPAN(gpumem_stream_create, id), SPAN(gpumem_stream_create, timeline) });
 V(stream_doorbell, STREAM_DOORBELL, gpumem_stream_doorbell, NO_FLAGS, NO_RESERVED);
-V(timeline_create, TIMELINE_CREATE, gpumem_timeline_create, FLAGS(gpumem_timeline_create, 0),
-  RESERVED(gpumem_timeline_create), .out = { SPAN(gpumem_timeline_create, id) });
+V(timeline_create, TIMELINE_CREATE, gpumem_timeline_create,
+  FLAGS(gpumem_timeline_create, GPUMEM_TIMELINE_COUNTING), RESERVED(gpumem_timeline_create),
+  .out = { SPAN(gpumem_timeline_create, id) });
 V(timeline_signal, TIMELINE_SIGNAL, gpumem_timeline_signal, NO_FLAGS, NO_RESERVED);
 V(timeline_wait, TIMELINE_WAIT, gpumem_timeline_wait, FLAGS(gpumem_timeline_wait, 0), NO_RESERVED,
   .out = { SPAN(gpumem_timeline_wait, error), SPAN(gpumem_timeline_wait, reached) });
@@ -388,6 +405,12 @@ V(refusal, REFUSAL, gpumem_refusal_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_refusal_info, limit), SPAN(gpumem_refusal_info, device),
 	   SPAN(gpumem_refusal_info, pool), SPAN(gpumem_refusal_info, asked),
 	   SPAN(gpumem_refusal_info, used), SPAN(gpumem_refusal_info, max) });
+V(timeline_export, TIMELINE_EXPORT, gpumem_timeline_export,
+  FLAGS(gpumem_timeline_export, GPUMEM_TIMELINE_EXPORT_CLOEXEC), NO_RESERVED,
+  .out = { SPAN(gpumem_timeline_export, fd) });
+V(timeline_import, TIMELINE_IMPORT, gpumem_timeline_import, FLAGS(gpumem_timeline_import, 0),
+  RESERVED(gpumem_timeline_import),
+  .out = { SPAN(gpumem_timeline_import, id), SPAN(gpumem_timeline_import, result) });
 
 FIXTURE_SETUP(uapi)
 {
@@ -401,6 +424,8 @@ FIXTURE_SETUP(uapi)
 	ASSERT_EQ(0, gp_vm_create(w->fd, &w->vm));
 	ASSERT_EQ(0, gp_stream_create(w->fd, w->vm, 0, 16, &w->stream, &w->stream_timeline));
 	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->timeline));
+	w->semaphore = gp_timeline_export(w->fd, w->timeline, 0);
+	ASSERT_LE(0, w->semaphore);
 	ASSERT_EQ(0, gp_token_create(w->fd, w->bo, 10, 100, 0, &w->token, w->name));
 	ASSERT_EQ(0, gp_event_create(w->fd, &w->event, w->event_name));
 	w->dmabuf = gp_bo_export(w->fd, w->bo, 0, page_size, GPUMEM_BO_EXPORT_CLOEXEC);
@@ -417,6 +442,7 @@ FIXTURE_SETUP(uapi)
 FIXTURE_TEARDOWN(uapi)
 {
 	close(self->w.channel);
+	close(self->w.semaphore);
 	close(self->w.exported);
 	close(self->w.dmabuf);
 	close(self->w.fd2);

@@ -12,7 +12,8 @@
  *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS
  *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
  *    STREAM_DOORBELL
- *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT
+ *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT,
+ *    TIMELINE_EXPORT, TIMELINE_IMPORT
  *  - Events: EVENT_CREATE, EVENT_OPEN, EVENT_RECORD, EVENT_GET
  *  - Pools: POOL_CREATE, POOL_SET, POOL_INFO, POOL_EXPORT, POOL_IMPORT,
  *    POOL_CHUNK_OPEN, CHANNEL_ATTACH
@@ -157,6 +158,8 @@ enum {
 	GPUMEM_CMD_POOL_CHUNK_OPEN,
 	GPUMEM_CMD_CHANNEL_ATTACH,
 	GPUMEM_CMD_REFUSAL,
+	GPUMEM_CMD_TIMELINE_EXPORT,
+	GPUMEM_CMD_TIMELINE_IMPORT,
 };
 
 /**
@@ -710,6 +713,9 @@ enum gpumem_access {
  * @GPUMEM_OP_POLL: complete when the word of @elem (4 or 8) bytes at @dst, aligned
  *	to its size, compares with @value as enum gpumem_poll in @handle says;
  *	fails with EFAULT if the word is not aligned in a registration's memory
+ * @GPUMEM_OP_TAKE: complete when counting timeline @handle has more signals than
+ *	entries took, and take one; @value is 0; fails with EINVAL if the
+ *	timeline was not made with GPUMEM_TIMELINE_COUNTING
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
@@ -720,6 +726,7 @@ enum gpumem_op {
 	GPUMEM_OP_TIMESTAMP = 5,
 	GPUMEM_OP_ADD = 6,
 	GPUMEM_OP_POLL = 7,
+	GPUMEM_OP_TAKE = 8,
 };
 
 /*
@@ -756,8 +763,8 @@ enum gpumem_poll {
  * @op: enum gpumem_op
  * @elem: element size of a fill, size of a polled word; else 0
  * @reserved: must be 0
- * @handle: timeline id of wait, signal and add; enum gpumem_poll of a poll;
- *	0 for other operations
+ * @handle: timeline id of wait, signal, add and take; enum gpumem_poll of a
+ *	poll; 0 for other operations
  * @dst: destination device address; address of a polled word
  * @src: source device address of a copy
  * @value: pattern of a fill; value of wait, signal, add and poll
@@ -885,10 +892,19 @@ struct gpumem_stream_doorbell {
 /* Timelines */
 
 /**
+ * enum gpumem_timeline_create_flags - flags of GPUMEM_TIMELINE_CREATE
+ * @GPUMEM_TIMELINE_COUNTING: the value counts signals, and GPUMEM_OP_TAKE takes
+ *	each of them once, whichever client executes it
+ */
+enum gpumem_timeline_create_flags {
+	GPUMEM_TIMELINE_COUNTING = 1 << 0,
+};
+
+/**
  * struct gpumem_timeline_create - make a timeline without a stream
  *	(GPUMEM_TIMELINE_CREATE)
  * @size: sizeof(struct gpumem_timeline_create)
- * @flags: must be 0
+ * @flags: enum gpumem_timeline_create_flags
  * @value: where it starts
  * @id: timeline, out
  * @reserved: must be 0
@@ -906,7 +922,7 @@ struct gpumem_timeline_create {
 /**
  * struct gpumem_timeline_signal - raise a timeline (GPUMEM_TIMELINE_SIGNAL)
  * @size: sizeof(struct gpumem_timeline_signal)
- * @id: timeline; EINVAL for a stream's
+ * @id: timeline; EINVAL for that of a stream or of a sync_file
  * @value: new value; a lower or equal one changes nothing
  */
 struct gpumem_timeline_signal {
@@ -945,6 +961,78 @@ struct gpumem_timeline_wait {
 };
 
 #define GPUMEM_TIMELINE_WAIT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_WAIT)
+
+/**
+ * enum gpumem_timeline_export_flags - flags of GPUMEM_TIMELINE_EXPORT
+ * @GPUMEM_TIMELINE_EXPORT_CLOEXEC: the descriptor is closed by execve()
+ */
+enum gpumem_timeline_export_flags {
+	GPUMEM_TIMELINE_EXPORT_CLOEXEC = 1 << 0,
+};
+
+/**
+ * struct gpumem_timeline_export - let other clients use a timeline
+ *	(GPUMEM_TIMELINE_EXPORT)
+ * @size: sizeof(struct gpumem_timeline_export)
+ * @id: timeline without a stream, of this client or imported
+ * @flags: enum gpumem_timeline_export_flags
+ * @fd: new descriptor, out
+ *
+ * A client that has the descriptor may import the timeline, and then wait for
+ * it, raise it and take from it.  The timeline belongs to the client that made
+ * it: when that client destroys its id, or ends, the timeline is lost, and waits
+ * for values that it has not reached fail.  Descriptors and imports do not
+ * change that.
+ *
+ * Errors: EINVAL for the timeline of a stream or of a sync_file; EMFILE.
+ */
+struct gpumem_timeline_export {
+	__u32 size;
+	__u32 id;
+	__u32 flags;
+	__s32 fd;
+};
+
+#define GPUMEM_TIMELINE_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_EXPORT)
+
+/**
+ * enum gpumem_timeline_import_result - @result of GPUMEM_TIMELINE_IMPORT
+ * @GPUMEM_TIMELINE_IMPORT_COUNTING: it was made with GPUMEM_TIMELINE_COUNTING
+ * @GPUMEM_TIMELINE_IMPORT_FENCE: it stands for the fence of a sync_file
+ */
+enum gpumem_timeline_import_result {
+	GPUMEM_TIMELINE_IMPORT_COUNTING = 1 << 0,
+	GPUMEM_TIMELINE_IMPORT_FENCE = 1 << 1,
+};
+
+/**
+ * struct gpumem_timeline_import - use a timeline that was exported, or a fence
+ *	(GPUMEM_TIMELINE_IMPORT)
+ * @size: sizeof(struct gpumem_timeline_import)
+ * @fd: descriptor that GPUMEM_TIMELINE_EXPORT gave, or of a sync_file of any
+ *	driver; the call does not close it
+ * @flags: must be 0
+ * @id: timeline, a new id with each call, out
+ * @result: enum gpumem_timeline_import_result, out
+ * @reserved: must be 0
+ *
+ * The import of a timeline cannot be mapped, and ends with its id.  A sync_file
+ * becomes a timeline of this client that starts at 0.  It rises to 1 when the
+ * fence is signalled without an error.  It is lost, with the fence's error, when
+ * the fence is signalled with one.  No client can raise it.
+ *
+ * Errors: EBADF; EINVAL if @fd is neither a timeline's nor a sync_file.
+ */
+struct gpumem_timeline_import {
+	__u32 size;
+	__s32 fd;
+	__u32 flags;
+	__u32 id;
+	__u32 result;
+	__u32 reserved;
+};
+
+#define GPUMEM_TIMELINE_IMPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_IMPORT)
 
 /* Events */
 

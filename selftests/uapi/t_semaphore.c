@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timelines that clients share by descriptor, counting timelines and the entries that take from
+ * them, and fences of sync_files as timelines.
+ *
+ * Tests who may raise what, the order of signals and waits, and what waiters get when the client
+ * that made the timeline destroys it or is killed.  A second client replaces the other process where
+ * that makes no difference.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "common/exporters.h"
+#include "common/stream_fixture.h"
+
+STREAM_FIXTURE(semaphore)
+
+/* The other client, with a stream of its own. */
+struct peer {
+	int fd;
+	__u32 vm, id;
+	struct stream s;
+};
+
+static int peer_open(struct peer *p)
+{
+	p->fd = gp_open(0);
+	return p->fd < 0 ? p->fd : gp_vm_create(p->fd, &p->vm) ?: stream_open(&p->s, p->fd, p->vm, 0, 16);
+}
+
+#define PUSH(stream, ...)						\
+	do {								\
+		struct gpumem_sqe sqe_ = __VA_ARGS__;			\
+									\
+		ASSERT_EQ(0, stream_push(stream, &sqe_));		\
+	} while (0)
+
+TEST_F(semaphore, shared)
+{
+	struct gpumem_timeline_wait wait;
+	struct peer p;
+	__u32 id, again, result;
+	int sem;
+
+	ASSERT_EQ(0, peer_open(&p));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 3, &id));
+	sem = gp_timeline_export(self->fd, id, GPUMEM_TIMELINE_EXPORT_CLOEXEC);
+	ASSERT_LE(0, sem);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(sem, F_GETFD));
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem, &p.id, &result));
+	EXPECT_EQ(0, result);
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem, &again, NULL));
+	EXPECT_NE(p.id, again);
+	EXPECT_EQ(0, close(sem));
+	EXPECT_EQ(0, gp_timeline_wait(p.fd, p.id, 3, 0, &wait));
+	EXPECT_EQ(3, wait.reached);
+	/* Both may raise it: by ioctl, and by entries. */
+	PUSH(&self->s, sqe_wait(id, 4));
+	PUSH(&p.s, sqe_wait(p.id, 5));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	EXPECT_EQ(0, gp_timeline_signal(p.fd, p.id, 4));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&p.s, 1, 0.05));
+	PUSH(&self->s, sqe_signal(id, 5));
+	EXPECT_EQ(0, stream_sync(&p.s));
+	PUSH(&p.s, sqe_add(p.id, 2));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 7, FOREVER, NULL));
+	/* The end of one import, or of the importing client, changes nothing. */
+	EXPECT_EQ(0, gp_destroy(p.fd, p.id));
+	EXPECT_EQ(0, gp_timeline_signal(p.fd, again, 8));
+	unmap_all();
+	close(p.fd);
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, id, 9, 0, &wait));
+	EXPECT_EQ(8, wait.reached);
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 9));
+}
+
+TEST_F(semaphore, wrong_calls)
+{
+	__u32 id, other;
+	int sem, pipes[2];
+
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &id));
+	EXPECT_EQ(-EINVAL, gp_timeline_export(self->fd, self->s.timeline, 0));
+	EXPECT_EQ(-ENOENT, gp_timeline_export(self->fd, self->s.id, 0));
+	EXPECT_EQ(-ENOENT, gp_timeline_export(self->fd, self->bo, 0));
+	EXPECT_EQ(-EOPNOTSUPP, gp_timeline_export(self->fd, id, 2));
+	EXPECT_EQ(-EBADF, gp_timeline_import(self->fd, -1, &other, NULL));
+	EXPECT_EQ(-EINVAL, gp_timeline_import(self->fd, pipes[0], &other, NULL));
+	EXPECT_EQ(-EINVAL, gp_timeline_import(self->fd, self->fd, &other, NULL));
+	sem = gp_timeline_export(self->fd, id, 0);
+	ASSERT_LE(0, sem);
+	EXPECT_EQ(0, fcntl(sem, F_GETFD));
+	/* An import has no page, and may be exported again. */
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sem, &other, NULL));
+	EXPECT_EQ(-EINVAL, gp_map_errno(self->fd, other, 0, page_size, PROT_READ, MAP_SHARED));
+	close(sem);
+	sem = gp_timeline_export(self->fd, other, 0);
+	EXPECT_LE(0, sem);
+	close(sem);
+	close(pipes[0]);
+	close(pipes[1]);
+	/* Only counting timelines can be taken from. */
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(id)));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(self->s.timeline)));
+	EXPECT_EQ(ENOENT, stream_error_of(self->fd, self->vm, sqe_take(self->s.id)));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(0)));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm,
+					  (struct gpumem_sqe){ .op = GPUMEM_OP_TAKE, .handle = id,
+							       .value = 1 }));
+}
+
+/* Each signal lets one take through, whichever client and stream executes it. */
+TEST_F(semaphore, counting)
+{
+	struct peer p;
+	__u32 id, result;
+	__u64 done;
+	int sem;
+
+	ASSERT_EQ(0, peer_open(&p));
+	ASSERT_EQ(0, gp_counting_create(self->fd, 1, &id));
+	sem = gp_timeline_export(self->fd, id, 0);
+	ASSERT_LE(0, sem);
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem, &p.id, &result));
+	EXPECT_EQ(GPUMEM_TIMELINE_IMPORT_COUNTING, result);
+	close(sem);
+	/* It began with one signal. */
+	PUSH(&p.s, sqe_take(p.id));
+	EXPECT_EQ(0, stream_sync(&p.s));
+	/* Takes before signals: one signal completes one of them. */
+	PUSH(&p.s, sqe_take(p.id));
+	PUSH(&self->s, sqe_take(id));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	/* A doorbell does not end the wait.  */
+	EXPECT_EQ(0, gp_doorbell(self->fd, self->s.id));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	EXPECT_EQ(1, p.s.page->value);
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 2));
+	for (int i = 0; i < 1000; i++) {
+		done = self->s.page->value + p.s.page->value;
+		if (done > 1)
+			break;
+		nap_ms(10);
+	}
+	EXPECT_EQ(2, done);
+	nap_ms(50);
+	EXPECT_EQ(2, self->s.page->value + p.s.page->value);
+	EXPECT_EQ(0, gp_timeline_signal(p.fd, p.id, 3));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, stream_sync(&p.s));
+	/* Signals before takes. */
+	PUSH(&p.s, sqe_add(p.id, 1));
+	PUSH(&p.s, sqe_add(p.id, 1));
+	EXPECT_EQ(0, stream_sync(&p.s));
+	PUSH(&self->s, sqe_take(id));
+	PUSH(&self->s, sqe_take(id));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	unmap_all();
+	close(p.fd);
+}
+
+/* Many streams take, while others signal: every signal is taken once.  */
+TEST_F_TIMEOUT(semaphore, many_takers, 120)
+{
+	enum { TAKERS = 8, ROUNDS = 200 };
+	struct stream t[TAKERS];
+	struct gpumem_timeline_wait wait;
+	__u32 id;
+
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &id));
+	for (int i = 0; i < TAKERS; i++)
+		ASSERT_EQ(0, stream_open(&t[i], self->fd, self->vm, 0, 256));
+	for (int i = 0; i < TAKERS; i++)
+		for (int j = 0; j < ROUNDS; j++)
+			PUSH(&t[i], sqe_take(id));
+	for (int j = 0; j < ROUNDS * TAKERS; j++)
+		PUSH(&self->s, sqe_add(id, 1));
+	for (int i = 0; i < TAKERS; i++)
+		EXPECT_EQ(0, stream_sync(&t[i]));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 0, 0, &wait));
+	EXPECT_EQ(ROUNDS * TAKERS, wait.reached);
+	PUSH(&t[0], sqe_take(id));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t[0], ROUNDS + 1, 0.05));
+	/* The stream ends while it waits, and takes nothing: another one can. */
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, ROUNDS * TAKERS + 1));
+	EXPECT_EQ(0, stream_sync(&t[0]));
+}
+
+/* The id of the client that made the timeline is destroyed while the other one waits. */
+TEST_F(semaphore, destroyed_while_waiting)
+{
+	struct gpumem_timeline_wait wait;
+	struct peer p;
+	__u32 id, count, counted;
+	struct stream t;
+	int sem[2];
+
+	ASSERT_EQ(0, peer_open(&p));
+	ASSERT_EQ(0, stream_open(&t, p.fd, p.vm, 0, 16));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &id));
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &count));
+	sem[0] = gp_timeline_export(self->fd, id, 0);
+	sem[1] = gp_timeline_export(self->fd, count, 0);
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem[0], &p.id, NULL));
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem[1], &counted, NULL));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 2));
+	PUSH(&p.s, sqe_wait(p.id, 3));
+	PUSH(&t, sqe_take(counted));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&p.s, 1, 0.05));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t, 1, 0));
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	ASSERT_EQ(0, gp_destroy(self->fd, count));
+	EXPECT_EQ(-EIO, stream_sync(&p.s));
+	EXPECT_EQ(ECANCELED, p.s.page->error);
+	EXPECT_EQ(-EIO, stream_sync(&t));
+	EXPECT_EQ(ECANCELED, t.page->error);
+	/* What was reached stays reached, also for a later import. */
+	EXPECT_EQ(0, gp_timeline_wait(p.fd, p.id, 2, FOREVER, NULL));
+	EXPECT_EQ(-EIO, gp_timeline_wait(p.fd, p.id, 3, FOREVER, &wait));
+	EXPECT_EQ(ECANCELED, wait.error);
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem[0], &p.id, NULL));
+	EXPECT_EQ(0, gp_timeline_wait(p.fd, p.id, 2, FOREVER, NULL));
+	close(sem[0]);
+	close(sem[1]);
+	unmap_all();
+	close(p.fd);
+}
+
+/* Makes a timeline, passes its descriptor on, signals 1, and waits to be killed. */
+static int maker(void *arg)
+{
+	int sock = *(int *)arg, fd = gp_open(0), sem;
+	__u32 id;
+
+	if (fd < 0 || gp_timeline_create(fd, 0, &id))
+		return 1;
+	sem = gp_timeline_export(fd, id, 0);
+	if (sem < 0 || send_fd(sock, sem) || gp_timeline_signal(fd, id, 1))
+		return 1;
+	hear(sock);
+	return 0;
+}
+
+TEST_F(semaphore, maker_is_killed)
+{
+	struct gpumem_timeline_wait wait;
+	int sock[2], sem;
+	__u32 id;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	pid = start_child(maker, &sock[1]);
+	ASSERT_LT(0, pid);
+	sem = recv_fd(sock[0]);
+	ASSERT_LE(0, sem);
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sem, &id, NULL));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 1, FOREVER, NULL));
+	PUSH(&self->s, sqe_wait(id, 2));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(ECANCELED, self->s.page->error);
+	EXPECT_EQ(-EIO, gp_timeline_wait(self->fd, id, 2, FOREVER, &wait));
+	EXPECT_EQ(ECANCELED, wait.error);
+	close(sem);
+	close(sock[0]);
+	close(sock[1]);
+}
+
+/* --- sync_files */
+
+FIXTURE(sync_file)
+{
+	struct leak_state leak;
+	int fd, card, dmabuf;
+	__u32 vm, bo, handle, fence;
+	struct stream s;
+};
+
+FIXTURE_SETUP(sync_file)
+{
+	client_begin(_metadata, &self->leak, &self->fd);
+	self->dmabuf = -1;
+	self->card = vgem_open();
+	if (self->card < 0)
+		SKIP(return, "no vgem");
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, MIB, &self->bo));
+	self->dmabuf = gp_bo_export(self->fd, self->bo, 0, MIB, 0);
+	ASSERT_LE(0, self->dmabuf);
+	ASSERT_EQ(0, vgem_import(self->card, self->dmabuf, &self->handle));
+	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
+	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
+}
+
+FIXTURE_TEARDOWN(sync_file)
+{
+	if (self->dmabuf >= 0)
+		close(self->dmabuf);
+	if (self->card >= 0) {
+		vgem_close(self->card, self->handle);
+		close(self->card);
+	}
+	client_end(_metadata, &self->leak, self->fd, 20);
+}
+
+/* A sync_file with a new fence of vgem; -1 if the kernel makes none. */
+static int vgem_sync_file(FIXTURE_DATA(sync_file) *self)
+{
+	struct dma_buf_export_sync_file sync = { .flags = DMA_BUF_SYNC_READ };
+
+	if (vgem_attach(self->card, self->handle, true, &self->fence) ||
+	    ioctl(self->dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync))
+		return -1;
+	return sync.fd;
+}
+
+TEST_F(sync_file, wait)
+{
+	int sync = vgem_sync_file(self);
+	struct gpumem_timeline_wait wait;
+	__u32 id, late, result;
+
+	ASSERT_LE(0, sync);
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id, &result));
+	EXPECT_EQ(GPUMEM_TIMELINE_IMPORT_FENCE, result);
+	PUSH(&self->s, sqe_wait(id, 1));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	/* Only the fence raises it. */
+	EXPECT_EQ(-EINVAL, gp_timeline_signal(self->fd, id, 1));
+	EXPECT_EQ(-EINVAL, gp_timeline_export(self->fd, id, 0));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_signal(id, 1)));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_add(id, 1)));
+	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(id)));
+	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, id, 1, 0, NULL));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 1, FOREVER, &wait));
+	EXPECT_EQ(1, wait.reached);
+	/* A fence that is signalled already. */
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &late, NULL));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, late, 1, 0, NULL));
+	close(sync);
+}
+
+/* The id ends before the fence does. */
+TEST_F(sync_file, destroyed)
+{
+	int sync = vgem_sync_file(self);
+	__u32 id, other;
+
+	ASSERT_LE(0, sync);
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id, NULL));
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &other, NULL));
+	PUSH(&self->s, sqe_wait(id, 1));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(ECANCELED, self->s.page->error);
+	close(sync);
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, other, 1, FOREVER, NULL));
+}
+
+/* Imports and their ends race with the fence. */
+TEST_F_TIMEOUT(sync_file, races, 120)
+{
+	for (int i = 0; i < 100; i++) {
+		int sync = vgem_sync_file(self);
+		__u32 id[2];
+
+		ASSERT_LE(0, sync);
+		ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id[0], NULL));
+		ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id[1], NULL));
+		close(sync);
+		ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+		EXPECT_EQ(0, gp_destroy(self->fd, id[0]));
+		EXPECT_EQ(0, gp_timeline_wait(self->fd, id[1], 1, FOREVER, NULL));
+		EXPECT_EQ(0, gp_destroy(self->fd, id[1]));
+	}
+}
+
+/* The client ends while it waits for a fence, which is signalled afterwards. */
+static int waits_for_fence(void *arg)
+{
+	int *fds = arg, fd = gp_open(0);
+	struct stream s;
+	__u32 vm, id;
+	struct gpumem_sqe sqe;
+
+	if (fd < 0 || gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 16) ||
+	    gp_timeline_import(fd, fds[0], &id, NULL))
+		return 1;
+	sqe = sqe_wait(id, 1);
+	if (stream_push(&s, &sqe) || stream_wait(&s, 1, 0.05) != -ETIMEDOUT || !tell(fds[1]))
+		return 1;
+	pause();
+	return 1;
+}
+
+TEST_F(sync_file, waiter_is_killed)
+{
+	int sock[2], fds[2], sync = vgem_sync_file(self);
+	pid_t pid;
+
+	ASSERT_LE(0, sync);
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	fds[0] = sync;
+	fds[1] = sock[1];
+	pid = start_child(waits_for_fence, fds);
+	ASSERT_LT(0, pid);
+	ASSERT_TRUE(hear(sock[0]));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	close(sync);
+	close(sock[0]);
+	close(sock[1]);
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+}
+
+TEST_HARNESS_MAIN
