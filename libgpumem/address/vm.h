@@ -25,6 +25,7 @@ enum alloc_flags {
 	ALLOC_DECOMPRESS = 1 << 14,	/* of a pool that was made for decompression */
 	ALLOC_MAPPED = 1 << 15,		/* mapped by cuMemMap(): it has rights (memory/vmm.h), and no context */
 	ALLOC_CLOSED = 1 << 16,		/* mapped, and no device has a right to it */
+	ALLOC_EXTERNAL = 1 << 17,	/* imported, mapped from external memory: cuMemFree() frees it */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 	/* Never accessed inline: others reach it, too, or it may go away at any time. */
 	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED,

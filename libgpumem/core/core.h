@@ -17,7 +17,9 @@
  *   init_lock
  *   the lists of contexts
  *   a context's lock
+ *   the lock of external memories
  *   a stream's lock
+ *   the lock of semaphores
  *   an event's lock
  *   array_lock
  *   a pool's lock, then the locks of its heaps

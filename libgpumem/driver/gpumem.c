@@ -2,7 +2,8 @@
 /*
  * gpumem's own public functions, which CUDA does not have. gpumem.h documents them.
  *
- * Thin: share/dmabuf.c, memory/strict.c and core/debug.c implement them. No locks.
+ * Thin: share/dmabuf.c, memory/strict.c and core/debug.c implement them. The functions of semaphores are in
+ * cu_external.c. No locks.
  */
 #include "driver/driver.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CUDA driver API, version 13.0, as far as libgpumem serves it: memory, streams, events,
- * contexts and devices in full, and the functions for code, textures, graphics and external
+ * contexts and devices in full, and the functions for code, textures and graphics
  * objects that programs look up by name.
  *
  * Source and binary compatible with CUDA: names, values, layouts and signatures are the

@@ -158,6 +158,68 @@ CUresult gpumem_import_dmabuf(CUdeviceptr *ptr, size_t *bytes, int fd, unsigned 
  */
 CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
 
+/** GPUMEM_SEMAPHORE_TIMELINE - flag of gpumem_create_semaphore() */
+#define GPUMEM_SEMAPHORE_TIMELINE	0x1
+
+/**
+ * gpumem_create_semaphore - make a semaphore that processes share
+ * @semaphore: out: the semaphore
+ * @value: the value that a timeline semaphore starts with; of a binary semaphore 0, or 1 if it is
+ *	signalled already
+ * @flags: GPUMEM_SEMAPHORE_TIMELINE for a timeline semaphore, 0 for a binary one
+ *
+ * cuSignalExternalSemaphoresAsync() and cuWaitExternalSemaphoresAsync() use the semaphore, in this
+ * process and in processes that imported it. cuDestroyExternalSemaphore() destroys it.
+ *
+ * The semaphore belongs to this process. If the process destroys the semaphore or ends, waits of
+ * other processes fail with CUDA_ERROR_LAUNCH_FAILED, unless the signals that they wait for have
+ * come already. If another process dies that should have signalled, this process can signal in its
+ * place, or destroy the semaphore.
+ *
+ * CUDA has no such function: it imports the semaphores of Vulkan and of other programming
+ * interfaces.
+ *
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: @semaphore is NULL, @flags is unknown, or @value is more than 1 for a
+ *   binary semaphore.
+ * - CUDA_ERROR_OUT_OF_MEMORY: there is no memory.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ *
+ * If work failed in the current context before the call, the function returns the error of that
+ * work and does nothing else.
+ */
+CUresult gpumem_create_semaphore(CUexternalSemaphore *semaphore, unsigned long long value,
+				 unsigned int flags);
+
+/**
+ * gpumem_export_semaphore - make a descriptor by which other processes import a semaphore
+ * @fd: out: the descriptor, which execve() closes; -1 on failure
+ * @semaphore: a semaphore of gpumem_create_semaphore(), or one that was imported
+ * @flags: must be 0
+ *
+ * Another process passes the descriptor to cuImportExternalSemaphore(), with the type OPAQUE_FD for
+ * a binary semaphore and TIMELINE_SEMAPHORE_FD for a timeline semaphore. The descriptor does not keep
+ * the semaphore: see gpumem_create_semaphore().
+ *
+ * CUDA has no such function.
+ *
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: @fd is NULL, @flags is not 0, or @semaphore is no semaphore.
+ * - CUDA_ERROR_NOT_SUPPORTED: @semaphore was imported from a sync_file.
+ * - CUDA_ERROR_OUT_OF_MEMORY: there is no memory, or the process has no descriptor left.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ *
+ * If work failed in the current context before the call, the function returns the error of that
+ * work and does nothing else.
+ */
+CUresult gpumem_export_semaphore(int *fd, CUexternalSemaphore semaphore, unsigned int flags);
+
 /**
  * gpumem_describe - describe the memory at an address, for people
  * @addr: any address

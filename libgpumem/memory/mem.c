@@ -376,7 +376,8 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.pool)
 		return pool_free ? pool_free(ptr) : CUDA_ERROR_INVALID_VALUE;
-	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MAPPED)) != kind)
+	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MAPPED)) != kind &&
+	    (kind || !(span.flags & ALLOC_EXTERNAL)))
 		return CUDA_ERROR_INVALID_VALUE;
 	id = span.id;
 	if (!free_wait(span.ctx, span.base, span.size, &result))

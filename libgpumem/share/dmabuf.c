@@ -55,7 +55,7 @@ CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned 
 	if (flags)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED))
+	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_EXTERNAL))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else
 		result = export_range(fd, &span, ptr, size);

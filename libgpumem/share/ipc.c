@@ -236,7 +236,7 @@ CUresult ipc_open(uint64_t *ptr, const CUipcMemHandle *in)
 static bool opened(uint64_t ptr, bool dmabuf, struct span *span)
 {
 	return vm_lookup(ptr, span) && span->flags & ALLOC_IMPORTED && !span->pool &&
-	       span->base == ptr && !(span->flags & ALLOC_DMABUF) == !dmabuf;
+	       !(span->flags & ALLOC_EXTERNAL) && span->base == ptr && !(span->flags & ALLOC_DMABUF) == !dmabuf;
 }
 
 static CUresult close_opened(uint64_t ptr, bool dmabuf)
@@ -285,38 +285,81 @@ static bool can_map(uint32_t bo)
 	return true;
 }
 
-/* Import a DMA-buf as an alloc of @ctx. No lock is held. */
-static CUresult dmabuf_open(CUcontext ctx, uint64_t life, int fd, uint64_t *ptr, uint64_t *bytes)
+int share_bo_import(int fd, bool dmabuf, uint32_t *bo, CUdevice *device, uint64_t *length)
 {
-	struct gpumem_bo_import import = { .size = sizeof(import), .fd = fd };
+	struct gpumem_bo_import import = {
+		.size = sizeof(import), .fd = fd, .flags = dmabuf ? 0 : GPUMEM_BO_IMPORT_HANDLE,
+	};
+	int error = client_ioctl(GPUMEM_BO_IMPORT, &import);
+
+	if (error)
+		return error;
+	*bo = import.id;
+	if (device)
+		/* A DMA-buf of another driver counts as memory of the client's first device. */
+		*device = device_of_index(import.device);
+	if (length)
+		*length = import.length;
+	return 0;
+}
+
+/* Make @size bytes of an imported buffer object, or all bytes if @size is 0, an alloc. No lock is held. */
+static CUresult import_part(CUcontext ctx, uint64_t life, uint32_t bo, CUdevice device,
+			    uint64_t length, uint64_t offset, uint64_t size, uint32_t flags,
+			    uint64_t *ptr)
+{
 	struct share *share;
 	CUresult result;
-	CUdevice device;
-	int error;
 
-	error = client_ioctl(GPUMEM_BO_IMPORT, &import);
-	if (error)
-		return error == EBADF ? CUDA_ERROR_INVALID_VALUE :
-			error == EACCES ? CUDA_ERROR_NOT_PERMITTED : result_of_errno(error);
-	/* A DMA-buf of another driver counts as memory of the client's first device. */
-	device = device_of_index(import.device);
-	share = device == CU_DEVICE_INVALID ? NULL : calloc(1, sizeof(*share));
-	if (!share) {
-		client_destroy_id(import.id);
+	if (offset > length || size > length - offset || device == CU_DEVICE_INVALID) {
+		client_destroy_id(bo);
 		return device == CU_DEVICE_INVALID ? CUDA_ERROR_NOT_PERMITTED :
-			CUDA_ERROR_OUT_OF_MEMORY;
+			CUDA_ERROR_INVALID_VALUE;
+	}
+	share = calloc(1, sizeof(*share));
+	if (!share) {
+		client_destroy_id(bo);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	share->import = true;
 	share->opens = 1;
-	result = adopt(ctx, life, share, device, import.id, import.length, 0, import.length,
-		       ALLOC_DMABUF | (can_map(import.id) ? 0 : ALLOC_DARK), ptr);
-	if (result) {
+	result = adopt(ctx, life, share, device, bo, length, offset, size ? size : length,
+		       flags | (can_map(bo) ? 0 : ALLOC_DARK), ptr);
+	if (result)
 		free(share);
-		return result;
-	}
-	if (bytes)
-		*bytes = import.length;
-	return CUDA_SUCCESS;
+	return result;
+}
+
+CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint64_t offset,
+			uint64_t size, uint64_t *ptr)
+{
+	uint64_t length;
+	CUdevice device;
+	uint32_t bo;
+	int error = share_bo_import(fd, dmabuf, &bo, &device, &length);
+
+	if (error)
+		return result_of_errno(error);
+	return import_part(ctx, life, bo, device, length, offset, size,
+			   ALLOC_EXTERNAL | (dmabuf ? ALLOC_DMABUF : 0), ptr);
+}
+
+/* Import a DMA-buf as an alloc of @ctx. No lock is held. */
+static CUresult dmabuf_open(CUcontext ctx, uint64_t life, int fd, uint64_t *ptr, uint64_t *bytes)
+{
+	uint64_t length;
+	CUdevice device;
+	CUresult result;
+	uint32_t bo;
+	int error = share_bo_import(fd, true, &bo, &device, &length);
+
+	if (error)
+		return error == EBADF ? CUDA_ERROR_INVALID_VALUE :
+			error == EACCES ? CUDA_ERROR_NOT_PERMITTED : result_of_errno(error);
+	result = import_part(ctx, life, bo, device, length, 0, 0, ALLOC_DMABUF, ptr);
+	if (!result && bytes)
+		*bytes = length;
+	return result;
 }
 
 CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flags)

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+/*
+ * External semaphores: timelines of the kernel that processes share by descriptor, and fences of sync_files.
+ *
+ * There are three kinds. A binary semaphore is a counting timeline: a signal adds one, a wait takes one. A
+ * timeline semaphore is a timeline: a signal raises it to a value, a wait waits for a value. A fence is a
+ * sync_file of any driver: programs can only wait for it, any number of times. Signals and waits are entries of
+ * the stream's ring.
+ *
+ * A semaphore that gpumem_create_semaphore() made belongs to this process: if the process destroys the semaphore,
+ * or ends, waits of other processes for signals that did not come fail (kmod/gpumem_semaphore.c).
+ *
+ * Entries name the kernel's object by its id. So the id of a destroyed semaphore is destroyed only when all
+ * entries that name it are done: the uses of a semaphore are the last such entry of each queue. A failed stream
+ * still signals binary semaphores, because the kernel executes ADD entries in any case.
+ *
+ * Locks: semaphore_lock for the lists, inside a stream's lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "share/share.h"
+
+enum semaphore_kind { SEMAPHORE_BINARY, SEMAPHORE_TIMELINE, SEMAPHORE_FENCE };
+
+/* The last entry of a queue that names a semaphore. */
+struct use {
+	struct use *next;
+	struct queue *queue;
+	uint64_t value;
+};
+
+struct CUextSemaphore_st {
+	CUexternalSemaphore next;
+	uint32_t id;			/* constant, as the next */
+	enum semaphore_kind kind;
+	struct use *uses;
+};
+
+static struct lock semaphore_lock;
+static CUexternalSemaphore semaphores, dying;	/* semaphore_lock, with all that they hold */
+
+static bool semaphore_idle(CUexternalSemaphore semaphore)
+{
+	struct use *use;
+
+	for (use = semaphore->uses; use; use = use->next)
+		if (!queue_reached(use->queue, use->value))
+			return false;
+	return true;
+}
+
+/* Free the destroyed semaphores that no entry names any more. semaphore_lock is held. */
+static void semaphores_reap(void)
+{
+	CUexternalSemaphore *link = &dying, semaphore;
+	struct use *use;
+
+	while ((semaphore = *link)) {
+		if (!semaphore_idle(semaphore)) {
+			link = &semaphore->next;
+			continue;
+		}
+		*link = semaphore->next;
+		client_destroy_id(semaphore->id);
+		while ((use = semaphore->uses)) {
+			semaphore->uses = use->next;
+			free(use);
+		}
+		free(semaphore);
+	}
+}
+
+/* A pointer to a semaphore's place in the list, or to NULL. semaphore_lock is held. */
+static CUexternalSemaphore *semaphore_find(CUexternalSemaphore semaphore)
+{
+	CUexternalSemaphore *link = &semaphores;
+
+	while (*link && *link != semaphore)
+		link = &(*link)->next;
+	return link;
+}
+
+/* Make a semaphore of a kernel object, which it takes over in any case. */
+static CUresult semaphore_add(CUexternalSemaphore *out, uint32_t id, enum semaphore_kind kind)
+{
+	CUexternalSemaphore semaphore = calloc(1, sizeof(*semaphore));
+
+	if (!semaphore) {
+		client_destroy_id(id);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	semaphore->id = id;
+	semaphore->kind = kind;
+	lock_take(&semaphore_lock);
+	semaphores_reap();
+	semaphore->next = semaphores;
+	semaphores = semaphore;
+	lock_drop(&semaphore_lock);
+	*out = semaphore;
+	return CUDA_SUCCESS;
+}
+
+CUresult semaphore_create(CUexternalSemaphore *out, unsigned long long value, unsigned int flags)
+{
+	struct gpumem_timeline_create create = {
+		.size = sizeof(create), .value = value,
+		.flags = flags & GPUMEM_SEMAPHORE_TIMELINE ? 0 : GPUMEM_TIMELINE_COUNTING,
+	};
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!out || flags & ~GPUMEM_SEMAPHORE_TIMELINE ||
+	    (!(flags & GPUMEM_SEMAPHORE_TIMELINE) && value > 1))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_CREATE, &create));
+	return result ? result : semaphore_add(out, create.id, flags & GPUMEM_SEMAPHORE_TIMELINE ?
+					       SEMAPHORE_TIMELINE : SEMAPHORE_BINARY);
+}
+
+CUresult semaphore_export(int *fd, CUexternalSemaphore semaphore, unsigned int flags)
+{
+	struct gpumem_timeline_export export = {
+		.size = sizeof(export), .flags = GPUMEM_TIMELINE_EXPORT_CLOEXEC,
+	};
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	if (!fd)
+		return CUDA_ERROR_INVALID_VALUE;
+	*fd = -1;
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&semaphore_lock);
+	if (!*semaphore_find(semaphore)) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (semaphore->kind == SEMAPHORE_FENCE) {
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	} else {
+		export.id = semaphore->id;
+		result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_EXPORT, &export));
+	}
+	lock_drop(&semaphore_lock);
+	if (!result)
+		*fd = export.fd;
+	return result;
+}
+
+static CUresult semaphore_of_fd(CUexternalSemaphore *out, int fd, bool timeline)
+{
+	struct gpumem_timeline_import import = { .size = sizeof(import), .fd = fd };
+	enum semaphore_kind kind;
+	CUresult result;
+	int error = client_ioctl(GPUMEM_TIMELINE_IMPORT, &import);
+
+	if (error == EBADF && timeline)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (error == EBADF || error == EINVAL)
+		return CUDA_ERROR_UNKNOWN;
+	if (error)
+		return result_of_errno(error);
+	kind = import.result & GPUMEM_TIMELINE_IMPORT_FENCE ? SEMAPHORE_FENCE :
+		import.result & GPUMEM_TIMELINE_IMPORT_COUNTING ? SEMAPHORE_BINARY :
+		SEMAPHORE_TIMELINE;
+	if (timeline != (kind == SEMAPHORE_TIMELINE)) {
+		client_destroy_id(import.id);
+		return CUDA_ERROR_UNKNOWN;
+	}
+	result = semaphore_add(out, import.id, kind);
+	if (!result)
+		fd_close(fd);
+	return result;
+}
+
+CUresult semaphore_import(CUexternalSemaphore *out, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc)
+{
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	unsigned int i;
+
+	if (result)
+		return result;
+	if (desc->flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < sizeof(desc->reserved) / sizeof(desc->reserved[0]); i++)
+		if (desc->reserved[i])
+			return CUDA_ERROR_INVALID_VALUE;
+	switch (desc->type) {
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD:
+		return semaphore_of_fd(out, desc->handle.fd, false);
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD:
+		return semaphore_of_fd(out, desc->handle.fd, true);
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_NVSCISYNC:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT:
+	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult semaphore_destroy(CUexternalSemaphore semaphore)
+{
+	CUexternalSemaphore *link;
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+
+	if (result)
+		return result;
+	lock_take(&semaphore_lock);
+	link = semaphore_find(semaphore);
+	if (*link) {
+		*link = semaphore->next;
+		semaphore->next = dying;
+		dying = semaphore;
+	} else {
+		result = CUDA_ERROR_INVALID_VALUE;
+	}
+	semaphores_reap();
+	lock_drop(&semaphore_lock);
+	return result;
+}
+
+/* The use of a semaphore by a queue, which is idle if it is new; NULL without memory. semaphore_lock is held. */
+static struct use *semaphore_use(CUexternalSemaphore semaphore, struct queue *queue)
+{
+	struct use *use = semaphore->uses;
+
+	while (use && use->queue != queue)
+		use = use->next;
+	if (use)
+		return use;
+	use = calloc(1, sizeof(*use));
+	if (!use)
+		return NULL;
+	use->queue = queue;
+	use->next = semaphore->uses;
+	semaphore->uses = use;
+	return use;
+}
+
+/* Put an entry for a semaphore. The locks of the stream and of the semaphores are held. */
+static CUresult semaphore_put(struct queue *queue, CUexternalSemaphore semaphore, bool wait,
+			      uint64_t value)
+{
+	struct gpumem_sqe sqe = { .handle = semaphore->id };
+	struct use *use = semaphore_use(semaphore, queue);
+	CUresult result;
+
+	if (!use)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	switch (semaphore->kind) {
+	case SEMAPHORE_BINARY:
+		sqe.op = wait ? GPUMEM_OP_TAKE : GPUMEM_OP_ADD;
+		sqe.value = wait ? 0 : 1;
+		break;
+	case SEMAPHORE_TIMELINE:
+		sqe.op = wait ? GPUMEM_OP_WAIT : GPUMEM_OP_SIGNAL;
+		sqe.value = value;
+		break;
+	case SEMAPHORE_FENCE:
+		sqe.op = GPUMEM_OP_WAIT;
+		sqe.value = 1;
+		break;
+	}
+	result = ring_put(queue, &sqe);
+	if (!result)
+		use->value = load_relaxed(&queue->tail);
+	return result;
+}
+
+/* Whether all semaphores of a list can be used. semaphore_lock is held. */
+static CUresult semaphores_check(const struct semaphore_ops *ops)
+{
+	unsigned int i;
+
+	for (i = 0; i < ops->count; i++) {
+		if (!*semaphore_find(ops->list[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (ops->wait ? ops->waits[i].flags : ops->signals[i].flags)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!ops->wait && ops->list[i]->kind == SEMAPHORE_FENCE)
+			return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops *ops)
+{
+	struct queue *queue = NULL;
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+	unsigned int i;
+
+	if (result)
+		return result;
+	result = stream_begin(stream);
+	if (result)
+		return result;
+	result = stream_prepare(stream, &queue);
+	for (i = 0; !result && i < ops->count; i++) {
+		/* Waits for room in the ring, so no other lock may be held. */
+		result = queue_room(queue, 1);
+		if (result)
+			break;
+		lock_take(&semaphore_lock);
+		if (!i)
+			result = semaphores_check(ops);
+		else if (!*semaphore_find(ops->list[i]))
+			result = CUDA_ERROR_INVALID_VALUE;
+		if (!result)
+			result = semaphore_put(queue, ops->list[i], ops->wait, ops->wait ?
+					       ops->waits[i].params.fence.value :
+					       ops->signals[i].params.fence.value);
+		lock_drop(&semaphore_lock);
+	}
+	if (queue)
+		result = ring_finish(queue, result);
+	lock_drop(&stream->lock);
+	return result;
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * External memory and semaphores: who owns a descriptor, what a mapped buffer can do and how long it
+ * lives, and the order that semaphores give to streams of one process and of two.
+ *
+ * A test with two processes forks before it initializes the library.
+ */
+#include <fcntl.h>
+#include <gpumem.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "kselftest_harness.h"
+#include "cuda_util.h"
+#include "common/exporters.h"
+
+FIXTURE(external)
+{
+	CUcontext ctx;
+	CUstream a, b;
+};
+
+FIXTURE_SETUP(external)
+{
+	cuda_begin(_metadata, &self->ctx);
+	ASSERT_CU(cuStreamCreate(&self->a, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuStreamCreate(&self->b, CU_STREAM_NON_BLOCKING));
+}
+
+QUIET_AFTERWARDS(external)
+
+/* --- memory */
+
+static CUDA_EXTERNAL_MEMORY_HANDLE_DESC memory_desc(int type, int fd, size_t n)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+
+	memset(&d, 0, sizeof(d));
+	d.type = type;
+	d.handle.fd = fd;
+	d.size = n;
+	return d;
+}
+
+/* A descriptor of 2 MiB of device memory that nothing else holds; -1 if a call fails. */
+static int handle_fd(void)
+{
+	CUmemAllocationProp prop;
+	CUmemGenericAllocationHandle h;
+	CUresult result;
+	int fd;
+
+	memset(&prop, 0, sizeof(prop));
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	if (cuMemCreate(&h, 2 * MIB, &prop, 0))
+		return -1;
+	result = cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	return cuMemRelease(h) || result ? -1 : fd;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Maps a part twice, and looks at what the other address shows. */
+static void use_memory(struct __test_metadata *_metadata, CUexternalMemory m, size_t n)
+{
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b;
+	CUdeviceptr p, q, part, base;
+	size_t size;
+	unsigned char byte = 0;
+	CUipcMemHandle ipc;
+	int fd;
+
+	memset(&b, 0, sizeof(b));
+	b.size = n;
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&q, m, &b));
+	EXPECT_NE(p, q);
+	EXPECT_CU(cuMemGetAddressRange(&base, &size, p + 10));
+	EXPECT_EQ(p, base);
+	EXPECT_EQ(n, size);
+	b.offset = 4097;
+	b.size = 100;
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&part, m, &b));
+	EXPECT_CU(cuMemsetD8(p, 7, n));
+	EXPECT_CU(cuMemsetD8(part, 9, 100));
+	EXPECT_CU(cuMemcpyDtoH(&byte, q + 4096, 1));
+	EXPECT_EQ(7, byte);
+	EXPECT_CU(cuMemcpyDtoH(&byte, q + 4097, 1));
+	EXPECT_EQ(9, byte);
+	EXPECT_CU(cuMemcpyDtoH(&byte, q + 4196, 1));
+	EXPECT_EQ(9, byte);
+	EXPECT_CU(cuMemcpyDtoH(&byte, q + 4197, 1));
+	EXPECT_EQ(7, byte);
+	b.offset = n - 50;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&base, m, &b));
+	b.offset = ~0ULL;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&base, m, &b));
+	EXPECT_EQ(INVALID, cuIpcGetMemHandle(&ipc, p));
+	EXPECT_EQ(INVALID, cuIpcCloseMemHandle(p));
+	EXPECT_EQ(INVALID, gpumem_release_dmabuf(p));
+	EXPECT_EQ(INVALID, cuMemGetHandleForAddressRange(&fd, p, 4096,
+							 CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	/* The buffers outlive the external memory. */
+	EXPECT_CU(cuDestroyExternalMemory(m));
+	EXPECT_EQ(INVALID, cuDestroyExternalMemory(m));
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&base, m, &b));
+	EXPECT_CU(cuMemFree(q));
+	EXPECT_EQ(INVALID, cuMemFree(q));
+	EXPECT_EQ(INVALID, cuMemFree(part + 1));
+	EXPECT_CU(cuMemFree(part));
+	EXPECT_CU(cuMemsetD8(p, 8, n));
+	EXPECT_CU(cuMemcpyDtoH(&byte, p + n - 1, 1));
+	EXPECT_EQ(8, byte);
+	EXPECT_CU(cuMemFree(p));
+}
+
+TEST_F(external, handle)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalMemory m;
+	int fds = count_fds(), fd = handle_fd();
+
+	ASSERT_LE(0, fd);
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, fd, 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	EXPECT_FALSE(is_open(fd));
+	use_memory(_metadata, m, 2 * MIB);
+	EXPECT_EQ(fds, count_fds());
+}
+
+/* A failing import closes a descriptor that is no handle, and no other. */
+TEST_F(external, descriptors)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalMemory m;
+	int fd = open("/dev/null", O_RDWR);
+
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, fd, 4096);
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, cuImportExternalMemory(&m, &d));
+	d.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+	d.size = 0;
+	EXPECT_EQ(INVALID, cuImportExternalMemory(&m, &d));
+	EXPECT_TRUE(is_open(fd));
+	d.size = 4096;
+	EXPECT_EQ(CUDA_ERROR_UNKNOWN, cuImportExternalMemory(&m, &d));
+	EXPECT_FALSE(is_open(fd));
+}
+
+/* The end of a context frees the buffers that it has. */
+TEST_F(external, context_ends)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b;
+	CUexternalMemory m;
+	CUcontext ctx;
+	CUdeviceptr p;
+
+	ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	memset(&b, 0, sizeof(b));
+	b.size = MIB;
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	ASSERT_CU(cuCtxDestroy(ctx));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(INVALID, cuMemFree(p));
+}
+
+FIXTURE(external_dmabuf)
+{
+	CUcontext ctx;
+};
+
+FIXTURE_VARIANT(external_dmabuf)
+{
+	int (*make)(void);
+};
+
+FIXTURE_VARIANT_ADD(external_dmabuf, udmabuf) { make_udmabuf };
+FIXTURE_VARIANT_ADD(external_dmabuf, own) { NULL };
+
+FIXTURE_SETUP(external_dmabuf)
+{
+	cuda_begin(_metadata, &self->ctx);
+}
+
+QUIET_AFTERWARDS(external_dmabuf)
+
+TEST_F(external_dmabuf, use)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalMemory m;
+	CUdeviceptr p = 0;
+	int fd;
+
+	if (variant->make) {
+		fd = variant->make();
+		if (fd == -ENOENT)
+			SKIP(return, "no udmabuf");
+	} else {
+		ASSERT_CU(cuMemAlloc(&p, MIB));
+		ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, MIB,
+							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	}
+	ASSERT_LE(0, fd);
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, fd, MIB);
+	d.flags = CUDA_EXTERNAL_MEMORY_DEDICATED;
+	EXPECT_EQ(INVALID, cuImportExternalMemory(&m, &d));
+	d.flags = 0;
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	/* The descriptor stays the program's. */
+	EXPECT_EQ(0, close(fd));
+	use_memory(_metadata, m, MIB);
+	if (p)
+		EXPECT_CU(cuMemFree(p));
+}
+
+/* --- semaphores */
+
+static CUresult import_semaphore(CUexternalSemaphore *s, int fd, bool timeline)
+{
+	CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC d;
+
+	memset(&d, 0, sizeof(d));
+	d.type = timeline ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD :
+			    CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD;
+	d.handle.fd = fd;
+	return cuImportExternalSemaphore(s, &d);
+}
+
+static CUresult raise_semaphore(CUexternalSemaphore s, __u64 value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS p;
+
+	memset(&p, 0, sizeof(p));
+	p.params.fence.value = value;
+	return cuSignalExternalSemaphoresAsync(&s, &p, 1, stream);
+}
+
+static CUresult await_semaphore(CUexternalSemaphore s, __u64 value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS p;
+
+	memset(&p, 0, sizeof(p));
+	p.params.fence.value = value;
+	return cuWaitExternalSemaphoresAsync(&s, &p, 1, stream);
+}
+
+/* Whether a stream is still busy a moment later. */
+static bool stays_busy(CUstream stream)
+{
+	nap_ms(30);
+	return cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+}
+
+TEST_F(external, binary)
+{
+	CUexternalSemaphore s, t;
+	CUdeviceptr p;
+	int fd;
+
+	ASSERT_CU(cuMemAlloc(&p, MIB));
+	ASSERT_CU(gpumem_create_semaphore(&s, 0, 0));
+	ASSERT_CU(gpumem_export_semaphore(&fd, s, 0));
+	EXPECT_EQ(CUDA_ERROR_UNKNOWN, import_semaphore(&t, fd, true));
+	EXPECT_TRUE(is_open(fd));
+	ASSERT_CU(import_semaphore(&t, fd, false));
+	EXPECT_FALSE(is_open(fd));
+	/* A wait before the signal; each signal ends one wait. */
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	ASSERT_CU(cuMemsetD8Async(p, 1, MIB, self->a));
+	EXPECT_TRUE(stays_busy(self->a));
+	ASSERT_CU(raise_semaphore(t, 0, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_TRUE(sees(p, 1, MIB));
+	ASSERT_CU(await_semaphore(t, 0, self->a));
+	EXPECT_TRUE(stays_busy(self->a));
+	ASSERT_CU(raise_semaphore(s, 0, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	/* A signal before the wait. */
+	ASSERT_CU(raise_semaphore(s, 0, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->b));
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	/* A semaphore that is destroyed lives on until the work that uses it is done. */
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	ASSERT_CU(cuDestroyExternalSemaphore(s));
+	EXPECT_EQ(INVALID, cuDestroyExternalSemaphore(s));
+	EXPECT_EQ(INVALID, raise_semaphore(s, 0, self->b));
+	EXPECT_TRUE(stays_busy(self->a));
+	ASSERT_CU(raise_semaphore(t, 0, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuDestroyExternalSemaphore(t));
+	EXPECT_CU(cuMemFree(p));
+}
+
+TEST_F(external, timeline)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS waits[2];
+	CUexternalSemaphore s[2], t;
+	int fd;
+
+	ASSERT_CU(gpumem_create_semaphore(&s[0], 5, GPUMEM_SEMAPHORE_TIMELINE));
+	ASSERT_CU(gpumem_create_semaphore(&s[1], 0, GPUMEM_SEMAPHORE_TIMELINE));
+	ASSERT_CU(gpumem_export_semaphore(&fd, s[0], 0));
+	EXPECT_EQ(CUDA_ERROR_UNKNOWN, import_semaphore(&t, fd, false));
+	ASSERT_CU(import_semaphore(&t, fd, true));
+	ASSERT_CU(await_semaphore(t, 5, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	memset(waits, 0, sizeof(waits));
+	waits[0].params.fence.value = 7;
+	waits[1].params.fence.value = 1;
+	ASSERT_CU(cuWaitExternalSemaphoresAsync(s, waits, 2, self->a));
+	ASSERT_CU(raise_semaphore(t, 7, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->b));
+	EXPECT_TRUE(stays_busy(self->a));
+	ASSERT_CU(raise_semaphore(s[1], 1, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	/* A timeline's waits take nothing. */
+	ASSERT_CU(cuWaitExternalSemaphoresAsync(s, waits, 2, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuDestroyExternalSemaphore(t));
+	EXPECT_CU(cuDestroyExternalSemaphore(s[0]));
+	EXPECT_CU(cuDestroyExternalSemaphore(s[1]));
+}
+
+TEST_F(external, semaphore_arguments)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS p;
+	CUexternalSemaphore s;
+	int fd;
+
+	EXPECT_EQ(INVALID, gpumem_create_semaphore(NULL, 0, 0));
+	EXPECT_EQ(INVALID, gpumem_create_semaphore(&s, 2, 0));
+	EXPECT_EQ(INVALID, gpumem_create_semaphore(&s, 0, 2));
+	ASSERT_CU(gpumem_create_semaphore(&s, 1, 0));
+	EXPECT_EQ(INVALID, gpumem_export_semaphore(NULL, s, 0));
+	EXPECT_EQ(INVALID, gpumem_export_semaphore(&fd, s, 1));
+	EXPECT_EQ(INVALID, gpumem_export_semaphore(&fd, NULL, 0));
+	EXPECT_EQ(-1, fd);
+	memset(&p, 0, sizeof(p));
+	p.flags = 1;
+	EXPECT_EQ(INVALID, cuSignalExternalSemaphoresAsync(&s, &p, 1, self->a));
+	/* It was made signalled. */
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuDestroyExternalSemaphore(s));
+}
+
+/* --- two processes */
+
+/*
+ * Makes a ping and a pong semaphore, sends them, answers each ping of a hundred with a pong, and then
+ * waits to be killed.
+ */
+static int answers(void *arg)
+{
+	int sock = *(int *)arg, fd;
+	CUexternalSemaphore s[2];
+	CUstream stream;
+	CUcontext ctx;
+
+	/* A test that fails must not leave a client behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (cuda_start(&ctx) || cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
+		return 1;
+	for (int i = 0; i < 2; i++)
+		if (gpumem_create_semaphore(&s[i], 0, i ? GPUMEM_SEMAPHORE_TIMELINE : 0) ||
+		    gpumem_export_semaphore(&fd, s[i], 0) || send_fd(sock, fd) || close(fd))
+			return 2;
+	for (int i = 1; i <= 100; i++)
+		if (await_semaphore(s[0], 0, stream) || raise_semaphore(s[1], i, stream))
+			return 3;
+	if (cuStreamSynchronize(stream))
+		return 4;
+	pause();
+	return 5;
+}
+
+TEST(two_processes)
+{
+	CUexternalSemaphore ping, pong;
+	CUstream stream;
+	CUcontext ctx;
+	int sock[2], fd[2];
+	pid_t pid;
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	pid = start_child(answers, &sock[1]);
+	ASSERT_LT(0, pid);
+	ASSERT_CU(cuda_start(&ctx));
+	ASSERT_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	fd[0] = recv_fd(sock[0]);
+	fd[1] = recv_fd(sock[0]);
+	ASSERT_CU(import_semaphore(&ping, fd[0], false));
+	ASSERT_CU(import_semaphore(&pong, fd[1], true));
+	for (int i = 1; i <= 100; i++) {
+		ASSERT_CU(raise_semaphore(ping, 0, stream));
+		ASSERT_CU(await_semaphore(pong, i, stream));
+		if (i % 10 == 0)
+			ASSERT_CU(cuStreamSynchronize(stream));
+	}
+	/* The process that made the semaphore dies: the wait fails, and does not hang. */
+	ASSERT_CU(await_semaphore(pong, 101, stream));
+	EXPECT_TRUE(stays_busy(stream));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+	EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, cuStreamSynchronize(stream));
+	close(sock[0]);
+	close(sock[1]);
+}
+
+/* --- sync_files */
+
+TEST_F(external, sync_file)
+{
+	struct dma_buf_export_sync_file sync = { .flags = DMA_BUF_SYNC_READ };
+	CUexternalSemaphore s;
+	int card = vgem_open(), dmabuf;
+	__u32 handle = 0, fence = 0;
+	CUdeviceptr p;
+
+	if (card < 0)
+		SKIP(return, "no vgem");
+	ASSERT_CU(cuMemAlloc(&p, 2 * MIB));
+	ASSERT_CU(cuMemGetHandleForAddressRange(&dmabuf, p, 2 * MIB,
+						CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	ASSERT_EQ(0, vgem_import(card, dmabuf, &handle));
+	ASSERT_EQ(0, vgem_attach(card, handle, true, &fence));
+	ASSERT_EQ(0, ioctl(dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync));
+	ASSERT_CU(import_semaphore(&s, sync.fd, false));
+	EXPECT_FALSE(is_open(sync.fd));
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	EXPECT_TRUE(stays_busy(self->a));
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, raise_semaphore(s, 0, self->b));
+	ASSERT_EQ(0, vgem_signal(card, fence));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuDestroyExternalSemaphore(s));
+	EXPECT_EQ(0, vgem_close(card, handle));
+	close(card);
+	close(dmabuf);
+	EXPECT_CU(cuMemFree(p));
+}
+
+TEST_HARNESS_MAIN
