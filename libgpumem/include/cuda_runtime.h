@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime API as programs usually include it: cuda_runtime_api.h and, in C++, templates of
- * the functions that allocate, which accept a pointer to a pointer of any type.
+ * The CUDA runtime API as programs usually include it: cuda_runtime_api.h, the functions that make
+ * vectors and extents and, in C++, templates of the functions that allocate, which accept a pointer
+ * to a pointer of any type, and overloads.
  */
 #ifndef __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_H__
 
+#include "builtin_types.h"
+#include "library_types.h"
 #include "cuda_runtime_api.h"
+#include "driver_functions.h"
+#include "vector_functions.h"
 
 #ifdef __cplusplus
 template <class T> static inline cudaError_t cudaMalloc(T **ptr, size_t size)
@@ -54,6 +59,23 @@ template <class T> static inline cudaError_t cudaMallocFromPoolAsync(T **ptr, si
 		cudaMemPool_t pool, cudaStream_t stream)
 {
 	return ::cudaMallocFromPoolAsync((void **)(void *)ptr, size, pool, stream);
+}
+
+template <class T> static inline cudaError_t cudaMallocAsync(T **ptr, size_t size,
+		cudaMemPool_t pool, cudaStream_t stream)
+{
+	return ::cudaMallocFromPoolAsync((void **)(void *)ptr, size, pool, stream);
+}
+
+template <class T> static inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *ptr,
+		size_t length = 0, unsigned int flags = cudaMemAttachSingle)
+{
+	return ::cudaStreamAttachMemAsync(stream, (void *)ptr, length, flags);
+}
+
+static inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
+{
+	return ::cudaEventCreateWithFlags(event, flags);
 }
 #endif
 

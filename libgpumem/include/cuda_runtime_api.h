@@ -25,11 +25,8 @@
 /* The API version that these headers describe: 1000 * major + 10 * minor. */
 #define CUDART_VERSION		13000
 
-#ifndef CUDARTAPI
-#define CUDARTAPI
-#endif
-
-#include "cuda_rt_types.h"
+#include "host_defines.h"
+#include "builtin_types.h"
 
 /* Arguments that may be left out in C++. */
 #ifndef __dv
@@ -288,39 +285,6 @@ struct cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z
 
 #undef CUDART_PTDS
 #undef CUDART_PTSZ
-
-/* The structures of copies and fills, from their members. */
-static inline struct cudaPitchedPtr make_cudaPitchedPtr(void *ptr, size_t pitch, size_t xsize,
-							 size_t ysize)
-{
-	struct cudaPitchedPtr p;
-
-	p.ptr = ptr;
-	p.pitch = pitch;
-	p.xsize = xsize;
-	p.ysize = ysize;
-	return p;
-}
-
-static inline struct cudaPos make_cudaPos(size_t x, size_t y, size_t z)
-{
-	struct cudaPos p;
-
-	p.x = x;
-	p.y = y;
-	p.z = z;
-	return p;
-}
-
-static inline struct cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth)
-{
-	struct cudaExtent e;
-
-	e.width = width;
-	e.height = height;
-	e.depth = depth;
-	return e;
-}
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "cuda_rt_names.h"

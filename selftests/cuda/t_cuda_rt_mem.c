@@ -5,6 +5,8 @@
  * Other programs test the driver's functions that the runtime calls.  This one tests what the runtime
  * adds: checks of arguments, their conversion, and error codes.  Needs a module with devices=2 or more.
  */
+#include <driver_functions.h>
+
 #include "kselftest_harness.h"
 #include "cuda_rt_util.h"
 

@@ -22,8 +22,15 @@ sys.dont_write_bytecode = True
 import abi_check  # noqa: E402
 from abi_check import CC, CXX, GOLDEN, OURS, TOP, BuildError, members, run  # noqa: E402
 
-HEADERS = ("cuda_rt_enums.h", "cuda_rt_types.h", "cuda_runtime_api.h", "cuda_profiler_api.h")
-INCLUDES = "#include <cuda_runtime_api.h>\n#include <cuda_profiler_api.h>\n"
+HEADERS = ("cuda_rt_enums.h", "cuda_rt_types.h", "cuda_runtime_api.h", "cuda_profiler_api.h",
+           "device_types.h", "library_types.h", "vector_types.h", "vector_functions.h",
+           "driver_functions.h")
+# Headers that programs include by their names.
+NAMED = ("cuda_runtime_api.h", "cuda_runtime.h", "cuda_profiler_api.h", "builtin_types.h",
+         "device_types.h", "driver_functions.h", "driver_types.h", "host_defines.h",
+         "library_types.h", "vector_functions.h", "vector_types.h")
+INCLUDES = "".join(f"#include <{name}.h>\n" for name in (
+    "cuda_runtime_api", "cuda_profiler_api", "library_types", "vector_functions", "driver_functions"))
 RECORD = GOLDEN / "cuda_rt_abi.tsv"
 KINDS = ("type", "member", "enum", "constant", "thread", "function")
 NOT_CONSTANTS = re.compile(r"CUDARTAPI|CUDART_CB|CU_UUID_HAS_BEEN_DEFINED|GPUMEM_\w*|\w+_H_*|__dv|"
@@ -52,6 +59,12 @@ def inventory():
             if old != "struct cudaGraphEdgeData_st":
                 facts["type"].append(name)
         facts["type"] += re.findall(r"^typedef [\w ]+\((?:CUDART_CB )?\*(\w+)\)", text, flags=re.M)
+        for count, name in re.findall(r"^GPUMEM_VECTOR_([1-4])\((\w+),", text, flags=re.M):
+            facts["type"].append(name)
+            facts["member"] += [(name, path) for path in "xyzw"[:int(count)]]
+        facts["function"] += [f"make_{name}" for name in
+                              re.findall(r"^GPUMEM_MAKE_[1-4]\((\w+),", text, flags=re.M)]
+        facts["function"] += re.findall(r"^static inline [\w ]+ (make_\w+)\(", text, flags=re.M)
         facts["function"] += re.findall(r"^[\w *]+\bCUDARTAPI (\w+)\(", text, flags=re.M)
         facts["function"] += re.findall(r"^CUDART_PT(?:DS|SZ)\((\w+),", text, flags=re.M)
     facts["thread"] = facts["function"]
@@ -160,7 +173,7 @@ def check_stand_alone(tap, work):
             tap.skip(f"headers in {language}", f"no {compiler[0]}")
             continue
         failures = []
-        for header in ("cuda_runtime_api.h", "cuda_runtime.h", "cuda_profiler_api.h"):
+        for header in NAMED:
             for flag in ("-DPLAIN", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"):
                 for first, last in (("", ""), ("#include <cuda.h>\n", ""), ("", "#include <cuda.h>\n")):
                     source = work / ("alone.cc" if language == "C++11" else "alone.c")

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The types of the runtime API, and CUDA's vector types.
+ */
+#ifndef __BUILTIN_TYPES_H__
+#define __BUILTIN_TYPES_H__
+
+#include "device_types.h"
+#include "driver_types.h"
+#include "vector_types.h"
+
+#endif /* __BUILTIN_TYPES_H__ */
