@@ -123,8 +123,14 @@ cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
 links := $(out)/lib/libgpumem.so $(filters:%.1=%) $(out)/compat/libcudart.so \
 	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so
 
+# What tells pkg-config and CMake where the libraries are, and the version of CUDA's API in them.
+cuda_version := $(shell awk '$$2 == "CUDA_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' \
+	libgpumem/include/cuda_base.h)
+for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cmake/CUDAToolkitConfig.cmake \
+	cmake/CUDAToolkitConfigVersion.cmake)
+
 .PHONY: lib
-lib: $(drivers) $(libs) $(filters) $(cudarts) $(links) $(out)/gpumem.pc
+lib: $(drivers) $(libs) $(filters) $(cudarts) $(links) $(for_builds)
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -189,11 +195,28 @@ $(out)/compat/libcudart.so: $(cudarts)
 $(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so: $(out)/compat/libcudart.so.12
 	@mkdir -p $(@D) && ln -sfn ../libcudart.so.12 $@
 
+# $(call pc,NAME,DESCRIPTION,VERSION,LIBS): the text of a pkg-config file.
+pc = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: $(1)' \
+	'Description: $(2)' 'Version: $(3)' 'Libs: $(4)' \
+	'Cflags: -I$${includedir}/gpumem -I$${includedir}'
+
 $(out)/gpumem.pc: Makefile FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: gpumem' \
-		'Description: CUDA memory management on Linux' 'Version: $(VERSION)' \
-		'Libs: -L$${libdir} -lgpumem' 'Cflags: -I$${includedir}/gpumem -I$${includedir}' >$@
+	@$(call pc,gpumem,CUDA memory management on Linux,$(VERSION),-L$${libdir} -lgpumem) >$@
+
+$(out)/cuda.pc: Makefile FORCE
+	@mkdir -p $(@D)
+	@$(call pc,cuda,CUDA driver API by gpumem,$(cuda_version),-L$${libdir}/gpumem -lcuda) >$@
+
+$(out)/cudart.pc: Makefile FORCE
+	@mkdir -p $(@D)
+	@$(call pc,cudart,CUDA runtime API by gpumem,$(cuda_version),-L$${libdir}/gpumem -lcudart) >$@
+
+# find_package(CUDAToolkit) in config mode. Paths are relative to the file.
+$(out)/cmake/%.cmake: tools/cmake/%.cmake.in Makefile FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@VERSION@|$(cuda_version)|' -e "s|@INCLUDES@|$$(realpath -m \
+		--relative-to='$(LIBDIR)/gpumem/cmake' '$(INCLUDEDIR)/gpumem')|" $< >$@
 
 # ---- programs: tools/NAME.c, tools/NAME/*.c; tools/demo makes gpumem-demo
 
@@ -334,16 +357,19 @@ man: $(out)/man/.made
 
 # ---- installation
 
+# BUILT=1 installs the libraries and programs that are built, as they are.
 .PHONY: install
-install: lib tools man
-	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(INCLUDEDIR)/gpumem \
+install: $(if $(BUILT),,lib tools) man $(for_builds)
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(LIBDIR)/gpumem/cmake \
+		$(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \
 		$(DESTDIR)$(LIBDIR)/gpumem/cuda12
 	$(foreach l,$(links),cp -d $l $(DESTDIR)$(LIBDIR)/$(patsubst compat/%,gpumem/%,$(patsubst lib/%,%,$(l:$(out)/%=%))) &&) :
-	$(INSTALL) -m 644 $(out)/gpumem.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(INSTALL) -m 644 $(filter %.pc,$(for_builds)) $(DESTDIR)$(LIBDIR)/pkgconfig
+	$(INSTALL) -m 644 $(filter %.cmake,$(for_builds)) $(DESTDIR)$(LIBDIR)/gpumem/cmake
 	$(INSTALL) -m 644 $(wildcard libgpumem/include/*.h) $(DESTDIR)$(INCLUDEDIR)/gpumem
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
 	$(INSTALL) -m 644 tools/udev/70-gpumem.rules $(DESTDIR)$(UDEVDIR)/rules.d
