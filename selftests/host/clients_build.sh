@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Check that programs build as with CUDA's toolkit: install into a temporary directory, then compile and link
+# clients/*.c and clients/*.cc with -I and -l, with pkg-config and with CMake.  The same programs must build
+# with NVIDIA's headers and libraries, where they are installed.
+#
+# usage: clients_build.sh [BUILD]	BUILD is the output directory, build/ by default
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "${1:-${GPUMEM_BUILD:-${BUILD:-$top/build}}}" && pwd) || exit 1
+clients=$top/selftests/host/clients
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$top/selftests/common/verdict.sh"
+details=$work/log
+root=$work/root
+
+echo "TAP version 13"
+make --no-print-directory -C "$top" O="$build" BUILT=1 DESTDIR="$root" PREFIX=/usr/local \
+	LIBDIR=/usr/local/lib INCLUDEDIR=/usr/local/include install >"$work/log" 2>&1
+verdict $? "installation into a directory"
+lib=$root/usr/local/lib
+version=$(printf '#include <cuda.h>\nCUDA_VERSION\n' | ${CC:-gcc} -E -P -I"$root/usr/local/include/gpumem" - |
+	awk 'END { print int($1 / 1000) "." int($1 % 1000 / 10) }')
+
+# every COMPILER PATTERN FLAGS LIBS: build each program that PATTERN matches.
+every()
+{
+	: >"$work/log"
+	status=0
+	for source in "$clients"/$2; do
+		# shellcheck disable=SC2086 # flags are words
+		$1 -Wall -Wextra -Werror $3 "$source" -o "$work/prog" $4 >>"$work/log" 2>&1 || {
+			status=1
+			echo "$source does not build" >>"$work/log"
+		}
+	done
+	return $status
+}
+
+# languages WHAT FLAGS LIBS COMPILERS: build the programs with each compiler that is installed.
+languages()
+{
+	for compiler in $4; do
+		case $compiler in
+		*++) pattern="*.cc" mode=-std=c++11 ;;
+		*) pattern="*.c" mode=-std=c11 ;;
+		esac
+		if command -v "$compiler" >/dev/null; then
+			every "$compiler" "$pattern" "$mode $2" "$3"
+			verdict $? "$compiler builds clients/$pattern $1"
+		else
+			skip "$compiler builds clients/$pattern $1" "no $compiler"
+		fi
+	done
+}
+
+languages "with -I and -l" "-I$root/usr/local/include/gpumem" "-L$lib/gpumem -lcuda -lcudart" \
+	"gcc g++ clang clang++"
+
+if command -v pkg-config >/dev/null; then
+	export PKG_CONFIG_PATH="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
+	languages "with pkg-config" "$(pkg-config --cflags cuda cudart)" "$(pkg-config --libs cuda cudart)" \
+		"gcc g++"
+	[ "$(pkg-config --modversion cuda)" = "$version" ] &&
+		[ "$(pkg-config --modversion cudart)" = "$version" ]
+	verdict $? "pkg-config reports CUDA's version"
+	unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+else
+	skip "pkg-config" "no pkg-config"
+fi
+
+if command -v cmake >/dev/null; then
+	{
+		cmake -S "$clients" -B "$work/cmake" -DCMAKE_FIND_PACKAGE_PREFER_CONFIG=ON \
+			-DCUDAToolkit_DIR="$lib/gpumem/cmake" && cmake --build "$work/cmake"
+	} >"$work/log" 2>&1
+	verdict $? "CMake finds CUDAToolkit, and builds clients/"
+	grep -q "CUDAToolkit_VERSION $version\$" "$work/log" &&
+		readelf -d "$work/cmake/both_apis" | grep -q 'NEEDED.*libcuda\.so\.1'
+	verdict $? "CMake reports CUDA's version, and links libcuda.so.1"
+else
+	skip "CMake" "no cmake"
+fi
+
+# The programs are ones that NVIDIA's toolkit builds.
+cuda=${CUDA_HOME:-/usr/local/cuda}
+if [ -e "$cuda/include/cuda_runtime.h" ] && [ -e "$cuda/lib64/stubs/libcuda.so" ]; then
+	languages "with NVIDIA's toolkit" "-isystem $cuda/include" \
+		"-L$cuda/lib64/stubs -L$cuda/lib64 -lcuda -lcudart" "gcc g++"
+else
+	skip "NVIDIA's toolkit" "not installed"
+fi
+
+finish
