@@ -264,10 +264,20 @@ bool vm_reserved(uint64_t addr)
 
 /* ---- mapping */
 
-bool vm_close(uint64_t addr, uint64_t length)
+static bool close_as(uint64_t addr, uint64_t length, int flags)
 {
 	return mmap((void *)(uintptr_t)addr, length, PROT_NONE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0) != MAP_FAILED;
+}
+
+bool vm_close(uint64_t addr, uint64_t length)
+{
+	return close_as(addr, length, MAP_NORESERVE);
+}
+
+bool vm_close_apart(uint64_t addr, uint64_t length)
+{
+	return close_as(addr, length, 0);
 }
 
 int vm_open(uint64_t addr, uint64_t length, uint32_t bo, int protection)

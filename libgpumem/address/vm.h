@@ -149,6 +149,11 @@ void vm_release(uint64_t addr, uint64_t length);
 int vm_open(uint64_t addr, uint64_t length, uint32_t bo, int protection);
 /* Put the reservation back over memory that the CPU reached, in one call. False: the kernel has no memory for it. */
 bool vm_close(uint64_t addr, uint64_t length);
+/*
+ * The same, and the kernel keeps the range apart from the reservation around it: opening and closing the range again
+ * splits and merges no mappings. vm_close() ends that.
+ */
+bool vm_close_apart(uint64_t addr, uint64_t length);
 /* Map a buffer object for the devices and, unless @dark, for the CPU. Needs no lock. */
 CUresult vm_map(uint64_t addr, uint64_t length, uint32_t bo, bool dark);
 /*

@@ -12,6 +12,10 @@
  * the union of the rights of all locations, because the CPU may reach device memory then. A mapping that the CPU
  * has no right to has no mmap() of its own: its addresses stay a reservation.
  *
+ * Addresses that the CPU reached once stay apart from the rest of the arena in the process's list of mappings
+ * (vm_close_apart()) until the reservation is freed: the kernel then neither merges nor splits mappings when
+ * memory comes and goes at the same place.
+ *
  * A change of rights is done for all mappings of the range or for none. The CPU's part comes first, because only
  * it can be refused (vm.max_map_count); it is undone if a later mapping is refused.
  *
@@ -37,6 +41,7 @@
 struct reservation {
 	uint64_t base, length;
 	unsigned long maps;		/* mappings in it, and those that an unmap is taking out */
+	bool apart;			/* vm_close_apart() was called for a part of it */
 };
 
 /* Reused for mappings only, because lookups may still read it. The rights are atomic. */
@@ -124,6 +129,9 @@ CUresult vmm_free(uint64_t addr, uint64_t size)
 	r = reservation_at(addr);
 	if (r && r->base == addr && r->length == size && !r->maps) {
 		sorted_remove(&reservations, sorted_find(&reservations, addr, reservation_base) - 1);
+		/* If the kernel has no memory for it, the range stays apart, which costs a later mapping nothing. */
+		if (r->apart)
+			vm_close(addr, size);
 		lock_take(&mem_lock);
 		vm_release(addr, size);
 		lock_drop(&mem_lock);
@@ -351,7 +359,7 @@ static bool unmap_run(uint64_t base, uint64_t length, bool open)
 	 * the reservation, take the CPU's rights away; the process keeps the memory until the next use of the
 	 * addresses.
 	 */
-	if (open && !vm_close(base, length))
+	if (open && !vm_close_apart(base, length))
 		mprotect((void *)(uintptr_t)base, length, PROT_NONE);
 	return vm_unmap_host(base, length);
 }
@@ -389,6 +397,7 @@ static void unmap_end(struct mapping *first, struct mapping *last, bool out, uin
 			continue;
 		}
 		m->home->maps--;
+		m->home->apart |= m->protection != PROT_NONE;
 		bo = handle_leave(m->handle);
 		if (bo)
 			bos[(*count)++] = bo;
@@ -511,8 +520,10 @@ static int protect(struct mapping *m, int from, int to)
 		return 0;
 	if (from == PROT_NONE)
 		return vm_open(m->alloc.base, m->alloc.size, m->handle->bo, to);
-	if (to == PROT_NONE && vm_close(m->alloc.base, m->alloc.size))
+	if (to == PROT_NONE && vm_close_apart(m->alloc.base, m->alloc.size)) {
+		m->home->apart = true;
 		return 0;
+	}
 	return mprotect((void *)(uintptr_t)m->alloc.base, m->alloc.size, to) ? errno : 0;
 }
 

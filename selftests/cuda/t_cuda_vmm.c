@@ -253,6 +253,32 @@ TEST_F(vmm, too_many_mappings)
 	ASSERT_CU(cuMemAddressFree(d, 2 * most * G));
 }
 
+/*
+ * The library may keep addresses apart from their neighbours that the CPU reached, so that the kernel need not split
+ * and merge mappings.  When the reservation is freed the process has as many mappings as before it.
+ */
+TEST_F(vmm, mappings_of_the_process)
+{
+	const unsigned int pieces = 40;
+	int before = 0, peak = 0;
+	CUdeviceptr d;
+
+	/* The first round makes what the library keeps. */
+	for (int round = 0; round < 2; round++) {
+		before = count_maps();
+		ASSERT_CU(cuMemAddressReserve(&d, 2 * pieces * G, 0, 0, 0));
+		for (unsigned int n = 0; n < pieces; n++)
+			ASSERT_CU(put_memory(d + 2 * n * G, G));
+		peak = count_maps();
+		for (unsigned int n = 0; n < pieces; n++) {
+			ASSERT_CU(cuMemUnmap(d + 2 * n * G, G));
+			EXPECT_GE(peak, count_maps());
+		}
+		ASSERT_CU(cuMemAddressFree(d, 2 * pieces * G));
+	}
+	EXPECT_EQ(before, count_maps());
+}
+
 /* --- threads */
 
 struct taker {
