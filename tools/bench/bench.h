@@ -91,6 +91,13 @@ int bench_open(void);
 /* ioctl(), which must succeed. */
 void bench_ioctl(int fd, unsigned long request, void *arg, const char *what);
 void bench_destroy(int fd, uint32_t id);
+/* Send one byte and, if @fd is not negative, a descriptor; returns whether that succeeded. */
+bool bench_give(int sock, int fd);
+/*
+ * Receive a byte; returns the descriptor that came with it, -1 without one, -2 at the end of the
+ * stream.
+ */
+int bench_take(int sock);
 /* Populated anonymous memory, of huge pages or of 4 KiB pages. */
 void *bench_memory(size_t bytes, bool huge);
 /* Writes to each 4 KiB page. */
@@ -136,5 +143,7 @@ void bench_ring(void);
 void bench_share(void);
 void bench_stream(void);
 void bench_streams(void);
+void bench_vmm(void);
+void bench_vmm_copy(void);
 
 #endif

@@ -126,54 +126,12 @@ static void vgem(void *arg, double *ns)
 	ns[1] += bench_lap(&t);
 }
 
-/* Send one byte and, if @fd is not negative, a descriptor; returns whether that succeeded. */
-static bool give(int sock, int fd)
-{
-	char control[CMSG_SPACE(sizeof(fd))] = { 0 }, byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	return sendmsg(sock, &msg, 0) == 1;
-}
-
-/*
- * Receive a byte; returns the descriptor that came with it, -1 without one, -2 at the end of the
- * stream.
- */
-static int take(int sock)
-{
-	char control[CMSG_SPACE(sizeof(int))], byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *c;
-	int fd = -1;
-
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != 1)
-		return -2;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
-}
-
 /* Pass a descriptor to another process, which maps it, unmaps it, closes it and answers. */
 static void pass(void *arg)
 {
 	struct share *s = arg;
 
-	if (!give(s->sock, s->memory) || take(s->sock) != -1)
+	if (!bench_give(s->sock, s->memory) || bench_take(s->sock) != -1)
 		bench_die("passing a descriptor");
 }
 
@@ -181,14 +139,14 @@ static void other_process(int sock, size_t bytes)
 {
 	int fd;
 
-	while ((fd = take(sock)) != -2) {
+	while ((fd = bench_take(sock)) != -2) {
 		void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 		if (p == MAP_FAILED)
 			_exit(1);
 		munmap(p, bytes);
 		close(fd);
-		if (!give(sock, -1))
+		if (!bench_give(sock, -1))
 			_exit(1);
 	}
 	_exit(0);
