@@ -19,6 +19,7 @@
 
 #include "kselftest_harness.h"
 #include "cuda_nth_ops.h"
+#include "cuda_nth_vmm.h"
 #include "common/fail_sweep.h"
 
 /* --- sweeps */
@@ -97,6 +98,24 @@ WARM(pool_export, NULL, pool_export, pool_close, .pool = true);
 WARM(pool_import, pool_export, pool_import, pool_import_undo, .pool = true);
 WARM(pool_import_pointer, pool_import_setup, pool_import_pointer, pool_import_pointer_undo,
      .pool = true);
+COLD(first_handle, NULL, vmm_create, vmm_release);
+COLD(first_mapping, cold_vmm, vmm_access, vmm_access_undo);
+COLD(first_import, cold_vmm_exported, vmm_import, vmm_import_undo);
+COLD(first_semaphore, cold_semaphores, semaphore_trip, semaphore_in_undo, .calm = true);
+WARM(handle, NULL, vmm_create, vmm_release);
+WARM(reserve, NULL, vmm_reserve, vmm_address_free, .calm = true);
+WARM(map, vmm_place, vmm_map, vmm_unplace);
+WARM(set_access, vmm_mapped, vmm_access, vmm_access_undo);
+WARM(unmap, vmm_ready, vmm_unmap, vmm_place_undo);
+WARM(handle_release, vmm_create, vmm_release, NULL);
+WARM(handle_export, vmm_create, vmm_export, vmm_close);
+WARM(handle_import, vmm_exported, vmm_import, vmm_import_undo);
+WARM(external_import, vmm_exported, external_import, external_undo);
+WARM(external_buffer, external_ready, external_buffer, external_buffer_undo);
+WARM(semaphore, NULL, semaphore_make, semaphore_end);
+WARM(semaphore_export, semaphore_make, semaphore_out, semaphore_out_undo);
+WARM(semaphore_import, semaphore_ready, semaphore_in, semaphore_in_undo);
+WARM(semaphore_trip, semaphore_pair, semaphore_trip, semaphore_in_undo, .calm = true);
 
 FIXTURE_SETUP(cuda)
 {

@@ -159,6 +159,32 @@ static int import_undo(struct env *e)
 	return ret ? ret : close_dmabuf(e);
 }
 
+/* Memory handles: of whole buffer objects. */
+static int handle_export(struct env *e)
+{
+	e->dmabuf = gp_bo_export(e->fd, e->bo, 0, 64 * KIB,
+				 GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_HANDLE);
+	return e->dmabuf < 0 ? e->dmabuf : 0;
+}
+
+static int handle_import(struct env *e)
+{
+	struct gpumem_bo_import i = {
+		.size = sizeof(i), .fd = e->dmabuf, .flags = GPUMEM_BO_IMPORT_HANDLE,
+	};
+	int ret = gp_ioctl(e->fd, GPUMEM_BO_IMPORT, &i);
+
+	e->id = i.id;
+	return ret;
+}
+
+static int handle_imported(struct env *e)
+{
+	int ret = handle_export(e);
+
+	return ret ? ret : handle_import(e);
+}
+
 static int token_setup(struct env *e)
 {
 	int ret = token(e);
@@ -499,6 +525,18 @@ static int timeline_import_undo(struct env *e)
 	int ret = gp_destroy(e->fd, e->id2);
 
 	return ret ? ret : timeline_export_undo(e);
+}
+
+static int timeline_imported(struct env *e)
+{
+	int ret = timeline_exported(e);
+
+	return ret ? ret : timeline_import(e);
+}
+
+static int timeline_import_signal(struct env *e)
+{
+	return gp_timeline_signal(e->fd, e->id2, 7);
 }
 
 static int timeline_poll(struct env *e)
