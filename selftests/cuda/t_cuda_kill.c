@@ -19,6 +19,8 @@
 	}									\
 } while (0)
 
+#include "kill_vmm.h"
+
 static int in_alloc(struct scene *sc)
 {
 	CUcontext ctx;
@@ -378,6 +380,11 @@ STATE(ctx_synchronize, in_ctx_synchronize, 4 * MIB, 4, 40000);
 STATE(event_synchronize, in_event_synchronize, 4 * MIB, 4, 40000);
 STATE(free, in_free, 4 * MIB, 4, 40000);
 STATE(host_function, in_function, 4 * MIB, 4, 40000);
+STATE(vmm, in_vmm, 4 * MIB, 4, 40000);
+STATE(vmm_rights, in_vmm_rights, 4 * MIB, 4, 40000);
+STATE(vmm_export, in_vmm_export, 4 * MIB, 4, 40000);
+STATE(external, in_external, 4 * MIB, 4, 40000);
+STATE(external_semaphore, in_external_semaphore, 0, 4, 40000);
 STATE(pool_alloc, in_pool_alloc, 16 * MIB, 4, 40000);
 STATE(pool_destroy, in_pool_destroy, 4 * MIB, 4, 40000);
 
@@ -500,6 +507,59 @@ QUIET_AFTER_KILLS(cuda_ipc)
 TEST_F_TIMEOUT(cuda_ipc, either_is_killed, 3000)
 {
 	either_is_killed(_metadata, &self->couple, exporter, in_ipc_open);
+}
+
+FIXTURE(cuda_vmm)
+{
+	struct couple couple;
+};
+
+FIXTURE_SETUP(cuda_vmm)
+{
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, vmm_sock));
+	ASSERT_TRUE(couple_make(&self->couple));
+}
+
+QUIET_AFTER_KILLS(cuda_vmm)
+
+/*
+ * Importers of a handle and of a semaphore are killed, then the exporter.  The last importer keeps
+ * the memory, and its wait for the semaphore fails.
+ */
+TEST_F_TIMEOUT(cuda_vmm, either_is_killed, 3000)
+{
+	struct couple *c = &self->couple;
+	pid_t maker, taker;
+	struct rng r;
+
+	rng_start(&r, "kill");
+	for (unsigned int n = kills(2); n; n--) {
+		__u64 end = in_seconds(20);
+
+		c->maker->bytes = 4 * MIB;
+		c->taker->bytes = 4 * MIB;
+		maker = scene_start(c->maker, vmm_maker);
+		ASSERT_LT(0, maker);
+		for (int i = 0; i < VMM_TAKERS - 1; i++) {
+			taker = scene_start(c->taker, vmm_taker);
+			ASSERT_LT(0, taker);
+			nap_us(rng_below(&r, 20000));
+			EXPECT_EQ(-SIGKILL, kill_child(taker));
+			EXPECT_TRUE(dev_attr_becomes(0, "views", 0, 15));
+			EXPECT_EQ(1, dev_attr(0, "clients"));
+		}
+		taker = scene_start(c->taker, vmm_taker);
+		ASSERT_LT(0, taker);
+		nap_us(rng_below(&r, 20000));
+		EXPECT_EQ(-SIGKILL, kill_child(maker));
+		while (!c->taker->go && mono_ns() < end)
+			nap_us(500);
+		EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, (CUresult)c->taker->go);
+		EXPECT_LE(4 * (long long)MIB, dev_attr(0, "used"));
+		EXPECT_EQ(-SIGKILL, kill_child(taker));
+		EXPECT_TRUE(settled(&c->before));
+	}
 }
 
 FIXTURE(cuda_pool)

@@ -276,6 +276,95 @@ static int in_import(struct scene *sc)
 	}
 }
 
+/* Exports a whole buffer object as a memory handle, and closes the descriptor. */
+static int in_handle_export(struct scene *sc)
+{
+	int fd = gp_open(0), handle;
+	__u32 bo;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	ready(sc);
+	for (;;) {
+		handle = CALL(sc, gp_bo_export(fd, bo, 0, sc->bytes, GPUMEM_BO_EXPORT_HANDLE));
+		MUST(handle);
+		close(handle);
+	}
+}
+
+/*
+ * Imports a memory handle, maps it for the devices, for reading and then for writing, and undoes
+ * that.  The buffer object's own id is gone: only the descriptor has the memory.
+ */
+static int in_handle_import(struct scene *sc)
+{
+	struct gpumem_bo_import i = { .size = sizeof(i), .flags = GPUMEM_BO_IMPORT_HANDLE };
+	int fd = gp_open(0);
+	__u32 bo, vm;
+
+	MUST(gp_bo_alloc(fd, sc->bytes, &bo));
+	i.fd = gp_bo_export(fd, bo, 0, sc->bytes, GPUMEM_BO_EXPORT_HANDLE);
+	MUST(i.fd);
+	MUST(gp_destroy(fd, bo));
+	MUST(gp_vm_create(fd, &vm));
+	ready(sc);
+	for (;;) {
+		MUST(CALL(sc, gp_ioctl(fd, GPUMEM_BO_IMPORT, &i)));
+		MUST(CALL(sc, gp_vm_map(fd, vm, i.id, 0, ADDR, sc->bytes, 1, 0)));
+		MUST(gp_destroy(fd, i.id));
+		MUST(CALL(sc, gp_vm_access(fd, vm, ADDR, sc->bytes, 0,
+					   GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE)));
+		MUST(CALL(sc, gp_vm_unmap(fd, vm, ADDR, sc->bytes, NULL)));
+	}
+}
+
+/* Exports a timeline, imports it in a second client, and raises it there. */
+static int in_semaphore(struct scene *sc)
+{
+	int fd = gp_open(0), second = gp_open(0), exported;
+	__u32 timeline, id;
+	__u64 value = 0;
+
+	MUST(fd);
+	MUST(second);
+	MUST(gp_timeline_create(fd, 0, &timeline));
+	ready(sc);
+	for (;;) {
+		exported = CALL(sc, gp_timeline_export(fd, timeline, 0));
+		MUST(exported);
+		MUST(CALL(sc, gp_timeline_import(second, exported, &id, NULL)));
+		close(exported);
+		MUST(CALL(sc, gp_timeline_signal(second, id, ++value)));
+		MUST(gp_timeline_wait(fd, timeline, value, FOREVER, NULL));
+		MUST(gp_destroy(second, id));
+	}
+}
+
+/* A stream and a thread wait for imported timelines, one of which is lost already. */
+static int in_semaphore_wait(struct scene *sc)
+{
+	int fd = gp_open(0), maker = gp_open(0), exported, lost_fd;
+	__u32 vm, timeline, lost, id, lost_id;
+	struct gpumem_sqe sqe;
+	struct stream s;
+
+	MUST(gp_timeline_create(maker, 0, &timeline));
+	MUST(gp_timeline_create(maker, 0, &lost));
+	exported = gp_timeline_export(maker, timeline, 0);
+	lost_fd = gp_timeline_export(maker, lost, 0);
+	MUST(exported);
+	MUST(lost_fd);
+	MUST(gp_timeline_import(fd, exported, &id, NULL));
+	MUST(gp_timeline_import(fd, lost_fd, &lost_id, NULL));
+	MUST(gp_destroy(maker, lost));
+	MUST(gp_vm_create(fd, &vm));
+	MUST(stream_open(&s, fd, vm, 0, 16));
+	sqe = sqe_wait(id, 1);
+	MUST(stream_push(&s, &sqe));
+	ready(sc);
+	CALL(sc, gp_timeline_wait(fd, id, 1, FOREVER, NULL));
+	return 2;
+}
+
 /* Imports a DMA-buf of another driver, which has to map it.  */
 static int in_import_foreign(struct scene *sc)
 {
