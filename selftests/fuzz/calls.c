@@ -240,6 +240,9 @@ const struct call_spec specs[] = {
 		    N("prot", K_PROT), N("shared", K_SHARED) } },
 	{ .name = "dma_sync", .what = W_DMA_SYNC, .weight = 1,
 	  .args = { N("fd", K_DMABUF), FL("flags", 7) } },
+	/* Makes a sync_file of a DMA-buf's fences, which timeline_import takes. */
+	{ .name = "sync_file", .what = W_SYNC_FILE, .makes = { R_TIMELINE_FD }, .weight = 1,
+	  .args = { N("fd", K_DMABUF), FL("flags", 3) } },
 	/* Has the driver vgem, if it is loaded, attach and map a DMA-buf. */
 	{ .name = "prime", .what = W_PRIME, .weight = 1,
 	  .args = { N("fd", K_DMABUF), FL("sync", 7) } },

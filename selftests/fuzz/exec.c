@@ -337,6 +337,16 @@ static int do_prime(int fd, uint64_t flags)
 	return gp_ioctl(vgem, DRM_CLOSE, &gone);
 }
 
+static int do_sync_file(int dmabuf, uint64_t flags, struct result *r)
+{
+	struct dma_buf_export_sync_file c = { .flags = flags, .fd = -1 };
+	int ret = gp_ioctl(dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &c);
+
+	if (!ret)
+		r->value[0] = c.fd;
+	return ret;
+}
+
 static int read_file(const char *path)
 {
 	char text[4096];
@@ -461,6 +471,8 @@ static int do_call(const struct prog *p, unsigned int at)
 	case W_DMA_SYNC:
 		return gp_ioctl(fd_of(v[0]), DMA_BUF_IOCTL_SYNC,
 				&(struct dma_buf_sync) { .flags = v[1] });
+	case W_SYNC_FILE:
+		return do_sync_file(fd_of(v[0]), v[1], &results[at]);
 	case W_PRIME:
 		return do_prime(fd_of(v[0]), v[1]);
 	case W_LSEEK:

@@ -57,8 +57,8 @@ enum kind {
 /* How the executor runs a call.  W_IOCTL passes the structure that the table describes. */
 enum what {
 	W_IOCTL, W_OPEN, W_DUP, W_CLOSE, W_MMAP, W_MUNMAP, W_MREMAP, W_MPROTECT, W_MADVISE,
-	W_READ, W_WRITE, W_SQE, W_TAIL, W_DMA_MMAP, W_DMA_SYNC, W_PRIME, W_LSEEK, W_FDINFO,
-	W_SYSFS, W_UNKNOWN, W_CHANNEL, W_NOTICE, W_NETLINK,
+	W_READ, W_WRITE, W_SQE, W_TAIL, W_DMA_MMAP, W_DMA_SYNC, W_SYNC_FILE, W_PRIME, W_LSEEK,
+	W_FDINFO, W_SYSFS, W_UNKNOWN, W_CHANNEL, W_NOTICE, W_NETLINK,
 };
 
 struct arg_spec {
