@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Cases of mapped memory in use.  public_vmm.c has the arguments of each function of virtual memory
- * management.
+ * management, public_vmm_order.c work in streams, public_vmm_share.c handles of other processes.
  *
- * - Do cuMemCreate, cuMemMap, cuMemSetAccess, cuMemUnmap, cuMemAddressFree and cuMemRelease wait for queued
- *   work, and what happens to work whose mapping has gone?
  * - Which rights apply after cuMemSetAccess over several mappings, over a hole, and after an error?
- * - Is a handle valid after it was mapped twice, retained and released, or passed to another process?
+ * - Is a handle valid after it was mapped twice, retained and released?
  * - What do the functions for other kinds of memory answer: IPC, registration, managed memory, DMA-bufs?
  * - Where can the CPU reach memory of a host location, also in a forked child?
  * - How does a buffer grow, and which address hints are followed?
@@ -15,67 +13,7 @@
 #include <sys/wait.h>
 #include <setjmp.h>
 #include <signal.h>
-#include "oracle.h"
-
-/* the granularity of device memory */
-#define G MiB(2)
-
-static CUmemAllocationProp prop_at(CUmemLocationType type, int id, CUmemAllocationHandleType t)
-{
-	CUmemAllocationProp p;
-
-	memset(&p, 0, sizeof(p));
-	p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	p.requestedHandleTypes = t;
-	p.location.type = type;
-	p.location.id = id;
-	return p;
-}
-
-static CUmemAccessDesc desc_at(CUmemLocationType type, int id, int flags)
-{
-	CUmemAccessDesc d;
-
-	memset(&d, 0, sizeof(d));
-	d.location.type = type;
-	d.location.id = id;
-	d.flags = flags;
-	return d;
-}
-
-static CUmemAccessDesc rw(void)
-{
-	return desc_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-}
-
-static CUmemGenericAllocationHandle mk(size_t n)
-{
-	CUmemAllocationProp p = prop_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, 0);
-	CUmemGenericAllocationHandle h = 0;
-
-	MUST(cuMemCreate(&h, n, &p, 0));
-	return h;
-}
-
-static CUdeviceptr reserve(size_t n)
-{
-	CUdeviceptr d = 0;
-
-	MUST(cuMemAddressReserve(&d, n, 0, 0, 0));
-	return d;
-}
-
-static CUdeviceptr mapped(size_t n)
-{
-	CUdeviceptr d = reserve(n);
-	CUmemGenericAllocationHandle h = mk(n);
-	CUmemAccessDesc a = rw();
-
-	MUST(cuMemMap(d, n, 0, h, 0));
-	MUST(cuMemSetAccess(d, n, &a, 1));
-	MUST(cuMemRelease(h));
-	return d;
-}
+#include "vmm.h"
 
 /* ------------------------------------------------------ access by the CPU */
 static sigjmp_buf fault;
@@ -118,81 +56,6 @@ static const char *cpu_writes(CUdeviceptr d)
 {
 	return cpu_access(d, 1);
 }
-
-/* ------------------------------------------------------ order with work in streams */
-GROUP(vmm_order)
-{
-	CUmemAccessDesc a = rw(), none = a;
-	CUmemGenericAllocationHandle h = 0;
-	CUdeviceptr fresh, closed, gone;
-	CUmemAllocationProp p;
-	gate_t g = { 0 };
-	CUstream s;
-
-	init_ctx();
-	none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-	fresh = reserve(G);
-	closed = mapped(G);
-	gone = mapped(G);
-	p = prop_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, 0);
-	REQ(gate_close(&g, s));
-	BLOCKS("create_beside_work", &g, cuMemCreate(&h, G, &p, 0));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("map_beside_work", &g, cuMemMap(fresh, G, 0, h, 0));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("set_access_beside_work", &g, cuMemSetAccess(fresh, G, &a, 1));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("set_none_beside_work", &g, cuMemSetAccess(closed, G, &none, 1));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("unmap_beside_work", &g, cuMemUnmap(gone, G));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("address_free_beside_work", &g, cuMemAddressFree(gone, G));
-	gate_done(&g);
-	REQ(gate_close(&g, s));
-	BLOCKS("release_beside_work", &g, cuMemRelease(h));
-	gate_done(&g);
-}
-
-/*
- * The mapping is removed, or loses its rights, while queued work still needs it.  A fault of the device makes the
- * context unusable.  Each combination is therefore a group, which has a process of its own.
- */
-enum { READS, WRITES };
-
-static void queued(int what, int unmap)
-{
-	CUmemAccessDesc none = rw();
-	CUdeviceptr d = mapped(G), other = dalloc(G);
-	gate_t g = { 0 };
-	CUstream s;
-
-	none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-	REQ(gate_close(&g, s));
-	if (what == READS)
-		REQ(cuMemcpyDtoDAsync(other, d, G, s));
-	else
-		REQ(cuMemsetD8Async(d, 3, G, s));
-	if (unmap)
-		BLOCKS("unmap", &g, cuMemUnmap(d, G));
-	else
-		BLOCKS("no_access", &g, cuMemSetAccess(d, G, &none, 1));
-	gate_open(&g);
-	T("stream", cuStreamSynchronize(s));
-	T("context", cuCtxSynchronize());
-	T("alloc", cuMemAlloc(&other, G));
-}
-
-GROUP(vmm_queued_read_unmap) { init_ctx(); queued(READS, 1); }
-GROUP(vmm_queued_read_no_access) { init_ctx(); queued(READS, 0); }
-GROUP(vmm_queued_write_unmap) { init_ctx(); queued(WRITES, 1); }
-GROUP(vmm_queued_write_no_access) { init_ctx(); queued(WRITES, 0); }
 
 /* ------------------------------------------------------ rights over several mappings */
 static const char *rights(CUdeviceptr d)
@@ -864,124 +727,3 @@ static CUresult copy_into(CUarray a)
 
 RISKY(vmm_copy_to_deferred, copy_into(deferred()))
 RISKY(vmm_destroy_deferred, cuArrayDestroy(deferred()))
-
-/* ------------------------------------------------------ work without the rights for it */
-static CUdeviceptr with_rights(int flags)
-{
-	CUdeviceptr d = mapped(G);
-	CUmemAccessDesc a = rw();
-
-	a.flags = flags;
-	MUST(cuMemSetAccess(d, G, &a, 1));
-	return d;
-}
-
-static CUresult fill_and_sync(CUdeviceptr d)
-{
-	CUresult r = cuMemsetD8Async(d, 1, 64, 0), s = cuCtxSynchronize();
-
-	return r ? r : s;
-}
-
-static CUresult write_and_sync(CUdeviceptr d)
-{
-	CUresult r = cuStreamWriteValue32(0, d, 1, 0), s = cuCtxSynchronize();
-
-	return r ? r : s;
-}
-
-static CUresult dtod_and_sync(CUdeviceptr to, CUdeviceptr from)
-{
-	CUresult r = cuMemcpyDtoDAsync(to, from, 64, 0), s = cuCtxSynchronize();
-
-	return r ? r : s;
-}
-
-RISKY(vmm_fill_read_only, fill_and_sync(with_rights(CU_MEM_ACCESS_FLAGS_PROT_READ)))
-RISKY(vmm_write_value_read_only, write_and_sync(with_rights(CU_MEM_ACCESS_FLAGS_PROT_READ)))
-RISKY(vmm_write_value_none, write_and_sync(with_rights(CU_MEM_ACCESS_FLAGS_PROT_NONE)))
-RISKY(vmm_copy_into_read_only, dtod_and_sync(with_rights(CU_MEM_ACCESS_FLAGS_PROT_READ), dalloc(4096)))
-RISKY(vmm_copy_from_none, dtod_and_sync(dalloc(4096), with_rights(CU_MEM_ACCESS_FLAGS_PROT_NONE)))
-
-/* ------------------------------------------------------ handles between processes */
-PEER(vmm_passed)
-{
-	CUmemGenericAllocationHandle h[2] = { 0 };
-	CUmemAllocationProp p;
-	CUmemAccessDesc a = rw();
-	CUipcMemHandle ipc;
-	CUdeviceptr d;
-	int fd = xrecv_fd(sock), fd2 = -1;
-
-	init_ctx();
-	T("peer_import",
-	  cuMemImportFromShareableHandle(&h[0], HPTR(fd), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	T("peer_import_again",
-	  cuMemImportFromShareableHandle(&h[1], HPTR(fd), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	emit("peer_distinct", "%d", h[0] != h[1]);
-	memset(&p, 0xee, sizeof(p));
-	TF("peer_props", cuMemGetAllocationPropertiesFromHandle(&p, h[0]),
-	   "type=%d handles=%d loc=%d,%d rdma=%d usage=%d", (int)p.type, (int)p.requestedHandleTypes,
-	   (int)p.location.type, p.location.id, p.allocFlags.gpuDirectRDMACapable, p.allocFlags.usage);
-	T("peer_export", cuMemExportToShareableHandle(&fd2, h[0], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	d = reserve(2 * G);
-	T("peer_map_whole", cuMemMap(d, 2 * G, 0, h[0], 0));
-	T("peer_access", cuMemSetAccess(d, 2 * G, &a, 1));
-	emit("peer_content", "%s", dsame(d, 2 * G, 4));
-	T("peer_release", cuMemRelease(h[0]));
-	T("peer_release_again", cuMemRelease(h[1]));
-	close(fd);
-	SYNC_TO(sock);
-	SYNC_FROM(sock);		/* the exporter has released and unmapped it */
-	emit("peer_content_after", "%s", dsame(d, 2 * G, 4));
-	T("peer_dmabuf", cuMemGetHandleForAddressRange(&fd2, d, 2 * G, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
-	T("peer_ipc", cuIpcGetMemHandle(&ipc, d));
-	T("peer_retain", cuMemRetainAllocationHandle(&h[0], HPTR(d)));
-}
-
-GROUP(vmm_passed)
-{
-	CUmemAllocationProp p;
-	CUmemGenericAllocationHandle h = 0;
-	CUmemAccessDesc a = rw();
-	CUdeviceptr d;
-	peer_t peer;
-	int fd = -1;
-
-	init_ctx();
-	p = prop_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	REQ(cuMemCreate(&h, 2 * G, &p, 0));
-	d = reserve(2 * G);
-	REQ(cuMemMap(d, 2 * G, 0, h, 0));
-	REQ(cuMemSetAccess(d, 2 * G, &a, 1));
-	dfill(d, 2 * G, 4);
-	REQ(cuCtxSynchronize());
-	REQ(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	REQNZ(peer_start(&peer, "vmm_passed") == 0);
-	xsend_fd(peer.fd, fd);
-	close(fd);
-	SYNC_FROM(peer.fd);
-	T("unmap", cuMemUnmap(d, 2 * G));
-	T("release", cuMemRelease(h));
-	SYNC_TO(peer.fd);
-	emit("peer_exit", "%d", peer_wait(&peer));
-}
-
-GROUP(vmm_fabric)
-{
-	CUmemAllocationProp p;
-	CUmemGenericAllocationHandle h = 0;
-	unsigned char handle[64] = { 0 };
-	CUresult r;
-
-	init_ctx();
-	p = prop_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, CU_MEM_HANDLE_TYPE_FABRIC);
-	emit("attribute", "%d", dev_attr(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED));
-	r = cuMemCreate(&h, G, &p, 0);
-	emit("create", "%s", rcs(r));
-	if (!r)
-		T("export", cuMemExportToShareableHandle(handle, h, CU_MEM_HANDLE_TYPE_FABRIC, 0));
-	T("import_zeroes", cuMemImportFromShareableHandle(&h, handle, CU_MEM_HANDLE_TYPE_FABRIC));
-	p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	T("create_both", cuMemCreate(&h, G, &p, 0));
-}
