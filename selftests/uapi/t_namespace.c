@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The right to open objects: every way by which a process, the *taker*, reaches memory, an event, a
- * pool or a client of another process, the *maker*, for every combination of differences between
+ * pool, a semaphore or a client of another process, the *maker*, for every combination of differences between
  * the two.
  *
  * The differences are the user; each of the pid, user, mount, network and IPC namespaces; and
@@ -62,6 +62,13 @@ enum way {
 	RDONLY_MAP_WRITE,
 	RDONLY_MPROTECT,	/* mmap() to read, then mprotect() to write */
 	RDONLY_REOPEN,		/* open() of /proc/self/fd/N for writing */
+	HANDLE_IMPORT,		/* BO_IMPORT of a memory handle passed over a socket */
+	HANDLE_AS_DMABUF,	/* the same, as of a DMA-buf */
+	HANDLE_MAP,		/* mmap() of the descriptor */
+	HANDLE_REOPEN,		/* open() of /proc/self/fd/N */
+	SEMAPHORE_IMPORT,	/* TIMELINE_IMPORT of a descriptor passed over a socket, and a signal */
+	SEMAPHORE_GONE,		/* the same after its maker destroyed the timeline, and a wait */
+	SEMAPHORE_REOPEN,	/* open() of /proc/self/fd/N */
 	CLIENT_IOCTL,		/* an ioctl on the maker's descriptor, passed */
 	CLIENT_MAP,		/* mmap() of its object */
 	CLIENT_ATTACH,		/* DEVICE_ATTACH of it to a client of one's own */
@@ -90,7 +97,9 @@ static const char * const way_names[WAYS] = {
 	"DMA-buf, import",
 	"DMA-buf, mmap", "read-only DMA-buf, import", "read-only DMA-buf, mmap to read",
 	"read-only DMA-buf, mmap to write", "read-only DMA-buf, mprotect to write",
-	"read-only DMA-buf, opened anew", "client, ioctl",
+	"read-only DMA-buf, opened anew", "handle, import", "handle, import as a DMA-buf",
+	"handle, mmap", "handle, opened anew", "semaphore, import", "semaphore, destroyed",
+	"semaphore, opened anew", "client, ioctl",
 	"client, mmap", "client, attach its device", "client, opened anew",
 	"event", "event for any user", "event for the pid namespace", "destroyed event",
 	"pool, import", "pool, chunk", "pool, destroyed chunk",
@@ -144,6 +153,23 @@ static const struct rule {
 	{ RDONLY_REOPEN, OTHER_USER | PRIVILEGED, -ENXIO },
 	{ RDONLY_REOPEN, OTHER_USER, -EACCES },
 	{ RDONLY_REOPEN, 0, -ENXIO },
+
+	{ HANDLE_IMPORT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ HANDLE_IMPORT, 0, 0 },
+	{ HANDLE_AS_DMABUF, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ HANDLE_AS_DMABUF, 0, -EINVAL },
+	{ HANDLE_MAP, 0, -ENODEV },
+	{ HANDLE_REOPEN, OTHER_USER | PRIVILEGED, -ENXIO },
+	{ HANDLE_REOPEN, OTHER_USER, -EACCES },
+	{ HANDLE_REOPEN, 0, -ENXIO },
+
+	{ SEMAPHORE_IMPORT, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ SEMAPHORE_IMPORT, 0, 0 },
+	{ SEMAPHORE_GONE, OTHER_USER | NODE_IS_CLOSED, NO_CLIENT },
+	{ SEMAPHORE_GONE, 0, -EIO },
+	{ SEMAPHORE_REOPEN, OTHER_USER | PRIVILEGED, -ENXIO },
+	{ SEMAPHORE_REOPEN, OTHER_USER, -EACCES },
+	{ SEMAPHORE_REOPEN, 0, -ENXIO },
 
 	{ CLIENT_IOCTL, 0, -EPERM },
 	{ CLIENT_MAP, 0, -EPERM },
@@ -245,8 +271,12 @@ struct names {
 	int error;
 };
 
+/* The descriptors that go over a socket. */
+enum { CLIENT, DMABUF, RDONLY, POOL, HANDLE, SEMAPHORE, DEAD_SEMAPHORE, DESCRIPTORS };
+
 struct made {
-	int client, dmabuf, rdonly, pool;
+	int fd[DESCRIPTORS];
+	__u32 timeline;
 	unsigned char *p, *q;	/* of the buffer object and of the chunk */
 	struct names n;
 };
@@ -255,28 +285,46 @@ static int make_pool(struct made *m)
 {
 	__u32 pool, dead, user, pid_ns, id, dead_id;
 
-	if (gp_channel_attach(m->client, channels[0].fd, NULL) ||
-	    gp_pool_create(m->client, 0, 0, 0, "", &pool) ||
-	    gp_pool_chunk(m->client, pool, BYTES, &id, &m->n.chunk) ||
-	    gp_pool_chunk(m->client, pool, page_size, &dead_id, &m->n.dead_chunk) ||
-	    gp_destroy(m->client, dead_id) ||
-	    gp_pool_export_fabric(m->client, pool, m->n.fabric) ||
-	    gp_pool_create(m->client, 0, 0, 0, "", &dead) ||
-	    gp_pool_export_fabric(m->client, dead, m->n.dead_fabric) ||
-	    gp_destroy(m->client, dead) ||
-	    gp_pool_create(m->client, 0, 0, 0, "", &user) ||
-	    gp_pool_export_fabric_for(m->client, user, GPUMEM_POOL_EXPORT_SAME_USER,
+	if (gp_channel_attach(m->fd[CLIENT], channels[0].fd, NULL) ||
+	    gp_pool_create(m->fd[CLIENT], 0, 0, 0, "", &pool) ||
+	    gp_pool_chunk(m->fd[CLIENT], pool, BYTES, &id, &m->n.chunk) ||
+	    gp_pool_chunk(m->fd[CLIENT], pool, page_size, &dead_id, &m->n.dead_chunk) ||
+	    gp_destroy(m->fd[CLIENT], dead_id) ||
+	    gp_pool_export_fabric(m->fd[CLIENT], pool, m->n.fabric) ||
+	    gp_pool_create(m->fd[CLIENT], 0, 0, 0, "", &dead) ||
+	    gp_pool_export_fabric(m->fd[CLIENT], dead, m->n.dead_fabric) ||
+	    gp_destroy(m->fd[CLIENT], dead) ||
+	    gp_pool_create(m->fd[CLIENT], 0, 0, 0, "", &user) ||
+	    gp_pool_export_fabric_for(m->fd[CLIENT], user, GPUMEM_POOL_EXPORT_SAME_USER,
 				      m->n.user_fabric) ||
-	    gp_pool_create(m->client, 0, 0, 0, "", &pid_ns) ||
-	    gp_pool_export_fabric_for(m->client, pid_ns, GPUMEM_POOL_EXPORT_PID_NS,
+	    gp_pool_create(m->fd[CLIENT], 0, 0, 0, "", &pid_ns) ||
+	    gp_pool_export_fabric_for(m->fd[CLIENT], pid_ns, GPUMEM_POOL_EXPORT_PID_NS,
 				      m->n.pid_ns_fabric))
 		return -EIO;
-	m->pool = gp_pool_export(m->client, pool, GPUMEM_POOL_EXPORT_CLOEXEC);
-	m->q = gp_map(m->client, id, 0, BYTES, RW);
-	if (m->pool < 0 || !m->q)
+	m->fd[POOL] = gp_pool_export(m->fd[CLIENT], pool, GPUMEM_POOL_EXPORT_CLOEXEC);
+	m->q = gp_map(m->fd[CLIENT], id, 0, BYTES, RW);
+	if (m->fd[POOL] < 0 || !m->q)
 		return -EIO;
 	memset(m->q, 0x11, BYTES);
 	return 0;
+}
+
+/* A memory handle, and timelines, one of which is destroyed. */
+static int make_handles(struct made *m)
+{
+	__u32 dead;
+
+	if (gp_timeline_create(m->fd[CLIENT], 5, &m->timeline) ||
+	    gp_timeline_create(m->fd[CLIENT], 0, &dead))
+		return -EIO;
+	m->fd[HANDLE] = gp_bo_export(m->fd[CLIENT], m->n.bo, 0, BYTES,
+				     GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_HANDLE);
+	m->fd[SEMAPHORE] = gp_timeline_export(m->fd[CLIENT], m->timeline,
+					      GPUMEM_TIMELINE_EXPORT_CLOEXEC);
+	m->fd[DEAD_SEMAPHORE] = gp_timeline_export(m->fd[CLIENT], dead,
+						   GPUMEM_TIMELINE_EXPORT_CLOEXEC);
+	return m->fd[HANDLE] < 0 || m->fd[SEMAPHORE] < 0 || m->fd[DEAD_SEMAPHORE] < 0 ||
+	       gp_destroy(m->fd[CLIENT], dead) ? -EIO : 0;
 }
 
 static int make(struct made *m)
@@ -284,42 +332,41 @@ static int make(struct made *m)
 	struct names *n = &m->n;
 	__u32 id;
 
-	m->client = gp_open(0);
-	if (m->client < 0)
-		return m->client;
-	if (gp_bo_alloc(m->client, BYTES, &n->bo) ||
-	    gp_token_create(m->client, n->bo, 0, BYTES, 0, &id, n->token) ||
-	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->any) ||
-	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_PID_NS, &id, n->pid_ns) ||
-	    gp_token_create(m->client, n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->revoked) ||
-	    gp_destroy(m->client, id) ||
-	    gp_event_create(m->client, &id, n->event) ||
-	    gp_event_create_for(m->client, GPUMEM_TOKEN_ANY_USER, &id, n->any_event) ||
-	    gp_event_create_for(m->client, GPUMEM_TOKEN_PID_NS, &id, n->pid_ns_event) ||
-	    gp_event_create(m->client, &id, n->dead_event) || gp_destroy(m->client, id))
+	m->fd[CLIENT] = gp_open(0);
+	if (m->fd[CLIENT] < 0)
+		return m->fd[CLIENT];
+	if (gp_bo_alloc(m->fd[CLIENT], BYTES, &n->bo) ||
+	    gp_token_create(m->fd[CLIENT], n->bo, 0, BYTES, 0, &id, n->token) ||
+	    gp_token_create(m->fd[CLIENT], n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->any) ||
+	    gp_token_create(m->fd[CLIENT], n->bo, 0, BYTES, GPUMEM_TOKEN_PID_NS, &id, n->pid_ns) ||
+	    gp_token_create(m->fd[CLIENT], n->bo, 0, BYTES, GPUMEM_TOKEN_ANY_USER, &id, n->revoked) ||
+	    gp_destroy(m->fd[CLIENT], id) ||
+	    gp_event_create(m->fd[CLIENT], &id, n->event) ||
+	    gp_event_create_for(m->fd[CLIENT], GPUMEM_TOKEN_ANY_USER, &id, n->any_event) ||
+	    gp_event_create_for(m->fd[CLIENT], GPUMEM_TOKEN_PID_NS, &id, n->pid_ns_event) ||
+	    gp_event_create(m->fd[CLIENT], &id, n->dead_event) || gp_destroy(m->fd[CLIENT], id))
 		return -EIO;
-	m->dmabuf = gp_bo_export(m->client, n->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
-	m->rdonly = gp_bo_export(m->client, n->bo, 0, BYTES,
+	m->fd[DMABUF] = gp_bo_export(m->fd[CLIENT], n->bo, 0, BYTES, GPUMEM_BO_EXPORT_CLOEXEC);
+	m->fd[RDONLY] = gp_bo_export(m->fd[CLIENT], n->bo, 0, BYTES,
 				 GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY);
-	m->p = gp_map(m->client, n->bo, 0, BYTES, RW);
-	if (m->dmabuf < 0 || m->rdonly < 0 || !m->p)
+	m->p = gp_map(m->fd[CLIENT], n->bo, 0, BYTES, RW);
+	if (m->fd[DMABUF] < 0 || m->fd[RDONLY] < 0 || !m->p)
 		return -EIO;
 	memset(m->p, 0x11, BYTES);
-	return make_pool(m);
+	return make_handles(m) ?: make_pool(m);
 }
 
-/* How often takers wrote to the maker's memory.  */
+/* How often takers wrote to the maker's memory, and raised its timeline.  */
 static int written_to(const struct made *m)
 {
-	return m->p[BYTES / 2] - 0x11 + m->q[BYTES / 2] - 0x11;
+	return m->p[BYTES / 2] - 0x11 + m->q[BYTES / 2] - 0x11 +
+	       !gp_timeline_wait(m->fd[CLIENT], m->timeline, 6, 0, NULL);
 }
 
 static void close_all(struct made *m)
 {
-	close(m->pool);
-	close(m->rdonly);
-	close(m->dmabuf);
-	close(m->client);
+	for (int i = 0; i < DESCRIPTORS; i++)
+		close(m->fd[i]);
 }
 
 static void unmake(struct made *m)
@@ -336,21 +383,26 @@ static int give(int sock, struct made *m, int error)
 		return -EIO;
 	if (error)
 		return 0;
-	return send_fd(sock, m->client) || send_fd(sock, m->dmabuf) || send_fd(sock, m->rdonly) ||
-	       send_fd(sock, m->pool) ? -EIO : 0;
+	for (int i = 0; i < DESCRIPTORS; i++)
+		if (send_fd(sock, m->fd[i]))
+			return -EIO;
+	return 0;
 }
 
 static int receive(int sock, struct made *m)
 {
+	int ret = 0;
+
 	if (read(sock, &m->n, sizeof(m->n)) != sizeof(m->n))
 		return -EIO;
 	if (m->n.error)
 		return m->n.error;
-	m->client = recv_fd(sock);
-	m->dmabuf = recv_fd(sock);
-	m->rdonly = recv_fd(sock);
-	m->pool = recv_fd(sock);
-	return m->client < 0 || m->dmabuf < 0 || m->rdonly < 0 || m->pool < 0 ? -EIO : 0;
+	for (int i = 0; i < DESCRIPTORS; i++) {
+		m->fd[i] = recv_fd(sock);
+		if (m->fd[i] < 0)
+			ret = -EIO;
+	}
+	return ret;
 }
 
 /* A mapping shows what the maker wrote, and the maker sees what is written through it. */
@@ -392,15 +444,28 @@ static int open_token(int own, const __u8 *name)
 	return gp_destroy(own, o.id) ? -EIO : ret;
 }
 
-static int import(int own, int dmabuf)
+static int import(int own, int fd, __u32 flags)
 {
-	struct gpumem_bo_import i;
-	int ret = gp_bo_import(own, dmabuf, &i);
+	struct gpumem_bo_import i = { .size = sizeof(i), .fd = fd, .flags = flags };
+	int ret = gp_ioctl(own, GPUMEM_BO_IMPORT, &i);
 
 	if (ret)
 		return ret;
 	ret = look(own, GPUMEM_MMAP_OFFSET(i.id), RW);
 	return gp_destroy(own, i.id) ? -EIO : ret;
+}
+
+/* Waits for the value that the maker set, and raises it. */
+static int import_semaphore(int own, int fd)
+{
+	__u32 id;
+	int ret = gp_timeline_import(own, fd, &id, NULL);
+
+	if (ret)
+		return ret;
+	ret = gp_timeline_wait(own, id, 5, 0, NULL);
+	ret = ret ?: gp_timeline_signal(own, id, 6);
+	return gp_destroy(own, id) ? -EIO : ret;
 }
 
 /* A descriptor, or a negative errno. */
@@ -510,7 +575,7 @@ static unsigned int take_pool(int own, const struct made *m, int *result)
 	const struct names *n = &m->n;
 	struct gpumem_pool_import in;
 
-	result[POOL_IMPORT] = gp_pool_import(own, m->pool, &in);
+	result[POOL_IMPORT] = gp_pool_import(own, m->fd[POOL], &in);
 	result[POOL_CHUNK] = result[POOL_IMPORT] ?: open_chunk(own, in.id, n->chunk);
 	result[POOL_CHUNK_GONE] = result[POOL_IMPORT] ?: open_chunk(own, in.id, n->dead_chunk);
 	result[FABRIC_NO_CHANNEL] = open_fabric(own, n->fabric, n->chunk);
@@ -540,9 +605,13 @@ static unsigned int take(const struct made *m, int *result)
 		result[TOKEN_ANY_USER] = open_token(own, n->any);
 		result[TOKEN_PID_NS] = open_token(own, n->pid_ns);
 		result[TOKEN_REVOKED] = open_token(own, n->revoked);
-		result[DMABUF_IMPORT] = import(own, m->dmabuf);
-		result[RDONLY_IMPORT] = import(own, m->rdonly);
-		ret = gp_attach(own, m->client, &device);
+		result[DMABUF_IMPORT] = import(own, m->fd[DMABUF], 0);
+		result[RDONLY_IMPORT] = import(own, m->fd[RDONLY], 0);
+		result[HANDLE_IMPORT] = import(own, m->fd[HANDLE], GPUMEM_BO_IMPORT_HANDLE);
+		result[HANDLE_AS_DMABUF] = import(own, m->fd[HANDLE], 0);
+		result[SEMAPHORE_IMPORT] = import_semaphore(own, m->fd[SEMAPHORE]);
+		result[SEMAPHORE_GONE] = import_semaphore(own, m->fd[DEAD_SEMAPHORE]);
+		ret = gp_attach(own, m->fd[CLIENT], &device);
 		/* The maker's device is attached to the client already: its number is 0.  */
 		result[CLIENT_ATTACH] = ret ? ret : device ? -EDOM : 0;
 		result[EVENT] = open_event(own, n->event);
@@ -550,19 +619,23 @@ static unsigned int take(const struct made *m, int *result)
 		result[EVENT_PID_NS] = open_event(own, n->pid_ns_event);
 		result[EVENT_GONE] = open_event(own, n->dead_event);
 		written = !result[TOKEN] + !result[TOKEN_ANY_USER] + !result[TOKEN_PID_NS] +
-			  !result[DMABUF_IMPORT] + take_pool(own, m, result);
+			  !result[DMABUF_IMPORT] + !result[HANDLE_IMPORT] +
+			  !result[SEMAPHORE_IMPORT] + take_pool(own, m, result);
 		close(own);
 	}
-	result[DMABUF_MAP] = look(m->dmabuf, 0, RW);
+	result[DMABUF_MAP] = look(m->fd[DMABUF], 0, RW);
 	written += !result[DMABUF_MAP];
-	result[RDONLY_MAP_READ] = look(m->rdonly, 0, PROT_READ);
-	result[RDONLY_MAP_WRITE] = look(m->rdonly, 0, RW);
-	result[RDONLY_MPROTECT] = upgrade(m->rdonly);
-	result[RDONLY_REOPEN] = reopen(m->rdonly);
-	result[CLIENT_IOCTL] = client_ioctl(m->client, n->bo);
-	result[CLIENT_MAP] = look(m->client, GPUMEM_MMAP_OFFSET(n->bo), RW);
-	result[CLIENT_REOPEN] = client_reopen(m->client, n->bo);
-	result[POOL_REOPEN] = reopen(m->pool);
+	result[RDONLY_MAP_READ] = look(m->fd[RDONLY], 0, PROT_READ);
+	result[RDONLY_MAP_WRITE] = look(m->fd[RDONLY], 0, RW);
+	result[RDONLY_MPROTECT] = upgrade(m->fd[RDONLY]);
+	result[RDONLY_REOPEN] = reopen(m->fd[RDONLY]);
+	result[HANDLE_MAP] = look(m->fd[HANDLE], 0, RW);
+	result[HANDLE_REOPEN] = reopen(m->fd[HANDLE]);
+	result[SEMAPHORE_REOPEN] = reopen(m->fd[SEMAPHORE]);
+	result[CLIENT_IOCTL] = client_ioctl(m->fd[CLIENT], n->bo);
+	result[CLIENT_MAP] = look(m->fd[CLIENT], GPUMEM_MMAP_OFFSET(n->bo), RW);
+	result[CLIENT_REOPEN] = client_reopen(m->fd[CLIENT], n->bo);
+	result[POOL_REOPEN] = reopen(m->fd[POOL]);
 	result[CHANNEL_OPEN] = open_channel();
 	return written;
 }
@@ -757,10 +830,10 @@ static int forked(void *arg)
 {
 	const struct made *m = arg;
 
-	if (client_ioctl(m->client, m->n.bo) != -EPERM ||
-	    look(m->client, GPUMEM_MMAP_OFFSET(m->n.bo), RW) != -EPERM)
+	if (client_ioctl(m->fd[CLIENT], m->n.bo) != -EPERM ||
+	    look(m->fd[CLIENT], GPUMEM_MMAP_OFFSET(m->n.bo), RW) != -EPERM)
 		return 1;
-	if (look(m->dmabuf, 0, RW))
+	if (look(m->fd[DMABUF], 0, RW))
 		return 2;
 	return 0;
 }
@@ -771,7 +844,7 @@ static int forked_with_vm(void *arg)
 	const struct made *m = arg;
 	struct gpumem_bo_info info;
 
-	return gp_bo_info(m->client, m->n.bo, &info) ? 1 : 0;
+	return gp_bo_info(m->fd[CLIENT], m->n.bo, &info) ? 1 : 0;
 }
 
 TEST_F(matrix, children)
