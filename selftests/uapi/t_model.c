@@ -10,6 +10,9 @@
  * stream and a wait for it, or a wait of the CPU.  At each checkpoint, memory must be what the same
  * operations leave on plain memory one after the other, whatever the timing of the streams.
  *
+ * One part of the memory is another client's, imported by a memory handle.  The timelines by which
+ * streams order each other have a second id, imported by a descriptor; entries use either.
+ *
  * Now and then a stream waits at a *gate*, a timeline that the CPU signals later.  An entry waits
  * only for entries that were published before it or for a gate, and gates are opened before the
  * test waits for anything, so nothing can wait in a circle.
@@ -43,7 +46,8 @@ struct world {
 	__u64 gate_value;
 	unsigned int devices;
 	struct stream s[STREAMS];
-	__u32 mark[STREAMS];		/* a timeline that the stream raises by entries */
+	/* A timeline that the stream raises by entries: its id, and that of its import. */
+	__u32 mark[STREAMS][2];
 	__u64 marked[STREAMS];
 	__u64 known[STREAMS][STREAMS];	/* value of another stream that a stream has waited for */
 	struct block block[BLOCKS];
@@ -77,6 +81,11 @@ static void push(struct world *w, int i, struct gpumem_sqe sqe)
 	w->error = w->error ? w->error : ret;
 }
 
+static __u32 some_mark(struct world *w, int i)
+{
+	return w->mark[i][rng_below(&w->r, 2)];
+}
+
 /* Order the next entry of stream @i after entry @value of stream @of. */
 static void after(struct world *w, int i, int of, __u64 value)
 {
@@ -93,8 +102,8 @@ static void after(struct world *w, int i, int of, __u64 value)
 		break;
 	case 1 ... 15:
 		value = w->s[of].tail;
-		push(w, of, sqe_signal(w->mark[of], ++w->marked[of]));
-		push(w, i, sqe_wait(w->mark[of], w->marked[of]));
+		push(w, of, sqe_signal(some_mark(w, of), ++w->marked[of]));
+		push(w, i, sqe_wait(some_mark(w, of), w->marked[of]));
 		w->waits[1]++;
 		break;
 	default:
@@ -190,7 +199,7 @@ static void one_operation(struct world *w)
 		push(w, i, sqe_nop());
 		break;
 	case 1:
-		push(w, i, sqe_signal(w->mark[i], ++w->marked[i]));
+		push(w, i, sqe_signal(some_mark(w, i), ++w->marked[i]));
 		break;
 	case 2:
 		if (w->stamped < STAMPS) {
@@ -268,6 +277,26 @@ FIXTURE(model)
 	__u32 bo[3], stamps;
 };
 
+/* Memory of the last device, of a client that is closed then. */
+static int import_memory(struct world *w, __u64 bytes, __u32 *bo)
+{
+	struct gpumem_bo_import i = { .size = sizeof(i), .flags = GPUMEM_BO_IMPORT_HANDLE };
+	int maker = gp_open(w->devices - 1), ret;
+	__u32 id;
+
+	ret = gp_bo_alloc(maker, bytes, &id);
+	if (ret)
+		return ret;
+	i.fd = gp_bo_export(maker, id, 0, bytes, GPUMEM_BO_EXPORT_HANDLE);
+	close(maker);
+	if (i.fd < 0)
+		return i.fd;
+	ret = gp_ioctl(w->fd, GPUMEM_BO_IMPORT, &i);
+	close(i.fd);
+	*bo = i.id;
+	return ret;
+}
+
 FIXTURE_SETUP(model)
 {
 	struct gpumem_bo_pin pin = { .size = sizeof(pin), .length = BYTES / 4 };
@@ -293,8 +322,8 @@ FIXTURE_SETUP(model)
 	w->part_bytes[1] = BYTES / 4;
 	w->part_bytes[2] = BYTES / 4;
 	for (int p = 0; p < 2; p++) {
-		ASSERT_EQ(0, gp_bo_alloc_on(w->fd, p % w->devices, w->part_bytes[p],
-					    &self->bo[p]));
+		ASSERT_EQ(0, p ? import_memory(w, w->part_bytes[p], &self->bo[p]) :
+				 gp_bo_alloc_on(w->fd, 0, w->part_bytes[p], &self->bo[p]));
 		w->part[p] = gp_map(w->fd, self->bo[p], 0, w->part_bytes[p], RW);
 		ASSERT_NE(NULL, w->part[p]);
 	}
@@ -313,7 +342,13 @@ FIXTURE_SETUP(model)
 			       (1 << w->devices) - 1, (1 << w->devices) - 1));
 	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->gate));
 	for (int i = 0; i < STREAMS; i++) {
-		ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->mark[i]));
+		int exported;
+
+		ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->mark[i][0]));
+		exported = gp_timeline_export(w->fd, w->mark[i][0], 0);
+		ASSERT_LE(0, exported);
+		ASSERT_EQ(0, gp_timeline_import(w->fd, exported, &w->mark[i][1], NULL));
+		close(exported);
 		ASSERT_EQ(0, reopen(w, i));
 	}
 	w->model = calloc(1, BYTES);

@@ -324,14 +324,29 @@ static bool may(const struct model *m, unsigned int first, unsigned int n, int d
 	return true;
 }
 
+/* Another id of a buffer object's memory: exports it as a handle, and imports that. */
+static int import_again(int fd, __u32 bo, __u64 bytes, __u32 *id)
+{
+	struct gpumem_bo_import i = { .size = sizeof(i), .flags = GPUMEM_BO_IMPORT_HANDLE };
+	int ret;
+
+	i.fd = gp_bo_export(fd, bo, 0, bytes, GPUMEM_BO_EXPORT_HANDLE);
+	if (i.fd < 0)
+		return i.fd;
+	ret = gp_ioctl(fd, GPUMEM_BO_IMPORT, &i);
+	close(i.fd);
+	*id = i.id;
+	return ret;
+}
+
 TEST_F_TIMEOUT(vm, model, 100000)
 {
 	const __u64 p = self->p, steps = env_number("GPUMEM_STEPS", 20000);
-	unsigned long long done[4] = { 0 }, looks = 0, faults = 0;
+	unsigned long long done[4] = { 0 }, imports = 0, looks = 0, faults = 0;
 	int other = gp_open(1), devices = 1;
 	struct model *m = calloc(1, sizeof(*m));
 	unsigned char *mem[BOS];
-	__u32 bos[BOS], index;
+	__u32 bos[BOS], imported[BOS] = { 0 }, index;
 	struct rng r;
 
 	rng_start(&r, "vm model");
@@ -346,11 +361,24 @@ TEST_F_TIMEOUT(vm, model, 100000)
 		ASSERT_NE(NULL, mem[i]);
 	}
 	for (__u64 step = 0; step < steps; step++) {
-		unsigned int first = rng_below(&r, PAGES), op = rng_below(&r, 8);
+		unsigned int first = rng_below(&r, PAGES), op = rng_below(&r, 9);
 		unsigned int n = 1 + rng_below(&r, rng_below(&r, 4) ? 8 : 64);
 		__u64 addr = ADDR + first * p, unmapped = 0, want_unmapped = 0;
 		int ret, want = 0;
 
+		if (op == 8) {
+			__u32 *id = &imported[rng_below(&r, BOS)];
+
+			/* Mappings of an import outlive its id. */
+			if (*id) {
+				ASSERT_EQ(0, gp_destroy(self->fd, *id));
+				*id = 0;
+			} else {
+				ASSERT_EQ(0, import_again(self->fd, bos[id - imported], 64 * p, id));
+				imports++;
+			}
+			continue;
+		}
 		if (first + n > PAGES)
 			n = PAGES - first;
 		/* Half of the time use the exact range of a mapping.  */
@@ -373,8 +401,8 @@ TEST_F_TIMEOUT(vm, model, 100000)
 				want = -EOVERFLOW;
 			else if (!all_free(m, first, n))
 				want = -EEXIST;
-			ret = gp_vm_map(self->fd, self->vm, bos[bo], at * p, addr, n * p, readers,
-					writers);
+			ret = gp_vm_map(self->fd, self->vm, imported[bo] ?: bos[bo], at * p, addr,
+					n * p, readers, writers);
 			if (!want) {
 				m->maps++;
 				for (unsigned int i = 0; i < n; i++) {
@@ -465,11 +493,11 @@ TEST_F_TIMEOUT(vm, model, 100000)
 			ASSERT_EQ(bytes, vm_bytes(self->fd));
 		}
 	}
-	printf("# %llu maps, %llu unmaps, %llu accesses, %llu looks of which %llu faults\n",
-	       done[0],
-	       done[1], done[2], looks, faults);
+	printf("# %llu maps, %llu imports, %llu unmaps, %llu accesses, %llu looks of which %llu faults\n",
+	       done[0], imports, done[1], done[2], looks, faults);
 	fflush(stdout);
 	EXPECT_LT(steps / 50, done[0]);
+	EXPECT_LT(0, imports);
 	EXPECT_LT(steps / 50, done[1]);
 	EXPECT_LT(0, done[2]);
 	EXPECT_LT(0, looks - faults);
@@ -478,6 +506,7 @@ TEST_F_TIMEOUT(vm, model, 100000)
 	EXPECT_EQ(0, vm_bytes(self->fd));
 	for (int i = 0; i < BOS; i++) {
 		ASSERT_EQ(0, munmap(mem[i], 64 * p));
+		EXPECT_EQ(0, imported[i] ? gp_destroy(self->fd, imported[i]) : 0);
 	}
 	close(other);
 	free(m);
