@@ -183,7 +183,7 @@ static void any_range(const struct reservation *r, unsigned int *from, unsigned 
 	*from = any_place(r, true);
 	most = r->places - *from;
 	*to = *from + 1 + below(below(3) && most > 3 ? 3 : most);
-	if (!below(4))
+	if (!below(3))
 		return;
 	while (!begins(r, *from))
 		--*from;
@@ -650,7 +650,7 @@ static bool (*const ops[OPS])(void) = {
 
 /* How often each is chosen. */
 static const unsigned char weights[OPS] = {
-	4, 2, 8, 5, 3, 14, 4, 12, 4, 3, 3, 2, 16, 16, 14, 8,
+	4, 2, 8, 5, 3, 14, 5, 12, 4, 3, 3, 2, 16, 16, 14, 8,
 };
 
 static enum op any_op(void)
@@ -751,9 +751,10 @@ TEST_F_TIMEOUT(model, random, 100000)
 	}
 	for (op = 0; op < OPS; op++) {
 		printf("# %s: %u, %u refused\n", names[op], done[op], refused[op]);
-		/* Each was done, and each but these was refused. */
+		/* Each was done, and each but these was refused; cuts of mappings are rare. */
 		EXPECT_TRUE(steps < STEPS || done[op] || (op == CPU && strict()));
-		EXPECT_TRUE(steps < STEPS || refused[op] || op == RESERVE || op == CLOSE);
+		EXPECT_TRUE(steps < STEPS || refused[op] || op == RESERVE || op == CLOSE ||
+			    op == UNMAP);
 	}
 	fflush(stdout);
 	ASSERT_TRUE(end_all());
