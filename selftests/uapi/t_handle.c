@@ -99,6 +99,27 @@ TEST_F(handle, import_errors)
 	close(null);
 }
 
+/* The import says which of the client's devices has the memory. */
+TEST_F(handle, of_the_second_device)
+{
+	int handle = gp_bo_export(self->fd, self->bo, 0, BYTES, HANDLE), other = gp_open(1);
+	struct gpumem_bo_import import;
+	struct gpumem_bo_info info;
+	__u32 index;
+
+	ASSERT_LE(0, handle);
+	if (other < 0)
+		SKIP(return, "there is no second device");
+	ASSERT_EQ(0, gp_attach(other, self->fd, &index));
+	ASSERT_EQ(1, index);
+	ASSERT_EQ(0, import_handle(other, handle, &import));
+	EXPECT_EQ(1, import.device);
+	ASSERT_EQ(0, gp_bo_info(other, import.id, &info));
+	EXPECT_EQ(1, info.device);
+	close(other);
+	close(handle);
+}
+
 /* The memory and its tag outlive the id, the client and its process, for as long as a descriptor is open. */
 TEST_F(handle, outlives_its_maker)
 {
