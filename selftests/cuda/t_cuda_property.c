@@ -4,7 +4,7 @@
  * t_cuda_array_model does the same with arrays.
  *
  * There are buffers of every kind of memory: pageable, of each device (small and large, exported),
- * of a pool, of another process, pinned, registered and managed.  Each has a model in the process's
+ * of a pool, of another process, of handles that are mapped, external, pinned, registered and managed.  Each has a model in the process's
  * own memory.  A step calls one form with random buffers, offsets, sizes, pitches and stream, and
  * does the same to the models byte by byte.
  * Bytes outside the range must not change, so whole buffers are compared with their models, at
@@ -23,7 +23,7 @@
 #include "cuda_util.h"
 
 #define STEPS		20000
-#define MAX_BUFFERS	20
+#define MAX_BUFFERS	24
 #define MAX_STREAMS	9
 #define LOG_LINES	24
 
@@ -46,10 +46,13 @@ static bool chance(unsigned int percent)
 
 /* --- buffers and streams */
 
-enum kind { PAGEABLE, DEVICE, POOL, OPENED, PINNED, REGISTERED, MANAGED, KINDS };
+enum kind {
+	PAGEABLE, DEVICE, POOL, OPENED, MAPPED, EXTERNAL, PINNED, REGISTERED, MANAGED, KINDS
+};
 
 static const char *const kind_names[KINDS] = {
-	"pageable", "device", "pool", "opened", "pinned", "registered", "managed",
+	"pageable", "device", "pool", "opened", "mapped", "external", "pinned", "registered",
+	"managed",
 };
 
 struct buffer {
@@ -218,6 +221,16 @@ static CUresult open_of_peer(CUdeviceptr *ptr, size_t size)
 		cuIpcOpenMemHandle(ptr, m.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 }
 
+static bool expect(CUresult want, CUresult result)
+{
+	if (result == want)
+		return true;
+	printf("# result %d, not %d\n", result, want);
+	return false;
+}
+
+#include "property_mapped.h"
+
 static bool add_buffer(enum kind kind, size_t size, int device)
 {
 	struct buffer *b = &buffers[buffer_count];
@@ -241,6 +254,12 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 		break;
 	case OPENED:
 		if (open_of_peer(&b->ptr, size))
+			return false;
+		p = cpu(b->ptr);
+		break;
+	case MAPPED:
+	case EXTERNAL:
+		if (!(kind == MAPPED ? mapped_make(b) : external_make(b)))
 			return false;
 		p = cpu(b->ptr);
 		break;
@@ -330,14 +349,6 @@ static void say(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(lines[step % LOG_LINES], sizeof(lines[0]), format, args);
 	va_end(args);
-}
-
-static bool expect(CUresult want, CUresult result)
-{
-	if (result == want)
-		return true;
-	printf("# result %d, not %d\n", result, want);
-	return false;
 }
 
 /* The stream that a call uses, with or without a stream argument. */
@@ -449,6 +460,8 @@ static void make_side(struct side *side, const struct buffer *b, size_t w, size_
 	case DEVICE:
 	case POOL:
 	case OPENED:
+	case MAPPED:
+	case EXTERNAL:
 		side->type = chance(70) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
 		break;
 	default:
@@ -586,95 +599,7 @@ static bool do_box(unsigned int form)
 	return expect(CUDA_SUCCESS, result);
 }
 
-/*
- * An integer argument that is narrower than a register takes a whole register, so one function type
- * serves all widths.
- */
-typedef CUresult (*fill_fn)(CUdeviceptr, unsigned int, size_t);
-typedef CUresult (*fill_async_fn)(CUdeviceptr, unsigned int, size_t, CUstream);
-typedef CUresult (*fill_2d_fn)(CUdeviceptr, size_t, unsigned int, size_t, size_t);
-typedef CUresult (*fill_2d_async_fn)(CUdeviceptr, size_t, unsigned int, size_t, size_t, CUstream);
-
-static CUresult call_fill(unsigned int form, bool own, CUstream handle, CUdeviceptr dst,
-			  unsigned int value, size_t n)
-{
-	void *f = functions[form][own];
-
-	return is(form, "Async") ? ((fill_async_fn)f)(dst, value, n, handle) :
-		((fill_fn)f)(dst, value, n);
-}
-
-static CUresult call_fill_2d(unsigned int form, bool own, CUstream handle, CUdeviceptr dst,
-			     size_t pitch, unsigned int value, size_t w, size_t h)
-{
-	void *f = functions[form][own];
-
-	return is(form, "Async") ? ((fill_2d_async_fn)f)(dst, pitch, value, w, h, handle) :
-		((fill_2d_fn)f)(dst, pitch, value, w, h);
-}
-
-static bool do_fill(unsigned int form)
-{
-	unsigned int elem = is(form, "32") ? 4 : is(form, "16") ? 2 : 1, value = rnd(1ULL << 32);
-	bool two = form >= FIRST_FILL_2D, own, wrong = false;
-	struct buffer *d = pick(true);
-	size_t skew = -d->ptr & (elem - 1), room, n, h = 1, w, pitch, rows, to, y, i;
-	CUresult result;
-	int q;
-
-	if (d->size < skew + elem) {
-		say("nothing");
-		return true;
-	}
-	if (elem < 4)
-		value &= (1u << 8 * elem) - 1;
-	room = (d->size - skew) / elem;
-	n = some(room);
-	if (two)
-		h = chance(3) ? 0 : 1 + rnd(12);
-	w = h > 1 ? n / h : n;
-	pitch = w * elem + (h > 1 ? elem * rnd(30) : 0);
-	while (h > 1 && (h - 1) * pitch + w * elem > d->size - skew)
-		h--;
-	/* The library ignores the pitch of a single row. */
-	if (two && h == 1)
-		pitch = rnd(3);
-	rows = h > 1 ? (h - 1) * pitch : 0;
-	to = skew + elem * rnd((d->size - skew - rows - w * elem) / elem + 1);
-	if (w && h && chance(3)) {
-		if (elem > 1 && chance(50)) {
-			/* Not aligned. */
-			if (to)
-				to--;
-			else
-				to++;
-			wrong = true;
-		} else if (d->kind == DEVICE && !two) {
-			w = (d->size - to) / elem + 1;
-			wrong = true;
-		} else if (h > 1) {
-			pitch = w * elem - 1;
-			wrong = true;
-		}
-	}
-	q = pick_stream(form, &own);
-	result = hand_over(d, q);
-	if (!expect(CUDA_SUCCESS, result))
-		return false;
-	say("%s%s %d+%zu value %x pitch %zu %zux%zu stream %d%s", form_names[form],
-	    own ? " own" : "", (int)(d - buffers), to, value, pitch, w, h, q,
-	    wrong ? " wrong" : "");
-	result = two ? call_fill_2d(form, own, handle_of(q, own), d->ptr + to, pitch, value, w, h) :
-		call_fill(form, own, handle_of(q, own), d->ptr + to, value, w);
-	if (wrong)
-		return expect(INVALID, result);
-	for (y = 0; !result && y < h; y++)
-		for (i = 0; i < w * elem; i++)
-			d->model[to + y * pitch + i] = value >> 8 * (i % elem);
-	used_by(d, q);
-	return expect(CUDA_SUCCESS, result);
-}
-
+#include "property_fill.h"
 #include "property_batch.h"
 
 /*
@@ -720,18 +645,24 @@ static bool do_other(void)
 	case 2:
 		do
 			b = pick(true);
-		while (b->kind == MANAGED || b->kind == POOL || b->kind == OPENED);
+		while (b->kind == MANAGED || (b->kind >= POOL && b->kind <= EXTERNAL));
 		say("SYNC_MEMOPS of %d is %u", (int)(b - buffers), on);
 		return expect(CUDA_SUCCESS,
 			      cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b->ptr));
 	case 3:
-		if ((b->kind != DEVICE && b->kind != POOL) || !chance(20)) {
+		if ((b->kind != DEVICE && b->kind != POOL && b->kind != MAPPED) || !chance(20)) {
 			say("nothing");
 			return true;
 		}
 		say("free and allocate %d", (int)(b - buffers));
 		if (b->kind == POOL)
 			return renew(b);
+		if (b->kind == MAPPED) {
+			if (!intact(b) || !mapped_renew(b))
+				return false;
+			write_to(b, 0, b->size);
+			return true;
+		}
 		if (!intact(b) || !expect(CUDA_SUCCESS, cuMemFree(b->ptr)) ||
 		    !expect(CUDA_SUCCESS, cuCtxSetCurrent(contexts[b->device])) ||
 		    !expect(CUDA_SUCCESS, cuMemAlloc(&b->ptr, b->size)) ||
@@ -808,6 +739,8 @@ static bool make_buffers(void)
 	if (device_count > 1)
 		made = add_buffer(DEVICE, 4097, 1) && add_buffer(DEVICE, 3 * MIB + 1, 1);
 	made = made && add_buffer(POOL, 30011, 0) && add_buffer(POOL, 2 * MIB + 19, 0) &&
+	       add_buffer(MAPPED, 40009, 0) && add_buffer(MAPPED, 5 * MIB + 11, 0) &&
+	       add_buffer(EXTERNAL, 50021, 0) && add_buffer(EXTERNAL, MIB + 3, 0) &&
 	       add_buffer(OPENED, 70001, 0) && add_buffer(OPENED, MIB + 5, 0);
 	return made && add_buffer(PINNED, 9001, 0) && add_buffer(PINNED, 2 * MIB + 77, 0) &&
 	       add_buffer(REGISTERED, 20011, 0) && add_buffer(REGISTERED, 2 * MIB + 3, 0) &&
