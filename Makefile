@@ -114,13 +114,16 @@ lib_obj := $(lib_src:%.c=$(out)/obj/%.o)
 rt_obj := $(filter $(out)/obj/libgpumem/runtime/%,$(lib_obj))
 gen = $(out)/obj/libgpumem/runtime/cuda_rt_gen$(1).o
 stands_for = $(out)/obj/libgpumem/abi/release$(1).o
-driver_obj := $(filter-out $(rt_obj) $(call stands_for,%),$(lib_obj))
+video_obj := $(filter $(out)/obj/libgpumem/video/%,$(lib_obj))
+driver_obj := $(filter-out $(rt_obj) $(video_obj) $(call stands_for,%),$(lib_obj))
 driver := libgpumem-driver.so.1
 drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
 libs := $(out)/lib/libgpumem.so.1
 filters := $(foreach d,compat compat/cuda12,$(out)/$d/libcuda.so.1 $(out)/$d/libnvidia-ml.so.1)
 cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
-links := $(out)/lib/libgpumem.so $(filters:%.1=%) $(out)/compat/libcudart.so \
+# The video libraries: no codecs, no state of the driver.
+videos := $(out)/compat/libnvcuvid.so.1 $(out)/compat/libnvidia-encode.so.1
+links := $(out)/lib/libgpumem.so $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
 	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so
 
 # What tells pkg-config and CMake where the libraries are, and the version of CUDA's API in them.
@@ -130,7 +133,7 @@ for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cmake/CUDAToolki
 	cmake/CUDAToolkitConfigVersion.cmake)
 
 .PHONY: lib
-lib: $(drivers) $(libs) $(filters) $(cudarts) $(links) $(for_builds)
+lib: $(drivers) $(libs) $(filters) $(cudarts) $(videos) $(links) $(for_builds)
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -186,7 +189,12 @@ $(out)/compat/libcudart.so.13: libgpumem/abi/libcudart13.map $(filter-out $(call
 $(cudarts):
 	$(call say,LD,$@)$(call shared,$(map)) $(filter %/libcuda.so.1,$^) -Wl,-rpath,'$$ORIGIN'
 
-$(out)/lib/libgpumem.so $(filters:%.1=%): %: %.1
+$(out)/compat/libnvcuvid.so.1: $(out)/obj/libgpumem/video/nvcuvid.o
+$(out)/compat/libnvidia-encode.so.1: $(out)/obj/libgpumem/video/nvencode.o
+$(videos): libgpumem/abi/video.map
+	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map))
+
+$(out)/lib/libgpumem.so $(videos:%.1=%) $(filters:%.1=%): %: %.1
 	@ln -sfn $(@F).1 $@
 
 $(out)/compat/libcudart.so: $(cudarts)
@@ -364,7 +372,8 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 		$(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
-	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(DESTDIR)$(LIBDIR)/gpumem
+	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
+		$(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \
 		$(DESTDIR)$(LIBDIR)/gpumem/cuda12
 	$(foreach l,$(links),cp -d $l $(DESTDIR)$(LIBDIR)/$(patsubst compat/%,gpumem/%,$(patsubst lib/%,%,$(l:$(out)/%=%))) &&) :

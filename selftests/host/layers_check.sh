@@ -17,9 +17,9 @@ import subprocess
 import sys
 
 LAYERS = ["abi", "core", "address", "exec", "memory", "copy", "pool", "share", "driver"]
-# They stand beside the layers: the runtime calls public functions only, nvml the kernel only.
-BESIDE = {"runtime": ["abi"], "nvml": ["abi"]}
-UNNAMED = ("abi", "nvml")       # no header of the folder's name: lists of symbols, private header
+# They stand beside the layers: the runtime calls public functions only, nvml the kernel only, video neither.
+BESIDE = {"runtime": ["abi"], "nvml": ["abi"], "video": []}
+UNNAMED = ("abi", "nvml", "video")      # no header of the folder's name: lists of symbols, private header
 # Calls that go up, and why.  Do not add one where the function can move down or be passed from above.
 UP = {
     "arrays_end": "a context ends, and arrays end with it; a table of functions would hide which",
