@@ -12,10 +12,10 @@
  * another driver (gpumem_foreign.c) is a root without a file and without
  * windows.
  *
- * A root records which of its pages are exported: every view and every DMA-buf
- * has a *window*, in the interval tree of its root until the window is freed.
- * A window has a file of its own over the root's memory, unless the root is a
- * registration.  Mappings of a view or a DMA-buf are mappings of the window's
+ * A root records which of its pages are exported: every view, DMA-buf and memory
+ * handle has a *window*, in the interval tree of its root until the window is
+ * freed.  A window has a file of its own over the root's memory, unless the root
+ * is a registration.  Mappings of a view or a DMA-buf are mappings of the window's
  * file, so a mapping alone keeps the window after the view's id or the
  * DMA-buf's descriptor is gone.  GPUMEM_BO_RETIRE tells a client that
  * sub-allocates a root whether the client may reuse a range that it freed: not
@@ -150,7 +150,7 @@ struct gpumem_window *gpumem_window_create(struct gpumem_bo *root, u64 base,
 }
 
 /**
- * gpumem_window_put - drop the reference of a window's view or DMA-buf
+ * gpumem_window_put - drop the reference of a window's owner
  * @window: window
  */
 void gpumem_window_put(struct gpumem_window *window)

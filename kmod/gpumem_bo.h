@@ -92,12 +92,12 @@ struct gpumem_bo {
 };
 
 /**
- * struct gpumem_window - the pages of a root that a view or a DMA-buf reaches
+ * struct gpumem_window - the pages of a root that other parties reach
  *
- * A window has a file of its own over the root's memory and lives as long as
- * that file.  The view or DMA-buf holds the file, and so does each of their
- * VMAs.  A registration has no file and cannot be mapped: its windows live as
- * long as the view or DMA-buf.
+ * A view, a DMA-buf or a memory handle owns a window.  A window has a file of its
+ * own over the root's memory and lives as long as that file.  The owner holds the
+ * file, and so does each VMA of a view or DMA-buf.  A registration has no file
+ * and cannot be mapped: its windows live as long as their owners.
  */
 struct gpumem_window {
 	/** @it: first and last page index; in root->windows; root->lock */

@@ -3,9 +3,11 @@
  * gpumem_handle: memory handles, the descriptors by which processes share whole
  * buffer objects.
  *
- * The file of a handle holds a reference on a root, and nothing else: the memory
- * lives on if the process that made it is gone.  An import makes a view of the
- * whole root.  Whoever has the descriptor may import it, as with a DMA-buf.
+ * The file of a handle owns a window of the whole root (gpumem_bo.c).  The window
+ * keeps the memory if the process that made it is gone, and GPUMEM_BO_RETIRE
+ * counts it, because the handle can be imported at any time.  An import makes a
+ * view of the whole root.  Every client that has the descriptor may import it,
+ * as with a DMA-buf.
  *
  * A handle is no DMA-buf: other drivers cannot use it, and work on its memory
  * gets no fences.  The processes that share the memory order their work
@@ -28,7 +30,6 @@
 #include "gpumem_device.h"
 #include "gpumem_handle.h"
 #include "gpumem_ioctl.h"
-#include "gpumem_object.h"
 
 static void gpumem_handle_count(struct gpumem_bo *root, int by)
 {
@@ -41,10 +42,10 @@ static void gpumem_handle_count(struct gpumem_bo *root, int by)
 
 static int gpumem_handle_release(struct inode *inode, struct file *file)
 {
-	struct gpumem_bo *root = file->private_data;
+	struct gpumem_window *window = file->private_data;
 
-	gpumem_handle_count(root, -1);
-	gpumem_object_put(&root->obj);
+	gpumem_handle_count(window->root, -1);
+	gpumem_window_put(window);
 	return 0;
 }
 
@@ -65,6 +66,7 @@ static const struct file_operations gpumem_handle_fops = {
 int gpumem_handle_export(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 {
 	struct gpumem_bo_export *cmd = ucmd->cmd;
+	struct gpumem_window *window;
 	struct file *file;
 	int ret;
 
@@ -72,12 +74,16 @@ int gpumem_handle_export(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 	    cmd->flags & GPUMEM_BO_EXPORT_RDONLY ||
 	    cmd->offset || cmd->length != bo->length)
 		return -EINVAL;
-	file = anon_inode_getfile("[gpumem-handle]", &gpumem_handle_fops, bo,
-				  O_RDWR);
-	if (IS_ERR(file))
+	window = gpumem_window_create(bo, 0, bo->length);
+	if (IS_ERR(window))
+		return PTR_ERR(window);
+	file = anon_inode_getfile("[gpumem-handle]", &gpumem_handle_fops,
+				  window, O_RDWR);
+	if (IS_ERR(file)) {
+		gpumem_window_put(window);
 		return PTR_ERR(file);
-	/* The release of the file drops this reference. */
-	kref_get(&bo->obj.ref);
+	}
+	/* From here on the release of the file frees the window. */
 	gpumem_handle_count(bo, 1);
 	ret = get_unused_fd_flags(cmd->flags & GPUMEM_BO_EXPORT_CLOEXEC ?
 				  O_CLOEXEC : 0);
@@ -110,6 +116,7 @@ struct gpumem_bo *gpumem_handle_import(struct gpumem_client *client, int fd,
 				       u32 *device)
 {
 	struct file *file = fget(fd);
+	struct gpumem_window *window;
 	struct gpumem_bo *root, *bo;
 	int index;
 
@@ -119,14 +126,15 @@ struct gpumem_bo *gpumem_handle_import(struct gpumem_client *client, int fd,
 		bo = ERR_PTR(-EINVAL);
 		goto out;
 	}
-	root = file->private_data;
+	window = file->private_data;
+	root = window->root;
 	index = gpumem_client_device_index(client, root->dev);
 	if (index < 0) {
 		bo = ERR_PTR(index);
 		goto out;
 	}
 	*device = index;
-	bo = gpumem_bo_view(client, root, root->base, root->length);
+	bo = gpumem_bo_view(client, root, 0, root->length);
 out:
 	fput(file);
 	return bo;

@@ -173,6 +173,36 @@ TEST_F(handle, outlives_its_maker)
 	self->fd = -1;
 }
 
+/* The owner must not reuse memory that a handle reaches, whether a client has imported the handle or not. */
+TEST_F(handle, retire)
+{
+	struct gpumem_bo_info info = { .size = sizeof(info), .id = self->bo };
+	struct gpumem_bo_import view;
+	int fd[2];
+	__u32 live;
+
+	ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, 0, BYTES, 0, &live));
+	EXPECT_EQ(0, live);
+	for (int i = 0; i < 2; i++) {
+		fd[i] = gp_bo_export(self->fd, self->bo, 0, BYTES, HANDLE);
+		ASSERT_LE(0, fd[i]);
+	}
+	ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, page_size, 1, 0, &live));
+	EXPECT_EQ(2, live);
+	ASSERT_EQ(0, gp_ioctl(self->fd, GPUMEM_BO_INFO, &info));
+	EXPECT_EQ(2, info.exports);
+	close(fd[1]);
+	ASSERT_EQ(0, import_handle(self->fd, fd[0], &view));
+	ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, 0, BYTES, GPUMEM_BO_RETIRE_QUERY, &live));
+	EXPECT_EQ(2, live);
+	close(fd[0]);
+	ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, 0, BYTES, GPUMEM_BO_RETIRE_QUERY, &live));
+	EXPECT_EQ(1, live);
+	EXPECT_EQ(0, gp_destroy(self->fd, view.id));
+	ASSERT_EQ(0, gp_bo_retire(self->fd, self->bo, 0, BYTES, GPUMEM_BO_RETIRE_QUERY, &live));
+	EXPECT_EQ(0, live);
+}
+
 /* A descriptor that is on its way over a socket, and then is lost with the socket, is an export until then. */
 TEST_F(handle, on_its_way)
 {

@@ -351,8 +351,8 @@ enum gpumem_bo_kind {
  * @device: index of its device in this client, out
  * @length: bytes, out
  * @huge: bytes that lie in folios of PMD size, out
- * @exports: live DMA-bufs and views of any part of the buffer object, and those
- *	that only mappings keep, out
+ * @exports: live DMA-bufs, memory handles and views of any part of the buffer
+ *	object, and those that only mappings keep, out
  * @tag: number that the client which allocated the memory gave it, or 0, out
  */
 struct gpumem_bo_info {
@@ -383,9 +383,9 @@ enum gpumem_bo_retire_flags {
  * @offset: start of the range
  * @length: bytes, not 0
  * @flags: enum gpumem_bo_retire_flags
- * @live: number of DMA-bufs and views that still reach a page of the range,
- *	also if only mappings of them are left; plus 1 if another subsystem
- *	holds a folio of the range (pinned for DMA, in a pipe), out
+ * @live: number of DMA-bufs, memory handles and views that still reach a page of
+ *	the range, also if only mappings of them are left; plus 1 if another
+ *	subsystem holds a folio of the range (pinned for DMA, in a pipe), out
  *
  * The call revokes all tokens that overlap the range in any byte.  While @live
  * is not 0, the caller must not give the range to a new owner: the old users
@@ -1480,7 +1480,7 @@ struct gpumem_refusal_info {
  * @views: live buffer objects of kind GPUMEM_BO_VIEW
  * @view_bytes: bytes in them
  * @vm_bytes: bytes mapped in address spaces
- * @exports: live DMA-bufs that this client made
+ * @exports: live DMA-bufs that this client made, and handles of its memory
  * @export_bytes: bytes in them
  * @tokens: tokens that can be opened
  * @streams: live streams, including those that execute the rest of their ring
