@@ -14,9 +14,12 @@
  * timeline has a struct gpumem_sync: a callback of the sync_file's fence queues
  * a work item, which raises the timeline to 1, or loses it if the fence has an
  * error.  No task waits for the fence.  The callback runs under the lock of the
- * fence, where timeline->lock must not be taken, hence the work item.  It is
- * short, and ends before the timeline's id does: the destruction of the id
- * removes the callback, and waits for a work item that is being executed.
+ * fence, where timeline->lock must not be taken, hence the work item.
+ *
+ * The work item drops the reference on the fence, so a fence that is signalled is
+ * not kept.  The destruction of the timeline's id waits for a work item that is
+ * being executed, and removes the callback.  A fence that is never signalled is
+ * therefore kept until the client destroys the id, or ends.
  *
  * Limits: imports count as objects of the importing client, descriptors as open
  * files of the process.
@@ -33,6 +36,7 @@
 #include <linux/workqueue.h>
 
 #include "gpumem_client.h"
+#include "gpumem_compat.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_object.h"
 #include "gpumem_semaphore.h"
@@ -44,11 +48,11 @@
 struct gpumem_sync {
 	/** @timeline: has this structure; constant */
 	struct gpumem_timeline *timeline;
-	/** @fence: referenced; constant */
+	/** @fence: referenced; NULL once @work was executed, which writes it */
 	struct dma_fence *fence;
 	/** @cb: added to @fence once; its list is empty before and after */
 	struct dma_fence_cb cb;
-	/** @work: queued by @cb */
+	/** @work: queued by @cb; disabled when the id of @timeline is gone */
 	struct work_struct work;
 };
 
@@ -57,6 +61,8 @@ static void gpumem_sync_work(struct work_struct *work)
 	struct gpumem_sync *sync = container_of(work, struct gpumem_sync, work);
 	int status = dma_fence_get_status(sync->fence);
 
+	dma_fence_put(sync->fence);
+	sync->fence = NULL;
 	if (status < 0) {
 		gpumem_timeline_fail(sync->timeline, -status);
 		gpumem_timeline_lose(sync->timeline);
@@ -70,7 +76,7 @@ static void gpumem_sync_signalled(struct dma_fence *fence,
 {
 	struct gpumem_sync *sync = container_of(cb, struct gpumem_sync, cb);
 
-	queue_work(system_unbound_wq, &sync->work);
+	queue_work(gpumem_compat_unbound_wq, &sync->work);
 }
 
 /**
@@ -85,9 +91,10 @@ void gpumem_sync_stop(struct gpumem_timeline *timeline)
 
 	if (!sync)
 		return;
-	/* If the callback was called, it has queued the work by now. */
-	dma_fence_remove_callback(sync->fence, &sync->cb);
-	cancel_work_sync(&sync->work);
+	/* After this the callback cannot queue the work. */
+	disable_work_sync(&sync->work);
+	if (sync->fence)
+		dma_fence_remove_callback(sync->fence, &sync->cb);
 }
 
 /**

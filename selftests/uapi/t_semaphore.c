@@ -12,6 +12,7 @@
 #include <linux/dma-buf.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -305,7 +306,8 @@ FIXTURE_TEARDOWN(sync_file)
 	if (self->dmabuf >= 0)
 		close(self->dmabuf);
 	if (self->card >= 0) {
-		vgem_close(self->card, self->handle);
+		if (self->handle)
+			vgem_close(self->card, self->handle);
 		close(self->card);
 	}
 	client_end(_metadata, &self->leak, self->fd, 20);
@@ -348,6 +350,51 @@ TEST_F(sync_file, wait)
 	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &late, NULL));
 	EXPECT_EQ(0, gp_timeline_wait(self->fd, late, 1, 0, NULL));
 	close(sync);
+}
+
+#define TRACE	"/sys/kernel/tracing/instances/t_semaphore"
+
+/* How many fences of vgem the kernel freed since the trace began; -1 if there is no trace. */
+static int fences_freed(void)
+{
+	char line[512];
+	int n = 0;
+	FILE *f = fopen(TRACE "/trace", "r");
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "dma_fence_destroy") && strstr(line, "vgem");
+	fclose(f);
+	return n;
+}
+
+/* A fence that is signalled is not kept, although the id is. */
+TEST_F(sync_file, fence_is_freed)
+{
+	int sync = vgem_sync_file(self), freed = 0;
+	__u32 id;
+
+	ASSERT_LE(0, sync);
+	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id, NULL));
+	close(sync);
+	ASSERT_EQ(0, mkdir(TRACE, 0700));
+	EXPECT_EQ(0, write_file(TRACE "/events/dma_fence/dma_fence_destroy/enable", "1"));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 1, FOREVER, NULL));
+	/* The buffer has the fence, too. */
+	vgem_close(self->card, self->handle);
+	self->handle = 0;
+	close(self->dmabuf);
+	self->dmabuf = -1;
+	EXPECT_EQ(0, gp_destroy(self->fd, self->bo));
+	for (int i = 0; i < 200 && !freed; i++) {
+		nap_ms(10);
+		freed = fences_freed();
+	}
+	EXPECT_EQ(1, freed);
+	EXPECT_EQ(0, rmdir(TRACE));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 1, 0, NULL));
 }
 
 /* The id ends before the fence does. */
