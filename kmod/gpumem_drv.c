@@ -15,8 +15,9 @@
  * the descriptor.
  *
  * A node exists from module init to module exit.  The module cannot be unloaded
- * while there are open files, DMA-bufs, descriptors of pools (the operations of
- * all these name the module) or memory files (see gpumem_shmem.c).
+ * while there are open files, DMA-bufs, descriptors of pools, memory or timelines
+ * (the operations of all these name the module) or memory files (see
+ * gpumem_shmem.c).
  *
  * When module init fails, the kernel frees the module even if files are open.
  * So the module is *live* from the moment when its init can no longer fail.
