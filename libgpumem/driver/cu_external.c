@@ -65,9 +65,10 @@ CUresult cuImportExternalSemaphore(CUexternalSemaphore *semaphore,
 
 /**
  * cuDestroyExternalSemaphore - destroy a semaphore
- * @semaphore: work that uses it is still done
+ * @semaphore: work of this process that uses it is still done
  *
- * If this process made the semaphore, waits of other processes for signals that did not come fail.
+ * If this process made the semaphore, waits of other processes for signals that did not come fail. They fail when
+ * that work is done, and this process has destroyed or made another semaphore since, or ends.
  */
 CUresult cuDestroyExternalSemaphore(CUexternalSemaphore semaphore)
 {
