@@ -46,7 +46,7 @@ struct handle {
 	struct memory *memory;		/* NULL: none */
 	CUmemGenericAllocationHandle value;
 	unsigned int refs, maps;
-	bool imported;
+	bool closed;			/* cannot be exported: imported, or made without a type */
 };
 
 struct fd {
@@ -119,9 +119,9 @@ static struct handle *handle_room(void)
 }
 
 static void handle_enter(struct handle *handle, struct memory *memory,
-			 CUmemGenericAllocationHandle value, bool imported)
+			 CUmemGenericAllocationHandle value, bool closed)
 {
-	*handle = (struct handle) { memory, value, 1, 0, imported };
+	*handle = (struct handle) { memory, value, 1, 0, closed };
 	memory->users++;
 }
 
@@ -230,8 +230,9 @@ static bool address_free(void)
 
 static bool create(void)
 {
+	bool closed = !below(4);
 	CUmemAllocationProp prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = POSIX_FD,
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = closed ? 0 : POSIX_FD,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
 	};
 	struct memory *memory = &memories[below(MEMORIES)];
@@ -248,7 +249,7 @@ static bool create(void)
 	/* New memory is zero. */
 	memset(memory, 0, sizeof(*memory));
 	memory->pieces = pieces;
-	handle_enter(handle, memory, value, false);
+	handle_enter(handle, memory, value, closed);
 	return true;
 }
 
@@ -429,7 +430,7 @@ static bool export_handle(void)
 
 	if (!handle || f->memory)
 		return true;
-	want = handle->refs && !handle->imported ? CUDA_SUCCESS : INVALID;
+	want = handle->refs && !handle->closed ? CUDA_SUCCESS : INVALID;
 	if (!expect(EXPORT, cuMemExportToShareableHandle(&fd, handle->value, POSIX_FD, 0), want))
 		return false;
 	if (want)
