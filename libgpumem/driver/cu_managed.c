@@ -3,8 +3,8 @@
  * The API's managed memory: its functions of the chapters "Memory Management", "Unified Addressing" and
  * "Stream Management".
  *
- * Thin: memory/managed.c implements it. Allocation, advice and attributes need a context; prefetching and
- * attaching need one only for the default streams.
+ * Thin: memory/managed.c implements it. Allocation, advice and attributes need a context; prefetching,
+ * discarding and attaching need one only for the default streams.
  *
  * The functions without _v2 name a device by its number and the host by CU_DEVICE_CPU.
  */
@@ -107,6 +107,56 @@ STREAM_FORMS(cuMemPrefetchAsync_v2, (CUdeviceptr ptr, size_t count, CUmemLocatio
 STREAM_FORMS(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
 	     CUDA_SUCCESS, managed_prefetch(ptr, count, location_of(device), stream, own), ptr,
 	     count, device, stream)
+
+/* As recorded: the legacy stream is refused before anything else is checked, stream 0 of _ptsz forms is not. */
+static bool batch_stream(CUstream stream, bool own)
+{
+	return stream != CU_STREAM_LEGACY && (stream || own);
+}
+
+#define BATCH(kind, ...)	managed_batch(&(struct managed_batch){			\
+		.what = kind, .ptrs = ptrs, .sizes = sizes, .count = count, __VA_ARGS__ }, stream, own)
+#define PLACES	.places = locations, .indices = indices, .place_count = location_count
+
+/**
+ * cuMemPrefetchBatchAsync - prefetch many ranges of managed memory
+ * @ptrs: @count addresses in managed memory
+ * @sizes: @count sizes in bytes, not 0, each in the allocation of its address
+ * @count: the number of ranges, not 0
+ * @locations: @location_count locations, as for cuMemPrefetchAsync_v2()
+ * @indices: for each location the first range that it is for: the first is 0, all are below @count
+ * @location_count: not 0, at most @count
+ * @flags: 0
+ * @stream: not the legacy stream
+ *
+ * As cuMemPrefetchAsync_v2() of each range. If the call fails, nothing has changed (deviation).
+ *
+ * Return: INVALID_VALUE, also for a device that does not exist; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
+ */
+STREAM_FORMS(cuMemPrefetchBatchAsync,
+	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+	      size_t *indices, size_t location_count, unsigned long long flags, CUstream stream),
+	     NEEDS(!flags && batch_stream(stream, own)), BATCH(MANAGED_PREFETCH, PLACES),
+	     ptrs, sizes, count, locations, indices, location_count, flags, stream)
+
+/**
+ * cuMemDiscardBatchAsync - the contents of many ranges of managed memory are not needed any more
+ *
+ * Until a range is written again, reading it returns undefined data, and does not fail. Here the data stays as it
+ * was, and the memory stays allocated (deviation). The arguments are those of cuMemPrefetchBatchAsync().
+ */
+STREAM_FORMS(cuMemDiscardBatchAsync,
+	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, unsigned long long flags,
+	      CUstream stream),
+	     NEEDS(!flags && batch_stream(stream, own)), BATCH(MANAGED_DISCARD),
+	     ptrs, sizes, count, flags, stream)
+
+/** cuMemDiscardAndPrefetchBatchAsync - cuMemDiscardBatchAsync(), then cuMemPrefetchBatchAsync() */
+STREAM_FORMS(cuMemDiscardAndPrefetchBatchAsync,
+	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+	      size_t *indices, size_t location_count, unsigned long long flags, CUstream stream),
+	     NEEDS(!flags && batch_stream(stream, own)), BATCH(MANAGED_DISCARD_PREFETCH, PLACES),
+	     ptrs, sizes, count, locations, indices, location_count, flags, stream)
 
 /**
  * cuMemRangeGetAttribute - advice and prefetches of a range of managed memory

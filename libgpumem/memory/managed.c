@@ -4,7 +4,11 @@
  *
  * Managed memory is device memory of the current context's device, mapped for the CPU and all devices for its
  * whole life, also in strict mode. It never moves. Advice and prefetches are hints: they are checked and
- * stored, attribute queries return them, and they have no other effect. Attachments are only checked.
+ * stored, attribute queries return them, and they have no other effect. Attachments and discards are only
+ * checked: after a discard the contents are undefined, and here they are what they were.
+ *
+ * A prefetch is a batch of one range. A batch is checked as a whole, and room for the hints of all its ranges is
+ * made, before any hint changes. So a batch that fails changes nothing.
  *
  * Owns the notes of advice and prefetches: one for each allocation that had any, found by the allocation's
  * address. A note divides the allocation's pages into runs with the same hints. A note names its allocation by
@@ -42,7 +46,8 @@ struct run {
 struct note {
 	struct note *next;
 	uint64_t base, id;		/* of the allocation */
-	unsigned int count;
+	unsigned int count, room;	/* runs, and runs that there is memory for */
+	unsigned int wanted;		/* runs that a batch may add */
 	struct run *run;
 };
 
@@ -93,7 +98,10 @@ static uint64_t end_page(const struct span *span, uint64_t end)
 	return (end - 1) / PAGE - span->base / PAGE + 1;
 }
 
-/* The note of an allocation, made if there is none; NULL if there is no memory. */
+/*
+ * The note of an allocation, made if there is none. NULL if there is no memory, or if another allocation has been
+ * freed here while a batch, which has room in its note, was read.
+ */
 static struct note *note_get(const struct span *span)
 {
 	struct note **link = bucket_of(span->base), *note;
@@ -102,6 +110,8 @@ static struct note *note_get(const struct span *span)
 		link = &(*link)->next;
 	if (*link && (*link)->id == span->id)
 		return *link;
+	if (*link && (*link)->wanted)
+		return NULL;
 	if (*link)
 		note_drop(link);
 	note = calloc(1, sizeof(*note));
@@ -113,7 +123,7 @@ static struct note *note_get(const struct span *span)
 	}
 	note->base = span->base;
 	note->id = span->id;
-	note->count = 1;
+	note->count = note->room = 1;
 	note->run[0] = (struct run){
 		.end = end_page(span, span->base + span->size),
 		.preferred = location_none, .prefetched = location_none,
@@ -123,6 +133,26 @@ static struct note *note_get(const struct span *span)
 	*link = note;
 	store_relaxed(&note_count, note_count + 1);
 	return note;
+}
+
+/* Make room for @more runs beyond those that are there and those that are wanted. */
+static CUresult note_reserve(struct note *note, unsigned int more)
+{
+	uint64_t needed = (uint64_t)note->count + note->wanted + more, room;
+	struct run *run;
+
+	if (needed > UINT32_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (needed > note->room) {
+		room = min_u64(needed * 2, UINT32_MAX);
+		run = realloc(note->run, room * sizeof(*run));
+		if (!run)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		note->run = run;
+		note->room = room;
+	}
+	note->wanted += more;
+	return CUDA_SUCCESS;
 }
 
 /* Make a run begin at a page. note->run has room for one more run. */
@@ -166,7 +196,9 @@ static void runs_merge(struct note *note)
 	note->count = last + 1;
 }
 
-/* A change of the hints of each run in a range. */
+/* A change of the hints of each run in a range divides at most two runs. */
+#define SAYING_RUNS	2
+
 struct saying {
 	enum { SAY_READ_MOSTLY, SAY_PREFERRED, SAY_PREFETCHED, SAY_ACCESSED_BY } what;
 	struct location place;
@@ -191,20 +223,13 @@ static void run_say(struct run *run, const struct saying *saying)
 	}
 }
 
-static CUresult note_say(const struct span *span, uint64_t first, uint64_t end,
-			 const struct saying *saying)
+/* Change the hints of some pages. SAYING_RUNS runs must be reserved; they are not wanted any more. */
+static void note_say(struct note *note, uint64_t first, uint64_t end, const struct saying *saying)
 {
-	struct note *note = note_get(span);
 	uint64_t at = 0;
-	struct run *run;
 	unsigned int i;
 
-	if (!note)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	run = realloc(note->run, (note->count + 2) * sizeof(*run));
-	if (!run)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	note->run = run;
+	note->wanted -= SAYING_RUNS;
 	run_split(note, first);
 	run_split(note, end);
 	for (i = 0; i < note->count && at < end; i++) {
@@ -213,7 +238,6 @@ static CUresult note_say(const struct span *span, uint64_t first, uint64_t end,
 		at = note->run[i].end;
 	}
 	runs_merge(note);
-	return CUDA_SUCCESS;
 }
 
 /* notes_lock is held. */
@@ -260,20 +284,47 @@ static CUresult range_find(uint64_t ptr, uint64_t count, struct span *span)
 	return CUDA_SUCCESS;
 }
 
-/* mem_lock keeps an alloc from being freed before its note exists: managed_forget() then finds the note. */
-static CUresult range_say(uint64_t ptr, uint64_t count, const struct saying *saying)
-{
+/* One range of a batch, and what is said about it; @saying is NULL if nothing is. */
+struct range {
+	uint64_t ptr, count;
+	const struct saying *saying;
 	struct span span;
-	CUresult result;
+	struct note *note;
+};
+
+/* mem_lock and notes_lock are held. */
+static CUresult range_reserve(struct range *range)
+{
+	CUresult result = range_find(range->ptr, range->count, &range->span);
+
+	if (result || !range->saying)
+		return result;
+	range->note = note_get(&range->span);
+	return range->note ? note_reserve(range->note, SAYING_RUNS) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/*
+ * Say what is said about each range, or nothing. mem_lock keeps an alloc from being freed before its note exists:
+ * managed_forget() then finds the note.
+ */
+static CUresult ranges_say(struct range *ranges, size_t count)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t i, found;
 
 	lock_take(&mem_lock);
-	result = range_find(ptr, count, &span);
-	if (!result) {
-		lock_take(&notes_lock);
-		result = note_say(&span, first_page(&span, ptr), end_page(&span, ptr + count),
-				  saying);
-		lock_drop(&notes_lock);
-	}
+	lock_take(&notes_lock);
+	for (found = 0; !result && found < count; found++)
+		result = range_reserve(&ranges[found]);
+	for (i = 0; !result && i < count; i++)
+		if (ranges[i].saying)
+			note_say(ranges[i].note, first_page(&ranges[i].span, ranges[i].ptr),
+				 end_page(&ranges[i].span, ranges[i].ptr + ranges[i].count),
+				 ranges[i].saying);
+	for (i = 0; result && i < found; i++)
+		if (ranges[i].note)
+			ranges[i].note->wanted = 0;
+	lock_drop(&notes_lock);
 	lock_drop(&mem_lock);
 	return result;
 }
@@ -378,6 +429,7 @@ CUresult managed_advice_known(CUmem_advise advice, CUmemLocationType type)
 CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmemLocation location)
 {
 	struct saying saying = { .place = location_none };
+	struct range range = { .ptr = ptr, .count = count, .saying = &saying };
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -413,13 +465,14 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return range_say(ptr, count, &saying);
+	return ranges_say(&range, 1);
 }
 
 CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, CUstream handle,
 			  bool own)
 {
 	struct saying saying = { .what = SAY_PREFETCHED, .place = location_asked(&location) };
+	struct range range = { .ptr = ptr, .count = count, .saying = &saying };
 	CUstream stream;
 	CUresult result = stream_get(handle, own, &stream);
 
@@ -430,7 +483,69 @@ CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, 
 	if (!location_exists(&location))
 		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
 			CUDA_ERROR_INVALID_VALUE;
-	return range_say(ptr, count, &saying);
+	return ranges_say(&range, 1);
+}
+
+/* ---- batches of prefetches and discards */
+
+/* As recorded, indices need not rise. They must lie in the batch, and the first must be 0. */
+static bool places_valid(const struct managed_batch *batch)
+{
+	size_t i;
+
+	if (!batch->places || !batch->indices || !batch->place_count ||
+	    batch->place_count > batch->count || batch->indices[0])
+		return false;
+	for (i = 0; i < batch->place_count; i++)
+		if (batch->indices[i] >= batch->count || !location_exists(&batch->places[i]))
+			return false;
+	return true;
+}
+
+/* The ranges of a batch, as the program describes them. */
+static CUresult batch_ranges(const struct managed_batch *batch, struct range *ranges,
+			     struct saying *sayings)
+{
+	size_t i, place = 0;
+
+	for (i = 0; i < batch->place_count; i++)
+		sayings[i] = (struct saying){
+			.what = SAY_PREFETCHED, .place = location_asked(&batch->places[i]),
+		};
+	for (i = 0; i < batch->count; i++) {
+		if (place + 1 < batch->place_count && batch->indices[place + 1] == i)
+			place++;
+		ranges[i] = (struct range){
+			.ptr = batch->ptrs[i], .count = batch->sizes[i],
+			.saying = sayings ? &sayings[place] : NULL,
+		};
+	}
+	return ranges_say(ranges, batch->count);
+}
+
+CUresult managed_batch(const struct managed_batch *batch, CUstream handle, bool own)
+{
+	bool prefetch = batch->what != MANAGED_DISCARD;
+	struct saying *sayings = NULL;
+	struct range *ranges;
+	CUstream stream;
+	CUresult result = stream_get(handle, own, &stream);
+
+	if (result)
+		return result;
+	if (!batch->ptrs || !batch->sizes || !batch->count || (prefetch && !places_valid(batch)))
+		return CUDA_ERROR_INVALID_VALUE;
+	ranges = calloc(batch->count, sizeof(*ranges));
+	if (prefetch)
+		sayings = calloc(batch->place_count, sizeof(*sayings));
+	if (ranges && (sayings || !prefetch))
+		result = batch_ranges(batch, ranges, sayings);
+	else	/* as for batches of copies */
+		result = batch->count >= INT32_MAX ? CUDA_ERROR_INVALID_VALUE :
+			CUDA_ERROR_OUT_OF_MEMORY;
+	free(sayings);
+	free(ranges);
+	return result;
 }
 
 /* ---- attributes of ranges */

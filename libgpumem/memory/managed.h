@@ -16,6 +16,19 @@ CUresult managed_advice_known(CUmem_advise advice, CUmemLocationType type);
 CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmemLocation location);
 CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, CUstream stream,
 			  bool own);
+/* @count ranges; places[k] is for the ranges from indices[k] on. A discard has no places: place_count is 0. */
+struct managed_batch {
+	enum { MANAGED_PREFETCH, MANAGED_DISCARD, MANAGED_DISCARD_PREFETCH } what;
+	const CUdeviceptr *ptrs;
+	const size_t *sizes;
+	size_t count;
+	const CUmemLocation *places;
+	const size_t *indices;
+	size_t place_count;
+};
+
+/* Prefetch or discard all ranges in stream order, or nothing. */
+CUresult managed_batch(const struct managed_batch *batch, CUstream stream, bool own);
 CUresult managed_attributes(void *const *data, const size_t *sizes,
 			    const CUmem_range_attribute *attributes, size_t attribute_count,
 			    uint64_t ptr, uint64_t count);
