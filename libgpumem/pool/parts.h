@@ -5,6 +5,7 @@
  * Files
  *
  *   pool.c         pools as objects
+ *   pool_attributes.c  their attributes
  *   pool_chunks.c  chunks
  *   pool_pages.c   pages of chunks
  *   pool_grow.c    the size of a new chunk
