@@ -157,6 +157,9 @@ static const struct result_text {
 	E(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
 	  "one or more resources are insufficient or non-applicable for the operation"),
 	E(CUDA_ERROR_KEY_ROTATION, "an error happened during the key rotation sequence"),
+	/* As documented; no driver was asked for the texts. */
+	E(CUDA_ERROR_STREAM_DETACHED, "operation not permitted on a detached stream"),
+	E(CUDA_ERROR_GRAPH_RECAPTURE_FAILURE, "the graph recapture failed and was terminated"),
 	E(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef E
 };

@@ -143,6 +143,52 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 			  fail_index, flags, stream);
 }
 
+static CUresult copy_alone(CUdeviceptr dst, CUdeviceptr src, size_t size,
+			   const CUmemcpyAttributes *attr, CUstream stream)
+{
+	const size_t first = 0;
+
+	return copy_batch(&dst, &src, &size, 1, attr, &first, 1, NULL, stream);
+}
+
+/**
+ * cuMemcpyWithAttributesAsync - cuMemcpyBatchAsync() of one copy
+ * @attr: how to copy
+ * @stream: not the legacy stream
+ *
+ * Since CUDA 13.2; documented, not measured.
+ */
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+				     CUmemcpyAttributes *attr, CUstream stream)
+{
+	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_alone(dst, src, size, attr, stream), dst,
+			  src, size, attr, stream);
+}
+
+/** cuMemcpyWithAttributesAsync_ptsz - the same */
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size,
+					  CUmemcpyAttributes *attr, CUstream stream)
+{
+	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_alone(dst, src, size, attr, stream), dst,
+			  src, size, attr, stream);
+}
+
+/** cuMemcpy3DWithAttributesAsync - cuMemcpy3DBatchAsync() of one copy; documented, not measured */
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+				       CUstream stream)
+{
+	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_batch_3d(1, op, NULL, flags, stream), op,
+			  flags, stream);
+}
+
+/** cuMemcpy3DWithAttributesAsync_ptsz - the same */
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					    CUstream stream)
+{
+	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_batch_3d(1, op, NULL, flags, stream), op,
+			  flags, stream);
+}
+
 /**
  * cuMemBatchDecompressAsync - decompress several buffers in stream order
  * @params: @count operations

@@ -138,7 +138,11 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
 
 /**
  * cuMemPoolGetAttribute - one attribute of a pool
- * @value: an int for REUSE_*, else a cuuint64_t
+ * @value: an int for REUSE_*, a cuuint64_t for the other attributes of CUDA 13.0 and for MAX_POOL_SIZE, else an int
+ *	or a value of an enumeration
+ *
+ * Imported pools have the attributes ALLOCATION_TYPE to HW_DECOMPRESS_ENABLED only. These are new in CUDA 13.2:
+ * documented, not measured. Return: INVALID_VALUE.
  */
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
@@ -150,7 +154,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
  * @value: an int for REUSE_*, else a cuuint64_t. The peaks (*_HIGH) take only 0, which sets them to the current
  *	values
  *
- * Return: INVALID_VALUE, also for the current values (*_CURRENT), which cannot be set.
+ * Return: INVALID_VALUE, also for the current values (*_CURRENT) and the properties, which cannot be set.
  */
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {

@@ -106,6 +106,18 @@ STREAM_FORMS_INSIDE(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void 
 		    function, user_data)
 
 /**
+ * cuLaunchHostFunc_v2 - cuLaunchHostFunc() with a hint how to wait for host functions
+ * @sync_mode: CU_HOST_TASK_BLOCKING or SPINWAIT; both have the same effect (deviation)
+ *
+ * Since CUDA 13.2; documented, not measured. Return: INVALID_VALUE also for another mode.
+ */
+STREAM_FORMS_INSIDE(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn function, void *user_data,
+					  unsigned int sync_mode),
+		    NEEDS(function && sync_mode <= CU_HOST_TASK_SPINWAIT),
+		    host_call(stream, own, function, NULL, user_data), stream, function, user_data,
+		    sync_mode)
+
+/**
  * cuStreamAddCallback - as cuLaunchHostFunc(), with the result of the stream's earlier work as an argument
  * @callback: the function, which is called even if the work has failed
  * @flags: 0

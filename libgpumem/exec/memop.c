@@ -175,6 +175,7 @@ static CUresult memop_of(CUcontext ctx, struct memop *op,
 		/* A barrier orders operations. Those of a stream are ordered anyway. */
 		return CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+	case CU_STREAM_MEM_OP_ATOMIC_REDUCTION:	/* the device's attribute is 0 */
 		return CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;

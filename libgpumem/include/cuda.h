@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA driver API, version 13.0, as far as libgpumem serves it: memory, streams, events,
+ * The CUDA driver API, version 13.3, as far as libgpumem serves it: memory, streams, events,
  * contexts and devices in full, and the functions for code, textures and graphics
  * objects that programs look up by name.
  *
@@ -296,6 +296,10 @@ CU_PTSZ(cuMemcpyBatchAsync_v2, (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *si
 				CUstream stream));
 CU_PTSZ(cuMemcpy3DBatchAsync_v2, (size_t op_count, CUDA_MEMCPY3D_BATCH_OP *ops,
 				  unsigned long long flags, CUstream stream));
+CU_PTSZ(cuMemcpyWithAttributesAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size,
+				      CUmemcpyAttributes *attr, CUstream stream));
+CU_PTSZ(cuMemcpy3DWithAttributesAsync, (CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+					CUstream stream));
 CU_PTSZ(cuMemBatchDecompressAsync, (CUmemDecompressParams *params, size_t count, unsigned int flags,
 				    size_t *error_index, CUstream stream));
 
@@ -363,6 +367,8 @@ CU_PTSZ(cuStreamSetAttribute, (CUstream stream, CUstreamAttrID attribute,
 CU_PTSZ(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, void *user_data,
 			      unsigned int flags));
 CU_PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *user_data));
+CU_PTSZ(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn function, void *user_data,
+			      unsigned int sync_mode));
 CU_PTSZ(cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr addr, cuuint32_t value,
 				 unsigned int flags));
 CU_PTSZ(cuStreamWaitValue64_v2, (CUstream stream, CUdeviceptr addr, cuuint64_t value,

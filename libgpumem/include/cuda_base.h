@@ -19,7 +19,7 @@ typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
 /* The API version that these headers describe: 1000 * major + 10 * minor. */
-#define CUDA_VERSION		13000
+#define CUDA_VERSION		13030
 
 /* Calling conventions; nothing on Linux. */
 #define CUDAAPI

@@ -101,6 +101,12 @@ typedef enum CUevent_flags_enum {
 	CU_EVENT_INTERPROCESS	= 0x04
 } CUevent_flags;
 
+/* cuLaunchHostFunc_v2(): how the thread that calls host functions waits for the next one. */
+typedef enum CUhostTaskSyncMode_enum {
+	CU_HOST_TASK_BLOCKING	= 0,
+	CU_HOST_TASK_SPINWAIT	= 1
+} CUhostTaskSyncMode;
+
 /* How a thread waits for an event created by other APIs; one value. */
 typedef enum CUevent_sched_flags_enum {
 	CU_EVENT_SCHED_AUTO		= 0x00,
@@ -143,8 +149,22 @@ typedef enum CUstreamBatchMemOpType_enum {
 	CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES	= 3,
 	CU_STREAM_MEM_OP_WAIT_VALUE_64		= 4,
 	CU_STREAM_MEM_OP_WRITE_VALUE_64		= 5,
-	CU_STREAM_MEM_OP_BARRIER		= 6
+	CU_STREAM_MEM_OP_BARRIER		= 6,
+	CU_STREAM_MEM_OP_ATOMIC_REDUCTION	= 8
 } CUstreamBatchMemOpType;
+
+/* How an atomic reduction changes memory. */
+typedef enum CUstreamAtomicReductionOpType_enum {
+	CU_STREAM_ATOMIC_REDUCTION_OP_ADD	= 0,
+	CU_STREAM_ATOMIC_REDUCTION_OP_AND	= 5,
+	CU_STREAM_ATOMIC_REDUCTION_OP_OR	= 6
+} CUstreamAtomicReductionOpType;
+
+/* The type of the word that an atomic reduction changes. */
+typedef enum CUstreamAtomicReductionDataType_enum {
+	CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32	= 14,
+	CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_64	= 22
+} CUstreamAtomicReductionDataType;
 
 /* The scope of a barrier operation: the system or the device. */
 typedef enum CUstreamMemoryBarrier_flags_enum {
@@ -289,7 +309,10 @@ typedef enum CUmemAllocationHandleType_enum {
 	CU_MEM_HANDLE_TYPE_MAX				= 0x7fffffff
 } CUmemAllocationHandleType;
 
-/* What CUmemLocation.id counts: devices, NUMA nodes of the host, or nothing. */
+/*
+ * What CUmemLocation.id counts: devices, NUMA nodes of the host, or nothing. INVISIBLE is an answer only: memory of
+ * a device that the process does not see.
+ */
 typedef enum CUmemLocationType_enum {
 	CU_MEM_LOCATION_TYPE_INVALID		= 0,
 	CU_MEM_LOCATION_TYPE_NONE		= 0,
@@ -297,6 +320,7 @@ typedef enum CUmemLocationType_enum {
 	CU_MEM_LOCATION_TYPE_HOST		= 2,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA		= 3,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT	= 4,
+	CU_MEM_LOCATION_TYPE_INVISIBLE		= 5,
 	CU_MEM_LOCATION_TYPE_MAX		= 0x7fffffff
 } CUmemLocationType;
 
@@ -350,7 +374,8 @@ typedef enum CUmemRangeFlags_enum {
 
 /*
  * cuMemPoolSetAttribute(): REUSE_* are int booleans, RELEASE_THRESHOLD and the *_MEM_* counters
- * cuuint64_t bytes. The HIGH marks can be set to 0 only.
+ * cuuint64_t bytes. The HIGH marks can be set to 0 only. The others can be read only: MAX_POOL_SIZE is
+ * cuuint64_t bytes, the rest are ints or values of enumerations.
  */
 typedef enum CUmemPool_attribute_enum {
 	CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES		= 1,
@@ -360,7 +385,13 @@ typedef enum CUmemPool_attribute_enum {
 	CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT			= 5,
 	CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH			= 6,
 	CU_MEMPOOL_ATTR_USED_MEM_CURRENT			= 7,
-	CU_MEMPOOL_ATTR_USED_MEM_HIGH				= 8
+	CU_MEMPOOL_ATTR_USED_MEM_HIGH				= 8,
+	CU_MEMPOOL_ATTR_ALLOCATION_TYPE				= 9,
+	CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES			= 10,
+	CU_MEMPOOL_ATTR_LOCATION_ID				= 11,
+	CU_MEMPOOL_ATTR_LOCATION_TYPE				= 12,
+	CU_MEMPOOL_ATTR_MAX_POOL_SIZE				= 13,
+	CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED			= 14
 } CUmemPool_attribute;
 
 /* CUmemcpyAttributes.flags. */

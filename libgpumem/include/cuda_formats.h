@@ -23,7 +23,7 @@ typedef enum CUarray_format_enum {
 	CU_AD_FORMAT_HALF			= 0x10,
 	CU_AD_FORMAT_FLOAT			= 0x20,
 	CU_AD_FORMAT_UNORM_INT_101010_2		= 0x50,
-	/* From here to PLANAR_444: not in CUDA 13.0. */
+	/* From here to PLANAR_444: since CUDA 13.1. */
 	CU_AD_FORMAT_UINT8_PACKED_422		= 0x51,
 	CU_AD_FORMAT_UINT8_PACKED_444		= 0x52,
 	CU_AD_FORMAT_UINT8_SEMIPLANAR_420	= 0x53,
@@ -194,7 +194,8 @@ typedef enum CUjit_option_enum {
 	CU_JIT_MAX_THREADS_PER_BLOCK		= 32,
 	CU_JIT_OVERRIDE_DIRECTIVE_VALUES	= 33,
 	CU_JIT_SPLIT_COMPILE			= 34,
-	CU_JIT_NUM_OPTIONS			= 35
+	CU_JIT_BINARY_LOADER_THREAD_COUNT	= 35,
+	CU_JIT_NUM_OPTIONS			= 36
 } CUjit_option;
 
 /* The target architecture: 10 * major + minor, plus the base of its family. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names that programs use, mapped to the symbols that they mean in CUDA 13.0.
+ * The names that programs use, mapped to the symbols that they mean in CUDA 13.3.
  *
  * With CUDA_API_PER_THREAD_DEFAULT_STREAM defined, functions that can use a default stream mean
  * their per-thread form: _ptds where the stream is implied, _ptsz where it is an argument that may
@@ -99,6 +99,7 @@
 #define cuGraphicsMapResources			GPUMEM_PTSZ(cuGraphicsMapResources)
 #define cuGraphicsUnmapResources		GPUMEM_PTSZ(cuGraphicsUnmapResources)
 #define cuLaunchHostFunc			GPUMEM_PTSZ(cuLaunchHostFunc)
+#define cuLaunchHostFunc_v2			GPUMEM_PTSZ(cuLaunchHostFunc_v2)
 #define cuLaunchKernel				GPUMEM_PTSZ(cuLaunchKernel)
 #define cuMemAllocAsync				GPUMEM_PTSZ(cuMemAllocAsync)
 #define cuMemAllocFromPoolAsync			GPUMEM_PTSZ(cuMemAllocFromPoolAsync)
@@ -111,9 +112,11 @@
 #define cuMemcpy				GPUMEM_PTDS(cuMemcpy)
 #define cuMemcpy3DPeer				GPUMEM_PTDS(cuMemcpy3DPeer)
 #define cuMemcpy3DPeerAsync			GPUMEM_PTSZ(cuMemcpy3DPeerAsync)
+#define cuMemcpy3DWithAttributesAsync		GPUMEM_PTSZ(cuMemcpy3DWithAttributesAsync)
 #define cuMemcpyAsync				GPUMEM_PTSZ(cuMemcpyAsync)
 #define cuMemcpyPeer				GPUMEM_PTDS(cuMemcpyPeer)
 #define cuMemcpyPeerAsync			GPUMEM_PTSZ(cuMemcpyPeerAsync)
+#define cuMemcpyWithAttributesAsync		GPUMEM_PTSZ(cuMemcpyWithAttributesAsync)
 #define cuMemsetD16Async			GPUMEM_PTSZ(cuMemsetD16Async)
 #define cuMemsetD2D16Async			GPUMEM_PTSZ(cuMemsetD2D16Async)
 #define cuMemsetD2D32Async			GPUMEM_PTSZ(cuMemsetD2D32Async)

@@ -21,6 +21,7 @@ enum cudaError {
 	cudaErrorProfilerAlreadyStarted		= 7,
 	cudaErrorProfilerAlreadyStopped		= 8,
 	cudaErrorInvalidConfiguration		= 9,
+	cudaErrorVersionTranslation		= 10,
 	cudaErrorInvalidPitchValue		= 12,
 	cudaErrorInvalidSymbol			= 13,
 	cudaErrorInvalidHostPointer		= 16,
@@ -143,6 +144,8 @@ enum cudaError {
 	cudaErrorFunctionNotLoaded		= 913,
 	cudaErrorInvalidResourceType		= 914,
 	cudaErrorInvalidResourceConfiguration	= 915,
+	cudaErrorStreamDetached			= 917,
+	cudaErrorGraphRecaptureFailure		= 918,
 	cudaErrorUnknown			= 999,
 	cudaErrorApiFailureBase			= 10000,
 };
@@ -303,7 +306,15 @@ enum cudaDeviceAttr {
 	cudaDevAttrHostMemoryPoolsSupported			= 144,
 	cudaDevAttrReserved145					= 145,
 	cudaDevAttrOnlyPartialHostNativeAtomicSupported		= 147,
-	cudaDevAttrMax						= 148,
+	cudaDevAttrAtomicReductionSupported			= 148,
+	cudaDevAttrCigStreamsSupported				= 151,
+	cudaDevAttrMax						= 152,
+};
+
+/* cudaLaunchHostFunc_v2(): how the thread that calls host functions waits for the next one. */
+enum cudaHostTaskSyncMode {
+	cudaHostTaskBlocking	= 0,
+	cudaHostTaskSpinWait	= 1,
 };
 
 /* cudaDeviceGetP2PAttribute(). */
@@ -466,6 +477,7 @@ enum cudaMemLocationType {
 	cudaMemLocationTypeHost			= 2,
 	cudaMemLocationTypeHostNuma		= 3,
 	cudaMemLocationTypeHostNumaCurrent	= 4,
+	cudaMemLocationTypeInvisible		= 5,
 };
 
 enum cudaMemAccessFlags {
@@ -484,6 +496,12 @@ enum cudaMemPoolAttr {
 	cudaMemPoolAttrReservedMemHigh			= 6,
 	cudaMemPoolAttrUsedMemCurrent			= 7,
 	cudaMemPoolAttrUsedMemHigh			= 8,
+	cudaMemPoolAttrAllocationType			= 9,
+	cudaMemPoolAttrExportHandleTypes		= 10,
+	cudaMemPoolAttrLocationId			= 11,
+	cudaMemPoolAttrLocationType			= 12,
+	cudaMemPoolAttrMaxPoolSize			= 13,
+	cudaMemPoolAttrHwDecompressEnabled		= 14,
 };
 
 enum cudaMemAllocationType {

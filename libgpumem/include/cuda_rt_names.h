@@ -41,6 +41,7 @@
 #define cudaStreamSetAttribute			cudaStreamSetAttribute_ptsz
 #define cudaStreamAddCallback			cudaStreamAddCallback_ptsz
 #define cudaLaunchHostFunc			cudaLaunchHostFunc_ptsz
+#define cudaLaunchHostFunc_v2			cudaLaunchHostFunc_v2_ptsz
 #define cudaStreamAttachMemAsync		cudaStreamAttachMemAsync_ptsz
 #define cudaStreamBeginCapture			cudaStreamBeginCapture_ptsz
 #define cudaStreamEndCapture			cudaStreamEndCapture_ptsz

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime API, version 13.0, as far as libgpumem serves it: devices, memory, copies,
+ * The CUDA runtime API, version 13.3, as far as libgpumem serves it: devices, memory, copies,
  * streams, events, pools, inter-process handles and errors.
  *
  * Source and binary compatible with CUDA: names, values, layouts and signatures are the
@@ -23,7 +23,7 @@
 #define __CUDA_RUNTIME_API_H__
 
 /* The API version that these headers describe: 1000 * major + 10 * minor. */
-#define CUDART_VERSION		13000
+#define CUDART_VERSION		13030
 
 #include "host_defines.h"
 #include "builtin_types.h"
@@ -233,6 +233,8 @@ CUDART_PTSZ(cudaStreamSetAttribute, (cudaStream_t stream, cudaLaunchAttributeID 
 CUDART_PTSZ(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t callback,
 				    void *user_data, unsigned int flags));
 CUDART_PTSZ(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void *user_data));
+CUDART_PTSZ(cudaLaunchHostFunc_v2, (cudaStream_t stream, cudaHostFn_t function, void *user_data,
+				    unsigned int sync_mode));
 CUDART_PTSZ(cudaStreamAttachMemAsync, (cudaStream_t stream, void *ptr, size_t length __dv(0),
 				       unsigned int flags __dv(cudaMemAttachSingle)));
 

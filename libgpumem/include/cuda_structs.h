@@ -430,6 +430,15 @@ typedef union CUstreamBatchMemOpParams_union {
 		CUstreamBatchMemOpType operation;
 		unsigned int flags;
 	} memoryBarrier;
+	struct CUstreamMemOpAtomicReductionParams_st {
+		CUstreamBatchMemOpType operation;
+		unsigned int flags;
+		CUstreamAtomicReductionOpType reductionOp;
+		CUstreamAtomicReductionDataType dataType;
+		CUdeviceptr address;
+		cuuint64_t value;
+		CUdeviceptr alias;
+	} atomicReduction;
 	cuuint64_t pad[6];
 } CUstreamBatchMemOpParams_v1;
 typedef CUstreamBatchMemOpParams_v1 CUstreamBatchMemOpParams;

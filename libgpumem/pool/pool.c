@@ -324,12 +324,12 @@ static bool place_valid(const CUmemLocation *location, int type)
 	}
 }
 
-/* As recorded, unknown types of location are NOT_SUPPORTED. */
+/* As recorded, unknown types of location are NOT_SUPPORTED. INVISIBLE is known, and no pool has it. */
 static CUresult place_check(const CUmemLocation *location, int type)
 {
 	if (place_valid(location, type))
 		return CUDA_SUCCESS;
-	return (unsigned int)location->type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ?
+	return (unsigned int)location->type > CU_MEM_LOCATION_TYPE_INVISIBLE ?
 		CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 }
 

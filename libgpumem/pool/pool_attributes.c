@@ -2,8 +2,9 @@
 /*
  * Pools: their attributes.
  *
- * Owns nothing. The attributes are switches and counters of pools that this process made; the kernel counts the
- * reserved bytes.
+ * Owns nothing. The attributes of CUDA 13.0 are switches and counters of pools that this process made; the kernel
+ * counts the reserved bytes. The attributes since CUDA 13.2 are properties. Imported pools have properties, too,
+ * and only those.
  *
  * Locks: pool->lock for the counters.
  */
@@ -46,13 +47,63 @@ static CUresult counter(pool_t *pool, int attribute, uint64_t *value)
 	return result;
 }
 
+/* Locations without a number have 0. An import does not know the node of host memory. */
+static CUmemLocation location_of(const pool_t *pool)
+{
+	CUmemLocation location = pool->location;
+
+	if (pool_is(pool, POOL_IMPORT) && pool_is(pool, POOL_HOST))
+		location.type = CU_MEM_LOCATION_TYPE_HOST;
+	if (location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
+	    location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		location.id = 0;
+	return location;
+}
+
+/* The properties of a pool, which are constant. Since CUDA 13.2; documented, not measured. */
+static CUresult property(const pool_t *pool, int attribute, void *out)
+{
+	uint64_t most = pool->limit;
+	int value;
+
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
+		value = pool_is(pool, POOL_MANAGED) ? CU_MEM_ALLOCATION_TYPE_MANAGED :
+			CU_MEM_ALLOCATION_TYPE_PINNED;
+		break;
+	case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
+		value = pool_is(pool, POOL_IMPORT) ? CU_MEM_HANDLE_TYPE_NONE : pool->handle_types;
+		break;
+	case CU_MEMPOOL_ATTR_LOCATION_ID:
+		value = location_of(pool).id;
+		break;
+	case CU_MEMPOOL_ATTR_LOCATION_TYPE:
+		value = location_of(pool).type;
+		break;
+	case CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED:
+		value = pool_is(pool, POOL_DECOMPRESS);
+		break;
+	case CU_MEMPOOL_ATTR_MAX_POOL_SIZE:
+		memcpy(out, &most, sizeof(most));
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	memcpy(out, &value, sizeof(value));
+	return CUDA_SUCCESS;
+}
+
 CUresult pool_get_attribute(pool_t *pool, int attribute, void *out)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t value = 0;
 	int on = 0;
 
-	if (!pool_usable(pool) || !out)
+	if (!pool_valid(pool) || !out)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return property(pool, attribute, out);
+	if (!pool_usable(pool))
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {
 	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:

@@ -36,6 +36,8 @@ static const struct error_text {
 	E(cudaErrorProfilerAlreadyStarted, "profiler already started"),
 	E(cudaErrorProfilerAlreadyStopped, "profiler already stopped"),
 	E(cudaErrorInvalidConfiguration, "invalid configuration argument"),
+	E(cudaErrorVersionTranslation,
+	  "driver returned graph node parameters that this runtime cannot translate"),
 	E(cudaErrorInvalidPitchValue, "invalid pitch argument"),
 	E(cudaErrorInvalidSymbol, "invalid device symbol"),
 	E(cudaErrorInvalidHostPointer, "invalid host pointer"),
@@ -195,6 +197,9 @@ static const struct error_text {
 	  "one or more resources passed in are not valid resource types for the operation"),
 	E(cudaErrorInvalidResourceConfiguration,
 	  "one or more resources are insufficient or non-applicable for the operation"),
+	/* Documented, not measured, as version translation: no runtime was asked for the texts. */
+	E(cudaErrorStreamDetached, "operation not permitted on a detached stream"),
+	E(cudaErrorGraphRecaptureFailure, "the graph recapture failed and was terminated"),
 	E(cudaErrorUnknown, "unknown error"),
 	E(cudaErrorApiFailureBase, "api failure base"),
 #undef E

@@ -122,6 +122,11 @@ RT_PTSZ(cudaMemDiscardAndPrefetchBatchAsync,
 						      location_indices, location_count, flags,
 						      stream)))
 
+/** cudaLaunchHostFunc_v2 - as cuLaunchHostFunc_v2() */
+RT_PTSZ(cudaLaunchHostFunc_v2, (cudaStream_t stream, cudaHostFn_t function, void *user_data,
+				unsigned int sync_mode),
+	rt_code(SZ(cuLaunchHostFunc_v2)(stream, function, user_data, sync_mode)))
+
 /** cudaMemGetDefaultMemPool - the default pool of a location and a type of memory */
 cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, struct cudaMemLocation *location,
 				     enum cudaMemAllocationType type)

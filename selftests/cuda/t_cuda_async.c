@@ -180,6 +180,38 @@ TEST_F(async, functions_in_order)
 	}
 }
 
+/* Both ways to wait for functions keep their order, among functions without a way, too. */
+TEST_F(async, functions_with_modes)
+{
+	CUstreamBatchMemOpParams op = { .operation = CU_STREAM_MEM_OP_ATOMIC_REDUCTION };
+	int reduces = -1;
+
+	for (unsigned int n = 0; n < 90; n++)
+		ASSERT_CU(n % 3 == 2 ? cuLaunchHostFunc(self->s, note, (void *)(uintptr_t)n) :
+			  cuLaunchHostFunc_v2(self->s, note, (void *)(uintptr_t)n,
+					      n % 3 ? CU_HOST_TASK_SPINWAIT : CU_HOST_TASK_BLOCKING));
+	EXPECT_EQ(INVALID, cuLaunchHostFunc_v2(self->s, NULL, NULL, CU_HOST_TASK_BLOCKING));
+	EXPECT_EQ(INVALID, cuLaunchHostFunc_v2(self->s, note, NULL, CU_HOST_TASK_SPINWAIT + 1));
+	EXPECT_EQ(INVALID, cuLaunchHostFunc_v2(self->s, note, NULL, ~0u));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_EQ(90, ran.count);
+	for (unsigned int n = 0; n < 90; n++)
+		EXPECT_EQ(n, ran.order[n]);
+	/* The functions of threads' own streams. */
+	EXPECT_CU(cuLaunchHostFunc_v2_ptsz(NULL, note, NULL, CU_HOST_TASK_SPINWAIT));
+	EXPECT_CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	EXPECT_EQ(91, ran.count);
+	/* Reductions of memory are refused, as the attribute says. */
+	EXPECT_CU(cuDeviceGetAttribute(&reduces, CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED, 0));
+	EXPECT_EQ(0, reduces);
+	op.atomicReduction.address = self->dword;
+	op.atomicReduction.dataType = CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32;
+	op.atomicReduction.value = 1;
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, cuStreamBatchMemOp(self->s, 1, &op, 0));
+	EXPECT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(0, get(self->word));
+}
+
 struct look {
 	const unsigned char *memory;
 	bool right;

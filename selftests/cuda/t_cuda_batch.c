@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Batches of copies: refused copies and the index that names them, and when sources are read.
+ * Batches of copies: refused copies and the index that names them, and when sources are read. Single copies with
+ * attributes, which follow the same rules.
  * t_cuda_batch_model.c compares random batches with a model.
  */
 #include "kselftest_harness.h"
@@ -38,6 +39,39 @@ TEST_F(batch, orders)
 					TH_LOG("order %d, kind %d, %zu bytes", orders[o], src, n);
 				}
 			}
+	free(old);
+	free(new);
+}
+
+/* The same for a single copy with attributes, linear and of a box. */
+TEST_F(batch, alone)
+{
+	const CUmemcpySrcAccessOrder orders[] = { STREAM_ORDER, DURING_CALL };
+	const size_t n = 3 * 70 * 100;
+	unsigned char *old = malloc(n), *new = malloc(n);
+
+	memset(old, 1, n);
+	memset(new, 2, n);
+	for (unsigned int i = 0; i < 2 * 2 * KINDS; i++) {
+		enum kind src = i / 4;
+		CUdeviceptr from = regions[src].p, to = regions[src == DEVICE ? POOL : DEVICE].p;
+		CUmemcpyAttributes attr = how(orders[i % 2]);
+		CUDA_MEMCPY3D_BATCH_OP op = box(to, from, 100, 70, 3);
+
+		op.srcAccessOrder = orders[i % 2];
+		put(from, old, n);
+		poke(to, 7, n);
+		ASSERT_CU(gate_close(self));
+		ASSERT_CU(i / 2 % 2 ? cuMemcpy3DWithAttributesAsync(&op, 0, self->s) :
+			  cuMemcpyWithAttributesAsync(to, from, n, &attr, self->s));
+		EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(self->s));
+		EXPECT_TRUE(sees(to, 7, n));
+		put(from, new, n);
+		ASSERT_CU(gate_open(self));
+		EXPECT_TRUE(sees(to, orders[i % 2] == STREAM_ORDER ? 2 : 1, n)) {
+			TH_LOG("case %u, kind %d", i, src);
+		}
+	}
 	free(old);
 	free(new);
 }
@@ -206,6 +240,55 @@ TEST_F(batch, refusals)
 		EXPECT_TRUE(sees(b + i * 1000, 4, 100));
 		EXPECT_TRUE(sees(b + i * 1000 + 100, 0, 900));
 	}
+}
+
+TEST_F(batch, refusals_alone)
+{
+	CUdeviceptr a = regions[DEVICE].p, b = regions[POOL].p;
+	CUmemcpyAttributes attr = how(STREAM_ORDER);
+	CUDA_MEMCPY3D_BATCH_OP op = box(b, a, 100, 10, 1);
+	CUstream dead;
+
+	poke(a, 4, 3000);
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, NULL, self->s));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 0, &attr, self->s));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(0, a, 100, &attr, self->s));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, 0, 100, &attr, self->s));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b + region_size - 99, a, 100, &attr, self->s));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, NULL));
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, CU_STREAM_LEGACY));
+	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(NULL, 0, self->s));
+	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 1, self->s));
+	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 0, NULL));
+	op.extent.height = 0;
+	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 0, self->s));
+	op.extent.height = 10;
+	for (int order = 0; order < 6; order += order == 0 ? 4 : 1) {
+		attr.srcAccessOrder = order;
+		op.srcAccessOrder = order;
+		EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, self->s));
+		EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 0, self->s));
+	}
+	attr = how(ANY_ORDER);
+	attr.flags = 2;
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, self->s));
+	attr.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
+	attr.srcLocHint.type = CU_MEM_LOCATION_TYPE_INVISIBLE;
+	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, self->s));
+	attr.srcLocHint.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	ASSERT_CU(cuStreamCreate(&dead, 0));
+	ASSERT_CU(cuStreamDestroy(dead));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuMemcpyWithAttributesAsync(b, a, 100, &attr, dead));
+	/* The refused calls have copied nothing; a correct one then copies. */
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	EXPECT_TRUE(sees(b, 0, 3000));
+	EXPECT_CU(cuMemcpyWithAttributesAsync(b, a, 100, &attr, CU_STREAM_PER_THREAD));
+	EXPECT_CU(cuMemcpyWithAttributesAsync_ptsz(b + 1000, a, 100, &attr, self->s));
+	EXPECT_CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	EXPECT_CU(cuStreamSynchronize(self->s));
+	EXPECT_TRUE(sees(b, 4, 100));
+	EXPECT_TRUE(sees(b + 100, 0, 900));
+	EXPECT_TRUE(sees(b + 1000, 4, 100));
 }
 
 TEST_F(batch, refusals_of_boxes)

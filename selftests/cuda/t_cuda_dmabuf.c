@@ -61,6 +61,7 @@ static int make_registered(void *p)
 FIXTURE_SETUP(dmabuf)
 {
 	size_t bytes = 0;
+	int maps = 0;
 
 	cuda_begin(_metadata, &self->ctx);
 	ASSERT_CU(cuMemAlloc(&self->dev, MIB));
@@ -78,6 +79,8 @@ FIXTURE_SETUP(dmabuf)
 		self->fd = variant->make ? variant->make() : make_own();
 		if (self->fd == -ENOENT)
 			SKIP(return, "no %s", variant->what);
+		EXPECT_CU(cuDeviceGetAttribute(&maps, CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED, 0));
+		EXPECT_EQ(1, maps);
 		self->seen = mmap(NULL, MIB, RW, MAP_SHARED, self->fd, 0);
 		ASSERT_NE(MAP_FAILED, self->seen);
 	}

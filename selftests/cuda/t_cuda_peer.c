@@ -2,7 +2,8 @@
 /*
  * Two devices in one process: peer access, access to pools, waits for events of the other device, peer
  * copies while no context is current, and calls that take a context.  Also bounds of a copy with
- * pitch, flags of event records, and the profiler's functions.  Needs a module with devices=2 or more.
+ * pitch, flags of event records, the profiler's functions, and what several devices do not have: multicast and
+ * logical endpoints.  Needs a module with devices=2 or more.
  */
 #include "kselftest_harness.h"
 #include "cuda_util.h"
@@ -304,6 +305,44 @@ TEST_F(peer, named)
 	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, cuProfilerInitialize("a", "b", CU_OUT_CSV));
 	EXPECT_NE(CUDA_SUCCESS, cuGetExportTable(&table, NULL));
 	EXPECT_EQ(NULL, table);
+}
+
+/* Multicast and logical endpoints: the attributes are 0, and the functions are found and fail. */
+TEST_F(peer, endpoints)
+{
+	static const int attributes[] = {
+		CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_MULTICAST_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED,
+	};
+	static const char *const names[] = {
+		"cuMulticastCreate", "cuMulticastAddDevice", "cuMulticastBindMem", "cuMulticastBindAddr",
+		"cuMulticastUnbind", "cuMulticastGetGranularity",
+		"cuLogicalEndpointIdReserve", "cuLogicalEndpointIdRelease", "cuLogicalEndpointCreate",
+		"cuLogicalEndpointAddDevice", "cuLogicalEndpointDestroy", "cuLogicalEndpointBindAddr",
+		"cuLogicalEndpointBindMem", "cuLogicalEndpointUnbind", "cuLogicalEndpointExport",
+		"cuLogicalEndpointImport", "cuLogicalEndpointGetLimits", "cuLogicalEndpointQuery",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(attributes); i++)
+		for (int device = 0; device < 2; device++) {
+			int value = 77;
+
+			EXPECT_CU(cuDeviceGetAttribute(&value, attributes[i], device));
+			EXPECT_EQ(0, value);
+		}
+	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
+		CUresult (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+				     uint64_t) = NULL;
+
+		EXPECT_CU(cuGetProcAddress(names[i], (void **)&function, CUDA_VERSION, 0, NULL));
+		ASSERT_NE(NULL, function);
+		EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, function(0, 0, 0, 0, 0, 0, 0)) {
+			TH_LOG("%s", names[i]);
+		}
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -52,9 +52,9 @@ TEST_F(rt, nothing_early)
 
 	/* The version functions work without a device and without cuInit(). */
 	EXPECT_RT(cudaRuntimeGetVersion(&value));
-	EXPECT_EQ(13000, value);
+	EXPECT_EQ(13030, value);
 	EXPECT_RT(cudaDriverGetVersion(&value));
-	EXPECT_EQ(13000, value);
+	EXPECT_EQ(13030, value);
 	EXPECT_FAILS(BAD, cudaRuntimeGetVersion(NULL));
 	EXPECT_FAILS(BAD, cudaDriverGetVersion(NULL));
 	EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGetCount(&count));
@@ -399,16 +399,18 @@ TEST_F(rt, streams)
 	EXPECT_FAILS(BAD, cudaStreamAddCallback(a, on_stream, &seen, 1));
 	EXPECT_FAILS(BAD, cudaLaunchHostFunc(a, NULL, &seen));
 	EXPECT_RT(cudaLaunchHostFunc(a, on_host, &seen));
+	EXPECT_FAILS(BAD, cudaLaunchHostFunc_v2(a, on_host, &seen, cudaHostTaskSpinWait + 1));
+	EXPECT_RT(cudaLaunchHostFunc_v2(a, on_host, &seen, cudaHostTaskSpinWait));
 	EXPECT_RT(cudaStreamAddCallback(a, on_stream, &seen, 0));
 	EXPECT_RT(cudaStreamSynchronize(a));
-	EXPECT_EQ(2, seen.calls);
+	EXPECT_EQ(3, seen.calls);
 	EXPECT_EQ(cudaErrorNotPermitted, seen.inside);
 	EXPECT_EQ(a, seen.stream);
 	EXPECT_EQ(cudaSuccess, seen.status);
 	EXPECT_EQ(cudaSuccess, cudaPeekAtLastError());
 	EXPECT_RT(cudaStreamAddCallback_ptsz(NULL, on_stream, &seen, 0));
 	EXPECT_RT(cudaStreamSynchronize(cudaStreamPerThread));
-	EXPECT_EQ(3, seen.calls);
+	EXPECT_EQ(4, seen.calls);
 	EXPECT_FAILS(cudaErrorInvalidResourceHandle, cudaStreamDestroy(NULL));
 	EXPECT_FAILS(cudaErrorInvalidResourceHandle, cudaStreamDestroy(cudaStreamPerThread));
 	EXPECT_RT(cudaStreamDestroy(a));

@@ -123,7 +123,7 @@ FIXTURE_VARIANT_ADD(so, twelve)
 
 FIXTURE_VARIANT_ADD(so, thirteen)
 {
-	"libcudart.so.13", 13000, 1008, 1032, 88,
+	"libcudart.so.13", 13030, 1008, 1032, 88,
 };
 
 FIXTURE_SETUP(so)

@@ -108,7 +108,7 @@ TEST_F(nvml, life)
 	EXPECT_EQ(dev_count(), n);
 	EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, p_nvmlDeviceGetCount_v2(NULL));
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlSystemGetDriverVersion(text, sizeof(text)));
-	EXPECT_EQ(0, strncmp(text, "580.", 4));
+	EXPECT_EQ(0, strncmp(text, "610.", 4));
 	EXPECT_EQ(NVML_ERROR_INSUFFICIENT_SIZE, p_nvmlSystemGetDriverVersion(text, 2));
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlSystemGetNVMLVersion(text, sizeof(text)));
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
@@ -405,7 +405,7 @@ TEST_F(nvml, absent)
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlUnitGetCount(&n));
 	EXPECT_EQ(0, n);
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlSystemGetDriverBranch(&branch, sizeof(branch.branch)));
-	EXPECT_STREQ("r580_00", branch.branch);
+	EXPECT_STREQ("r610_00", branch.branch);
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetPciInfoExt(device, &pci));
 	EXPECT_EQ(3, pci.baseClass);
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());

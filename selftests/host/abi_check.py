@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The public headers are CUDA 13.0's interface, fact by fact.
+"""The public headers are CUDA 13.3's interface, fact by fact.
 
 The facts to compare are listed from libgpumem's own headers: every type, member, enumerator,
 constant, mapped name and function signature.  One generated program prints their values; it is
 compiled with libgpumem's headers and with CUDA's.  CUDA's answers are also recorded, in
 selftests/golden/cuda_abi.tsv, so that the comparison happens where CUDA is not installed.
+The record is CUDA 13.0's.  selftests/golden/documented-13.3 has what is newer, as documented; these
+facts are compared with CUDA's headers only if those are of 13.3.
 Signatures and nothing else need a C++ compiler: its mangled type names see through typedefs.
 
 usage: abi_check [--record]     --record rewrites the golden file from CUDA's headers
@@ -24,6 +26,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 OURS = TOP / "libgpumem/include"
 GOLDEN = TOP / "selftests/golden"
+RECORD = GOLDEN / "cuda_abi.tsv"
 KINDS = ("type", "member", "enum", "constant", "name", "thread", "function")
 HEADERS = ("cuda_base.h", "cuda_result.h", "cuda_attrs.h", "cuda_formats.h", "cuda_enums.h",
            "cuda_structs.h", "cuda_legacy.h", "cuda.h", "cudaGL.h", "cudaProfiler.h")
@@ -31,8 +34,7 @@ INCLUDES = "#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n"
 # Macros that are not constants of the interface.
 NOT_CONSTANTS = re.compile(r"CU_PTDS|CU_PTSZ|CUDAAPI|CUDA_CB|CU_UUID_HAS_BEEN_DEFINED|GPUMEM_\w*|"
                            r"\w+_H|__cuda_cuda_h__")
-# Enumerators newer than CUDA 13.0; t_cuda_array knows their values.
-NEWER = re.compile(r"CU_AD_FORMAT_UINT(8|16)_(PACKED|SEMIPLANAR|PLANAR)_4\d\d")
+RECORDED, DOCUMENTED = 13000, 13030     # the versions of the record and of the facts that are newer
 CC = shlex.split(os.environ.get("CC", "gcc"))
 CXX = shlex.split(os.environ.get("CXX", "g++"))
 
@@ -75,7 +77,7 @@ def inventory():
         text = re.sub(r"^#.*?(?<!\\)$", "", text, flags=re.M | re.S)
         for tag, body, name in re.findall(r"typedef enum (\w+) \{(.*?)\} (\w+);", text, flags=re.S):
             facts["type"].append(name)
-            facts["enum"] += [e for e in re.findall(r"(\w+)\s*=", body) if not NEWER.fullmatch(e)]
+            facts["enum"] += re.findall(r"(\w+)\s*=", body)
         for body, name in re.findall(r"^typedef (?:struct|union) \w+ \{\n(.*?)^\} (\w+);", text,
                                      flags=re.S | re.M):
             facts["type"].append(name)
@@ -155,13 +157,26 @@ def collect(include, facts, work, tag):
     return values
 
 
-def read_golden():
+def read_facts(path):
     values = {}
-    for line in (GOLDEN / "cuda_abi.tsv").read_text().splitlines():
+    for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
             kind, name, value = line.split("\t")
             values.setdefault(kind, {})[name] = value
     return values
+
+
+def documented(record):
+    """The facts that are newer than a record."""
+    return read_facts(GOLDEN / "documented-13.3" / record.name)
+
+
+def without(facts, newer):
+    """Lists of facts without those that an older CUDA lacks."""
+    def old(kind, fact):
+        name = f"{fact[0]}.{fact[1]}" if isinstance(fact, tuple) else fact
+        return name not in newer.get(kind, {})
+    return {kind: [f for f in names if old(kind, f)] for kind, names in facts.items()}
 
 
 def find_cuda():
@@ -207,6 +222,19 @@ def compare(tap, kind, ours, theirs, whose):
     tap.result(bool(mine) and not details, f"{len(mine)} facts about {kind}s agree with {whose}", details)
 
 
+def split_errors(lines, newer):
+    """Lines of errors that the record may have, and of those that are newer."""
+    new = [line for line in lines if not line.startswith("#") and line.split("\t")[1] in newer]
+    return [line for line in lines if line not in new], new
+
+
+def check_new_errors(tap, lines, newer, prefix):
+    have = {name: (code, text) for code, name, text in (line.split("\t") for line in lines)}
+    wrong = [name for name, code in newer.items() if name.startswith(prefix) and
+             (have.get(name, "")[:1] != (code,) or not have[name][1])]
+    tap.result(bool(have) and not wrong, f"{len(have)} newer errors have names and texts", wrong)
+
+
 def check_errors(tap, work):
     """libgpumem's names and texts of result codes, through the program that recorded them."""
     library, program = work / "liberror.so", work / "error_strings"
@@ -222,8 +250,11 @@ def check_errors(tap, work):
     golden = [line for line in (GOLDEN / "error_strings.tsv").read_text().splitlines()
               if not line.startswith("#")]
     ours = [line for line in lines if not line.startswith("#")]
+    newer = documented(RECORD)["enum"]
+    ours, new = split_errors(ours, newer)
     tap.result(bool(ours) and ours == golden, f"{len(ours)} error names and texts are the recorded ones",
                sorted(set(ours) ^ set(golden)))
+    check_new_errors(tap, new, newer, "CUDA_ERROR_")
     unknown = [line for line in lines if line.startswith("# cuGetError")]
     tap.result(len(unknown) == 4 and all("rc=1 text=NULL" in line for line in unknown),
                "unknown codes are refused and give no text", unknown)
@@ -258,16 +289,20 @@ def record(cuda, version, facts, work):
              "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function: the mangled type."]
     for kind in KINDS:
         lines += [f"{kind}\t{name}\t{value}" for name, value in sorted(values[kind].items())]
-    (GOLDEN / "cuda_abi.tsv").write_text("\n".join(lines) + "\n")
+    RECORD.write_text("\n".join(lines) + "\n")
 
 
-def check_facts(tap, kinds, collect_from, golden, cuda, version):
+def check_facts(tap, module, facts, cuda, version, work):
     """Our facts agree with the record, and with CUDA's headers where they are installed.
 
-    collect_from(folder, name) compiles the facts.  False: ours do not compile.
+    False: ours do not compile.
     """
+    kinds, newer = module.KINDS, documented(module.RECORD)
+    golden = read_facts(module.RECORD)
+    for kind, values in newer.items():
+        golden.setdefault(kind, {}).update(values)
     try:
-        ours = collect_from(OURS, "ours")
+        ours = module.collect(OURS, facts, work, "ours")
     except BuildError as error:
         tap.result(False, "the facts compile with our headers", str(error).splitlines())
         return False
@@ -276,13 +311,18 @@ def check_facts(tap, kinds, collect_from, golden, cuda, version):
             tap.skip("signatures agree with the record", f"no C++ compiler ({CXX[0]})")
         else:
             compare(tap, kind, ours, golden, "the record")
-    if not cuda or version != 13000:
-        why = "CUDA headers not installed" if not cuda else f"{cuda} is CUDA {version}, not 13000"
+    if not cuda or version not in (RECORDED, DOCUMENTED):
+        why = "CUDA headers not installed" if not cuda else \
+            f"{cuda} is CUDA {version}, not {RECORDED} or {DOCUMENTED}"
         print(f"# SKIP {pathlib.Path(sys.argv[0]).stem}: {why}")
         tap.skip("facts agree with CUDA's headers", why)
         return True
     try:
-        theirs = collect_from(cuda, "cuda")
+        if version == RECORDED:
+            facts = without(facts, newer)
+            ours = {kind: {n: v for n, v in values.items() if n not in newer.get(kind, {})}
+                    for kind, values in ours.items()}
+        theirs = module.collect(cuda, facts, work, "cuda")
         for kind in kinds:
             if kind in ours:
                 compare(tap, kind, ours, theirs, "CUDA's headers")
@@ -297,14 +337,13 @@ def command(module, facts, cuda, version, work):
     if sys.argv[1:] == ["--record"]:
         if not cuda:
             sys.exit(f"{name}: CUDA's headers are not installed")
-        module.record(cuda, version, facts, work)
+        module.record(cuda, version, without(facts, documented(module.RECORD)), work)
         return 0
     if sys.argv[1:]:
         sys.exit(module.__doc__)
 
     tap = Tap()
-    if check_facts(tap, module.KINDS, lambda folder, who: module.collect(folder, facts, work, who),
-                   module.read_golden(), cuda, version):
+    if check_facts(tap, module, facts, cuda, version, work):
         module.check_stand_alone(tap, work)
         module.check_errors(tap, work)
     return tap.finish()

@@ -63,7 +63,7 @@ static void without_init(void)
 	unsigned int flags;
 
 	RESULT(CUDA_SUCCESS, cuDriverGetVersion(&value));
-	check(value == 13000, "the driver version is 13000");
+	check(value == 13030, "the driver version is 13030");
 	RESULT(CUDA_ERROR_INVALID_VALUE, cuDriverGetVersion(NULL));
 	RESULT(CUDA_SUCCESS, cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &text));
 	check(text && !strcmp(text, "CUDA_ERROR_OUT_OF_MEMORY"), "an error has its name");
@@ -140,6 +140,19 @@ static void proc_address(void)
 	proc("cuGetProcAddress", 13000, 0, CUDA_SUCCESS, found, (void *)cuGetProcAddress_v2);
 	proc("cuMemcpy", 2000, 0, CUDA_SUCCESS, old, NULL);
 	proc("cuMemGetHandleForAddressRange", 11020, 0, CUDA_SUCCESS, old, NULL);
+	/* What CUDA 13.1 to 13.3 brought, for programs of 13.0 and of 13.3. */
+	proc("cuLaunchHostFunc", 13000, 0, CUDA_SUCCESS, found, (void *)cuLaunchHostFunc);
+	proc("cuLaunchHostFunc", 13010, 0, CUDA_SUCCESS, found, (void *)cuLaunchHostFunc);
+	proc("cuLaunchHostFunc", 13020, 0, CUDA_SUCCESS, found, (void *)cuLaunchHostFunc_v2);
+	proc("cuLaunchHostFunc", 13030, 2, CUDA_SUCCESS, found, (void *)cuLaunchHostFunc_v2_ptsz);
+	proc("cuMemcpyWithAttributesAsync", 13010, 0, CUDA_SUCCESS, old, NULL);
+	proc("cuMemcpyWithAttributesAsync", 13020, 0, CUDA_SUCCESS, found,
+	     (void *)cuMemcpyWithAttributesAsync);
+	proc("cuMemcpy3DWithAttributesAsync", 13030, 2, CUDA_SUCCESS, found,
+	     (void *)cuMemcpy3DWithAttributesAsync_ptsz);
+	proc("cuLogicalEndpointCreate", 13020, 0, CUDA_SUCCESS, old, NULL);
+	proc("cuMemAlloc", 13030, 0, CUDA_SUCCESS, found, (void *)cuMemAlloc_v2);
+	proc("cuMemAlloc", 13040, 0, CUDA_ERROR_INVALID_VALUE, unknown, NULL);
 	proc("cuNoSuchFunction", 13000, 0, CUDA_SUCCESS, unknown, NULL);
 	proc("cuMemAlloc_v2", 13000, 0, CUDA_SUCCESS, unknown, NULL);
 	proc("", 13000, 0, CUDA_SUCCESS, unknown, NULL);

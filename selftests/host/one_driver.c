@@ -157,7 +157,7 @@ static bool one_state(void *const libs[LIBRARIES])
 		return fail("there is a reason before cuInit()");
 	if (init(0) != 100 || !reason())
 		return fail("libgpumem does not know what cuInit() of libcuda found");
-	if (version(&value) || value != (twelve ? 12090 : 13000))
+	if (version(&value) || value != (twelve ? 12090 : 13030))
 		return fail("the driver's version is %d", value);
 	if (nvml_version(&other) || other != value)
 		return fail("the management library's version is %d", other);

@@ -52,8 +52,8 @@ linked()
 		[ "$("$work/link")" = "$4" ]
 	verdict $? "$1"
 }
-linked "a program is linked with -lcuda" "$build/compat" cuda 13000
-linked "a program is linked with -lgpumem" "$build/lib" gpumem 13000
+linked "a program is linked with -lcuda" "$build/compat" cuda 13030
+linked "a program is linked with -lgpumem" "$build/lib" gpumem 13030
 linked "a program is linked with -lcuda of CUDA 12.9" "$build/compat/cuda12" cuda 12090
 
 # Programs of CUDA 12 look up these names before the names without a suffix.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The public headers of the runtime API are CUDA 13.0's interface, fact by fact.
+"""The public headers of the runtime API are CUDA 13.3's interface, fact by fact.
 
 As abi_check.py does for the driver API: the facts are listed from libgpumem's own headers, one
 generated program prints their values with libgpumem's headers and with CUDA's, and CUDA's answers
-are recorded, in selftests/golden/cuda_rt_abi.tsv.  Types are written as programs write them
+are recorded, in selftests/golden/cuda_rt_abi.tsv; what is newer than 13.0 is as documented.  Types are written as programs write them
 ("enum cudaLimit", "struct cudaExtent").  Only the names without _ptds and _ptsz are declared in
 CUDA's headers; which of them a name means in per-thread programs is a fact of kind "thread".
 
@@ -139,15 +139,6 @@ def record(cuda, version, facts, work):
     RECORD.write_text("\n".join(lines) + "\n")
 
 
-def read_golden():
-    values = {}
-    for line in RECORD.read_text().splitlines():
-        if line and not line.startswith("#"):
-            kind, name, value = line.split("\t")
-            values.setdefault(kind, {})[name] = value
-    return values
-
-
 def check_errors(tap, work):
     """Names and texts of errors, through the program that recorded them."""
     library, program = work / "libcudart.so", work / "rt_error_strings"
@@ -161,9 +152,12 @@ def check_errors(tap, work):
         return
     golden = (GOLDEN / "rt_error_strings.tsv").read_text().splitlines()
     golden = [line for line in golden if line[0] != "#" or line.startswith(("# 19999:", "# -1:"))]
+    newer = abi_check.documented(RECORD)["enum"]
+    lines, new = abi_check.split_errors(lines, newer)
     tap.result(len(lines) > 100 and lines == golden,
                f"{len(lines)} error names and texts are the recorded ones",
                sorted(set(lines) ^ set(golden)))
+    abi_check.check_new_errors(tap, new, newer, "cudaError")
 
 
 def check_stand_alone(tap, work):
