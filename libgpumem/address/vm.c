@@ -374,26 +374,32 @@ void vm_unmap_later(uint64_t addr, uint64_t length)
 
 /* ---- the index */
 
+CUresult vm_index_grow(uint64_t addr, uint64_t length)
+{
+	uint64_t leaf, last = (addr + length - 1) >> LEAF_SHIFT;
+
+	for (leaf = addr >> LEAF_SHIFT; leaf <= last; leaf++) {
+		struct block **fresh;
+
+		if (vm_index[leaf])
+			continue;
+		fresh = calloc(LEAF_SLOTS, sizeof(*fresh));
+		if (!fresh)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		store_release(&vm_index[leaf], fresh);
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult vm_publish(struct block *block)
 {
 	uint64_t addr, end = block->base + block->length;
+	CUresult result = vm_index_grow(block->base, block->length);
 
-	for (addr = block->base; addr < end; addr += SLOT) {
-		struct block ***leaf = &vm_index[addr >> LEAF_SHIFT];
-
-		if (!*leaf) {
-			struct block **fresh = calloc(LEAF_SLOTS, sizeof(*fresh));
-
-			if (!fresh) {
-				block->length = addr - block->base;
-				vm_retract(block);
-				block->length = end - block->base;
-				return CUDA_ERROR_OUT_OF_MEMORY;
-			}
-			store_release(leaf, fresh);
-		}
-		store_release(&(*leaf)[vm_leaf_slot(addr)], block);
-	}
+	if (result)
+		return result;
+	for (addr = block->base; addr < end; addr += SLOT)
+		store_release(&vm_index[addr >> LEAF_SHIFT][vm_leaf_slot(addr)], block);
 	return CUDA_SUCCESS;
 }
 

@@ -167,6 +167,8 @@ bool vm_unmap_host(uint64_t addr, uint64_t length);
 void vm_unmap_later(uint64_t addr, uint64_t length);
 /* Try again to unmap the recorded memory. mem_lock is held. */
 void vm_retry(void);
+/* Make room in the index for a range, which stays there; then vm_publish() cannot fail. mem_lock is held. */
+CUresult vm_index_grow(uint64_t addr, uint64_t length);
 /* Make a block's addresses point at it, or at nothing. mem_lock is held. */
 CUresult vm_publish(struct block *block);
 void vm_retract(struct block *block);

@@ -22,8 +22,9 @@
  *   the lock of semaphores
  *   an event's lock
  *   array_lock
+ *   vmm_lock
  *   a pool's lock, then the locks of its heaps
- *   the locks of staging memory, queues, stream structures, work and event slots
+ *   the locks of staging memory, queues, stream structures, work, event slots and claims
  *   mem_lock
  *   change_lock
  *   a context's lock of active queues

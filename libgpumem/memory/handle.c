@@ -109,6 +109,11 @@ void handle_hold(struct handle *handle)
 	handle->refs++;
 }
 
+void handle_use(struct handle *handle)
+{
+	handle->maps++;
+}
+
 uint32_t handle_leave(struct handle *handle)
 {
 	handle->maps--;

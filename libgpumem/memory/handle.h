@@ -28,10 +28,12 @@ CUresult handle_release(uint64_t value);
 CUresult handle_prop(CUmemAllocationProp *prop, uint64_t value);
 CUresult handle_granularity(uint64_t *granularity, const CUmemAllocationProp *prop, int option);
 
-/* The next three need vmm_lock. The handle of a value that the program may use, or NULL. */
+/* The next four need vmm_lock. The handle of a value that the program may use, or NULL. */
 struct handle *handle_find(uint64_t value);
 /* One more reference of the program. */
 void handle_hold(struct handle *handle);
+/* One mapping or use more. */
+void handle_use(struct handle *handle);
 /* One mapping or use less. Returns the buffer object that the caller destroys without the lock, or 0. */
 uint32_t handle_leave(struct handle *handle);
 

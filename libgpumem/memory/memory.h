@@ -10,6 +10,7 @@
 #define GPUMEM_MEMORY_MEMORY_H
 
 #include "memory/block.h"
+#include "memory/claim.h"
 #include "memory/clear.h"
 #include "memory/handle.h"
 #include "memory/host.h"

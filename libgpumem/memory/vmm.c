@@ -16,18 +16,27 @@
  * (vm_close_apart()) until the reservation is freed: the kernel then neither merges nor splits mappings when
  * memory comes and goes at the same place.
  *
+ * Calls that map, unmap, set rights or free a reservation claim their range of addresses (claim.c). A second call
+ * about any part of the range waits until the first is done. System calls are made with the claim held and without
+ * a lock. Only the holder of a claim changes the index and the mappings in its range.
+ *
+ * A map checks its arguments and reserves what it needs: the handle, the reservation, a mapping, and room in the
+ * index. Then it asks the kernel, and publishes the mapping, which cannot fail.
+ *
  * A change of rights is done for all mappings of the range or for none. The CPU's part comes first, because only
  * it can be refused (vm.max_map_count); it is undone if a later mapping is refused.
  *
- * An unmap hides the mappings with the lock held, and takes them out of the process and of the devices' address
- * space without it: if nothing else holds the memory, that frees it, which may take long. Until it is done the
- * reservation counts the mapping, so it cannot be freed, and the kernel refuses another mapping at the place. No
- * call waits for queued work. Work that uses the memory later fails, as on an H200.
+ * An unmap hides the mappings first, and takes them out of the process and of the devices' address space
+ * afterwards. It destroys buffer objects after it has dropped its claim: if nothing else holds the memory, that
+ * frees it, which may take long. No call waits for queued work. Work that uses the memory later fails, as on an
+ * H200.
  *
  * Copies and fills of mapped memory are the engine's, never inline: a mapping can go away at any time, and an
  * access by the calling thread would end the process.
  *
- * Locks: vmm_lock for everything but lookups, vmm_covers() and vmm_get_access(); mem_lock inside it for the index.
+ * Locks: vmm_lock for reservations, handles, and the rights of a mapping; lookups and vmm_covers() read rights
+ * without it. mem_lock for the index. Neither is held during a system call, except that mem_lock is held while an
+ * arena is added. A thread takes vmm_lock before mem_lock, and no lock before a claim.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,18 +49,22 @@
 
 struct reservation {
 	uint64_t base, length;
-	unsigned long maps;		/* mappings in it, and those that an unmap is taking out */
-	bool apart;			/* vm_close_apart() was called for a part of it */
+	unsigned long maps;		/* mappings in it, and those that a call is making or taking out */
+	uint32_t apart;			/* vm_close_apart() was called for a part of it; atomic */
 };
 
-/* Reused for mappings only, because lookups may still read it. The rights are atomic. */
+/*
+ * Reused for mappings only, because lookups may still read it. The rights are atomic. To write: the claim of its
+ * addresses, and vmm_lock for rights.
+ */
 struct mapping {
 	struct alloc alloc;		/* first; size 0: not mapped */
-	struct handle *handle;
+	struct handle *handle;		/* vmm_lock or the claim to read; the handle counts the mapping */
 	struct reservation *home;
 	uint32_t readers, writers;	/* a bit per device, by its number in the client */
 	uint32_t host;			/* right of host locations, CUmemAccess_flags */
 	int protection;			/* PROT_* of the process's mapping; PROT_NONE: there is none */
+	uint32_t doomed;		/* after an unmap: the buffer object to be destroyed, or 0 */
 	struct mapping *next;		/* in a list of an unmap, or unused */
 };
 
@@ -94,52 +107,81 @@ CUresult vmm_reserve(uint64_t *addr, uint64_t size, uint64_t align, uint64_t hin
 		     unsigned long long flags)
 {
 	uint64_t base, end;
-	bool entered = false;
+	bool entered;
 
 	if (!addr || !size || size % SLOT || flags || align & (align - 1) || hint % SLOT)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (__builtin_add_overflow(hint, size, &end) || end > 1ull << ADDRESS_BITS ||
 	    align >= 1ull << ADDRESS_BITS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	lock_take(&vmm_lock);
 	lock_take(&mem_lock);
 	base = vm_reserve_at(size, align, align && hint % align ? 0 : hint);
 	lock_drop(&mem_lock);
-	if (base) {
-		entered = reservation_add(base, size);
-		if (!entered) {
-			lock_take(&mem_lock);
-			vm_release(base, size);
-			lock_drop(&mem_lock);
-		}
-	}
-	lock_drop(&vmm_lock);
-	if (!entered)
+	if (!base)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	lock_take(&vmm_lock);
+	entered = reservation_add(base, size);
+	lock_drop(&vmm_lock);
+	if (!entered) {
+		lock_take(&mem_lock);
+		vm_release(base, size);
+		lock_drop(&mem_lock);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	*addr = base;
 	return CUDA_SUCCESS;
 }
 
-CUresult vmm_free(uint64_t addr, uint64_t size)
+/* The reservation that is exactly a range, or NULL. vmm_lock is held. */
+static struct reservation *reservation_of(uint64_t addr, uint64_t size)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct reservation *r;
+	struct reservation *r = reservation_at(addr);
+
+	return r && r->base == addr && r->length == size ? r : NULL;
+}
+
+static bool reservation_exists(uint64_t addr, uint64_t size)
+{
+	bool exists;
 
 	lock_take(&vmm_lock);
-	r = reservation_at(addr);
-	if (r && r->base == addr && r->length == size && !r->maps) {
-		sorted_remove(&reservations, sorted_find(&reservations, addr, reservation_base) - 1);
-		/* If the kernel has no memory for it, the range stays apart, which costs a later mapping nothing. */
-		if (r->apart)
-			vm_close(addr, size);
-		lock_take(&mem_lock);
-		vm_release(addr, size);
-		lock_drop(&mem_lock);
-		free(r);
-		result = CUDA_SUCCESS;
-	}
+	exists = reservation_of(addr, size);
 	lock_drop(&vmm_lock);
-	return result;
+	return exists;
+}
+
+/* Give the addresses of a removed reservation back. The caller has the claim of them, and no lock. */
+static void reservation_end(struct reservation *r)
+{
+	/* If the kernel has no memory for it, the range stays apart, which costs a later mapping nothing. */
+	if (load_relaxed(&r->apart))
+		vm_close(r->base, r->length);
+	lock_take(&mem_lock);
+	vm_release(r->base, r->length);
+	lock_drop(&mem_lock);
+	free(r);
+}
+
+CUresult vmm_free(uint64_t addr, uint64_t size)
+{
+	struct range_claim claim = { .base = addr, .end = addr + size };
+	struct reservation *r;
+	bool found;
+
+	/* A call with wrong arguments does not wait. */
+	if (!reservation_exists(addr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	claim_take(&claim);
+	lock_take(&vmm_lock);
+	r = reservation_of(addr, size);
+	found = r && !r->maps;
+	if (found)
+		sorted_remove(&reservations, sorted_find(&reservations, addr, reservation_base) - 1);
+	lock_drop(&vmm_lock);
+	if (found)
+		reservation_end(r);
+	claim_drop(&claim);
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- mappings */
@@ -149,7 +191,10 @@ static struct mapping *mapping_of(const struct span *span)
 	return (struct mapping *)span->alloc;
 }
 
-/* The mapping at an address, or NULL. vmm_lock is held. */
+/*
+ * The mapping at an address, or NULL. The caller has the claim of the address. Or it has vmm_lock: then an unmap
+ * may hide the mapping meanwhile, but its handle stays.
+ */
 static struct mapping *mapping_at(uint64_t addr)
 {
 	struct block *block = unlikely(addr >> ADDRESS_BITS) ? NULL : vm_block(addr);
@@ -161,7 +206,7 @@ static struct mapping *mapping_at(uint64_t addr)
 
 /*
  * The first mapping at or above an address that begins below @end, or NULL. Sixteen GiB without any memory are
- * one step. vmm_lock is held.
+ * one step. The caller has the claim of the range.
  */
 static struct mapping *mapping_from(uint64_t addr, uint64_t end)
 {
@@ -187,6 +232,7 @@ static uint64_t mapping_end(const struct mapping *m)
 	return m->alloc.base + m->alloc.size;
 }
 
+/* vmm_lock is held. */
 static struct mapping *mapping_new(void)
 {
 	struct mapping *m = unused;
@@ -208,10 +254,21 @@ static struct mapping *mapping_new(void)
 	return m;
 }
 
-static void mapping_put(struct mapping *m)
+/*
+ * End the use that a mapping makes of its handle and its reservation. Returns the buffer object that the caller
+ * destroys without the lock, or 0. vmm_lock is held.
+ */
+static uint32_t mapping_end_uses(struct mapping *m)
 {
-	m->next = unused;
-	unused = m;
+	m->home->maps--;
+	return handle_leave(m->handle);
+}
+
+/* Keep a list of mappings, of which @last is the last, for reuse. vmm_lock is held. */
+static void mappings_put(struct mapping *first, struct mapping *last)
+{
+	last->next = unused;
+	unused = first;
 }
 
 /* Flags that a mapping has by its rights and by what it maps. */
@@ -225,11 +282,10 @@ static uint32_t mapping_flags(const struct mapping *m)
 	       (m->handle->prop.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS ? ALLOC_DECOMPRESS : 0);
 }
 
-/* Make a mapping known to lookups. */
-static CUresult mapping_show(struct mapping *m, uint64_t addr, uint64_t size)
+/* Make a mapping known to lookups. The index has room for it (vm_index_grow()). */
+static void mapping_show(struct mapping *m, uint64_t addr, uint64_t size)
 {
 	struct block *block = m->alloc.block;
-	CUresult result;
 
 	store_relaxed(&block->base, addr);
 	store_relaxed(&block->length, size);
@@ -244,14 +300,8 @@ static CUresult mapping_show(struct mapping *m, uint64_t addr, uint64_t size)
 	store_relaxed(&m->alloc.id, mem_new_ids(1));
 	store_relaxed(&m->alloc.flags, mapping_flags(m));
 	alloc_end(&m->alloc);
-	result = vm_publish(block);
-	if (result) {
-		alloc_begin(&m->alloc);
-		store_relaxed(&m->alloc.size, 0);
-		alloc_end(&m->alloc);
-	}
+	vm_publish(block);
 	lock_drop(&mem_lock);
-	return result;
 }
 
 /* Hide a mapping from lookups. Its base and length stay in the block. */
@@ -265,77 +315,105 @@ static void mapping_hide(struct mapping *m)
 	lock_drop(&mem_lock);
 }
 
-/* Map @handle at addresses that are free. vmm_lock is held. */
-static CUresult map_at(struct reservation *r, struct handle *handle, uint64_t addr)
+/* Check the arguments of a map, and reserve a mapping. vmm_lock is held. */
+static CUresult map_begin(uint64_t addr, uint64_t size, uint64_t offset, uint64_t value,
+			  struct mapping **made)
 {
-	struct gpumem_vm_map map = {
-		.size = sizeof(map), .vm = client.vm, .bo = handle->bo, .addr = addr,
-		.length = handle->size,
-	};
-	struct mapping *m = mapping_new();
-	CUresult result;
-	int error;
+	struct reservation *r = reservation_at(addr);
+	struct handle *handle = handle_find(value);
+	struct mapping *m;
 
+	if (!r || !handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* As recorded: memory is mapped as a whole. */
+	if (offset || size != handle->size)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (size > r->length - (addr - r->base))
+		return CUDA_ERROR_INVALID_VALUE;
+	m = mapping_new();
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->handle = handle;
+	handle_use(handle);
 	m->home = r;
+	r->maps++;
 	store_relaxed(&m->host, 0);
 	store_relaxed(&m->protection, PROT_NONE);
 	store_relaxed(&m->readers, 0);
 	store_relaxed(&m->writers, 0);
-	error = client_ioctl(GPUMEM_VM_MAP, &map);
-	/* EEXIST: another thread is taking a mapping out at this place. */
-	result = error == EEXIST ? CUDA_ERROR_INVALID_VALUE : result_of_errno(error);
-	if (result) {
-		mapping_put(m);
-		return result;
-	}
-	result = mapping_show(m, addr, handle->size);
-	if (result) {
-		vm_unmap_host(addr, handle->size);
-		mapping_put(m);
-		return result;
-	}
-	handle->maps++;
-	r->maps++;
+	*made = m;
 	return CUDA_SUCCESS;
+}
+
+/* Map a reserved mapping at @addr, if nothing is mapped there. No lock is held. */
+static CUresult map_at(struct mapping *m, uint64_t addr)
+{
+	struct gpumem_vm_map map = {
+		.size = sizeof(map), .vm = client.vm, .bo = m->handle->bo, .addr = addr,
+		.length = m->handle->size,
+	};
+	CUresult result;
+
+	if (mapping_from(addr, addr + map.length))
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_take(&mem_lock);
+	result = vm_index_grow(addr, map.length);
+	lock_drop(&mem_lock);
+	if (!result)
+		result = result_of_errno(client_ioctl(GPUMEM_VM_MAP, &map));
+	if (!result)
+		mapping_show(m, addr, map.length);
+	return result;
+}
+
+/* Give a reserved mapping back. */
+static void map_abort(struct mapping *m)
+{
+	uint32_t bo;
+
+	lock_take(&vmm_lock);
+	bo = mapping_end_uses(m);
+	mappings_put(m, m);
+	lock_drop(&vmm_lock);
+	/* The program has released the handle meanwhile. */
+	if (bo)
+		client_destroy_id(bo);
 }
 
 CUresult vmm_map(uint64_t addr, uint64_t size, uint64_t offset, uint64_t value,
 		 unsigned long long flags)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	struct reservation *r;
-	struct handle *handle;
+	struct range_claim claim = { .base = addr };
+	struct mapping *m;
+	CUresult result;
 
 	if (!addr || !size || addr % SLOT || flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* No handle is so large: map_begin() will find it out. */
+	if (__builtin_add_overflow(addr, size, &claim.end))
+		claim.end = UINT64_MAX;
+	claim_take(&claim);
 	lock_take(&vmm_lock);
-	r = reservation_at(addr);
-	handle = handle_find(value);
-	if (!r || !handle)
-		;
-	else if (offset || size != handle->size)
-		/* As recorded: memory is mapped as a whole. */
-		result = CUDA_ERROR_NOT_SUPPORTED;
-	else if (size <= r->length - (addr - r->base) && !mapping_from(addr, addr + size))
-		result = map_at(r, handle, addr);
+	result = map_begin(addr, size, offset, value, &m);
 	lock_drop(&vmm_lock);
+	if (!result) {
+		result = map_at(m, addr);
+		if (result)
+			map_abort(m);
+	}
+	claim_drop(&claim);
 	return result;
 }
 
 /* ---- unmap */
 
-/* Hide all mappings of a range and put them on a list, lowest address first. vmm_lock is held. */
+/* Hide all mappings of a range and put them on a list, lowest address first. No lock is held. */
 static CUresult unmap_begin(uint64_t addr, uint64_t end, struct mapping **list)
 {
 	struct mapping *m = mapping_at(addr), **tail = list;
 	uint64_t at;
 
 	*list = NULL;
-	if (!reservation_at(addr))
-		return CUDA_ERROR_INVALID_VALUE;
 	/* A mapping that begins below or ends above is not unmapped, and then nothing is. */
 	if (m && m->alloc.base != addr)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -380,76 +458,90 @@ static struct mapping *run_of(struct mapping *first, uint64_t *length, bool *ope
 	return last;
 }
 
-/* End hidden mappings that were taken out, or show them again. Returns the buffer objects to be destroyed. */
-static void unmap_end(struct mapping *first, struct mapping *last, bool out, uint32_t *bos,
-		      uint64_t *count)
+/* End the uses of a hidden mapping that was taken out. */
+static void unmap_end(struct mapping *m)
 {
-	struct mapping *m, *next, *stop = last->next;
-	uint32_t bo;
-
 	lock_take(&vmm_lock);
-	for (m = first; m != stop; m = next) {
-		next = m->next;
-		if (!out) {
-			/* The devices still reach it. The CPU does not: the mapping is closed. */
-			store_relaxed(&m->protection, PROT_NONE);
-			mapping_show(m, m->alloc.block->base, m->alloc.block->length);
-			continue;
-		}
-		m->home->maps--;
-		m->home->apart |= m->protection != PROT_NONE;
-		bo = handle_leave(m->handle);
-		if (bo)
-			bos[(*count)++] = bo;
-		mapping_put(m);
-	}
+	if (m->protection != PROT_NONE)
+		store_relaxed(&m->home->apart, true);
+	m->doomed = mapping_end_uses(m);
 	lock_drop(&vmm_lock);
 }
 
-/* Take a run out. At most @most of its mappings are ended under one hold of the lock. */
-static CUresult unmap_finish(struct mapping *list)
+/* Show a hidden mapping again: the devices still reach it. The CPU does not: the mapping is closed. */
+static void unmap_undo(struct mapping *m)
 {
-	enum { MOST = 64 };
+	lock_take(&vmm_lock);
+	store_relaxed(&m->protection, PROT_NONE);
+	lock_drop(&vmm_lock);
+	mapping_show(m, m->alloc.block->base, m->alloc.block->length);
+}
+
+/* Take the mappings of a list out. Those that were taken out stay in the list. */
+static CUresult unmap_finish(struct mapping **list)
+{
 	CUresult result = CUDA_SUCCESS;
 
-	while (list) {
-		struct mapping *last, *rest;
+	while (*list) {
+		struct mapping *m = *list, *last, *rest, *next;
 		uint64_t length;
 		bool open, out;
 
-		last = run_of(list, &length, &open);
+		last = run_of(m, &length, &open);
 		rest = last->next;
-		out = unmap_run(list->alloc.block->base, length, open);
-		if (!out)
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-		while (list != rest) {
-			struct mapping *first = list, *to = list;
-			uint64_t count = 0, n;
-			uint32_t bos[MOST];
-
-			for (n = 1; n < MOST && to->next != rest; n++)
-				to = to->next;
-			list = to->next;
-			unmap_end(first, to, out, bos, &count);
-			while (count)
-				client_destroy_id(bos[--count]);
+		out = unmap_run(m->alloc.block->base, length, open);
+		if (out) {
+			for (; m != rest; m = m->next)
+				unmap_end(m);
+			list = &last->next;
+			continue;
+		}
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+		*list = rest;
+		for (; m != rest; m = next) {
+			next = m->next;
+			unmap_undo(m);
 		}
 	}
 	return result;
 }
 
+/* Destroy buffer objects that only mappings of a list used, and keep the mappings for reuse. No lock is held. */
+static void unmap_free(struct mapping *list)
+{
+	struct mapping *m, *last = NULL;
+
+	for (m = list; m; m = m->next) {
+		if (m->doomed)
+			client_destroy_id(m->doomed);
+		last = m;
+	}
+	if (!last)
+		return;
+	lock_take(&vmm_lock);
+	mappings_put(list, last);
+	lock_drop(&vmm_lock);
+}
+
 CUresult vmm_unmap(uint64_t addr, uint64_t size)
 {
-	struct mapping *list;
+	struct range_claim claim = { .base = addr };
+	struct mapping *list = NULL;
 	CUresult result;
-	uint64_t end;
+	bool reserved;
 
-	if (!addr || !size || __builtin_add_overflow(addr, size, &end))
+	if (!addr || !size || __builtin_add_overflow(addr, size, &claim.end))
 		return CUDA_ERROR_INVALID_VALUE;
+	claim_take(&claim);
 	lock_take(&vmm_lock);
-	result = unmap_begin(addr, end, &list);
+	reserved = reservation_at(addr);
 	lock_drop(&vmm_lock);
-	return result ? result : unmap_finish(list);
+	result = reserved ? unmap_begin(addr, claim.end, &list) : CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		result = unmap_finish(&list);
+	claim_drop(&claim);
+	unmap_free(list);
+	return result;
 }
 
 /* ---- rights */
@@ -521,7 +613,7 @@ static int protect(struct mapping *m, int from, int to)
 	if (from == PROT_NONE)
 		return vm_open(m->alloc.base, m->alloc.size, m->handle->bo, to);
 	if (to == PROT_NONE && vm_close_apart(m->alloc.base, m->alloc.size)) {
-		m->home->apart = true;
+		store_relaxed(&m->home->apart, true);
 		return 0;
 	}
 	return mprotect((void *)(uintptr_t)m->alloc.base, m->alloc.size, to) ? errno : 0;
@@ -600,6 +692,7 @@ static void rights_note(struct mapping *m, const struct change *change)
 	const uint32_t by_rights = ALLOC_DARK | ALLOC_CLOSED;
 	uint32_t flags;
 
+	lock_take(&vmm_lock);
 	store_relaxed(&m->protection, protection_after(m, change));
 	store_relaxed(&m->readers, readers_after(m, change));
 	store_relaxed(&m->writers, writers_after(m, change));
@@ -608,9 +701,10 @@ static void rights_note(struct mapping *m, const struct change *change)
 	flags = mapping_flags(m) & by_rights;
 	__atomic_fetch_or(&m->alloc.flags, flags, __ATOMIC_RELAXED);
 	__atomic_fetch_and(&m->alloc.flags, ~by_rights | flags, __ATOMIC_RELAXED);
+	lock_drop(&vmm_lock);
 }
 
-/* vmm_lock is held. */
+/* The caller has the claim of the range, and no lock. */
 static CUresult set_access(uint64_t addr, uint64_t end, const struct change *change)
 {
 	struct mapping *m;
@@ -638,19 +732,20 @@ static CUresult set_access(uint64_t addr, uint64_t end, const struct change *cha
 
 CUresult vmm_set_access(uint64_t addr, uint64_t size, const CUmemAccessDesc *list, uint64_t count)
 {
+	struct range_claim claim = { .base = addr };
 	struct change change = { 0 };
 	CUresult result = CUDA_SUCCESS;
-	uint64_t i, end;
+	uint64_t i;
 
-	if (!addr || !size || !list || !count || __builtin_add_overflow(addr, size, &end))
+	if (!addr || !size || !list || !count || __builtin_add_overflow(addr, size, &claim.end))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; !result && i < count; i++)
 		result = change_add(&change, &list[i]);
 	if (result)
 		return result;
-	lock_take(&vmm_lock);
-	result = set_access(addr, end, &change);
-	lock_drop(&vmm_lock);
+	claim_take(&claim);
+	result = set_access(addr, claim.end, &change);
+	claim_drop(&claim);
 	return result;
 }
 
@@ -666,6 +761,19 @@ static uint32_t any_right(const struct mapping *m)
 {
 	return load_relaxed(&m->host) | (load_relaxed(&m->readers) ? READ : 0) |
 	       (load_relaxed(&m->writers) ? WRITE : 0);
+}
+
+/* vmm_lock is held. */
+static uint32_t right_of(const struct mapping *m, const CUmemLocation *location)
+{
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return device_right(m, location->id);
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return load_relaxed(&m->host);
+	default:
+		return any_right(m);
+	}
 }
 
 CUresult vmm_get_access(unsigned long long *flags, const CUmemLocation *location, uint64_t addr)
@@ -692,14 +800,12 @@ CUresult vmm_get_access(unsigned long long *flags, const CUmemLocation *location
 	*flags = 0;
 	if (!(span.flags & ALLOC_MAPPED))
 		return CUDA_SUCCESS;
-	m = mapping_of(&span);
-	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
-		*flags = device_right(m, location->id);
-	else if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		*flags = load_relaxed(&m->host);
-	else
-		*flags = any_right(m);
-	return CUDA_SUCCESS;
+	lock_take(&vmm_lock);
+	m = mapping_at(addr);
+	if (m)
+		*flags = right_of(m, location);
+	lock_drop(&vmm_lock);
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- for other files */

@@ -10,7 +10,7 @@
 
 #include "memory/handle.h"
 
-/* Protects handles, reservations and mappings. Outside mem_lock; only short system calls are made under it. */
+/* Protects handles, reservations and the rights of mappings. Outside mem_lock; not held during system calls. */
 extern HIDDEN struct lock vmm_lock;
 
 CUresult vmm_reserve(uint64_t *addr, uint64_t size, uint64_t align, uint64_t hint,

@@ -9,46 +9,63 @@
  * Fabric handles need a channel that an administrator makes for a driver of several machines. The library answers
  * like a driver without such a channel.
  *
- * Locks: vmm_lock while a handle is exported.
+ * Locks: vmm_lock to find a handle, and not while its memory is exported.
  */
 #include <errno.h>
 
 #include "share/share.h"
 
-/* vmm_lock is held. */
-static CUresult export_locked(int *fd, uint64_t value)
+/* A handle that may be exported, which stays until handle_drop(), or NULL. */
+static struct handle *handle_get(uint64_t value)
 {
-	struct gpumem_bo_export export = {
-		.size = sizeof(export), .flags = GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_HANDLE,
-	};
-	struct handle *handle = handle_find(value);
-	CUresult result;
+	struct handle *handle;
 
-	if (!handle || handle->imported ||
-	    !(handle->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-		return CUDA_ERROR_INVALID_VALUE;
-	export.id = handle->bo;
-	export.length = handle->size;
-	result = result_of_errno(client_ioctl(GPUMEM_BO_EXPORT, &export));
-	if (!result)
-		*fd = export.fd;
-	return result;
+	lock_take(&vmm_lock);
+	handle = handle_find(value);
+	if (handle && (handle->imported ||
+		       !(handle->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)))
+		handle = NULL;
+	if (handle)
+		handle_use(handle);
+	lock_drop(&vmm_lock);
+	return handle;
+}
+
+static void handle_drop(struct handle *handle)
+{
+	uint32_t bo;
+
+	lock_take(&vmm_lock);
+	bo = handle_leave(handle);
+	lock_drop(&vmm_lock);
+	if (bo)
+		client_destroy_id(bo);
 }
 
 CUresult handle_export(void *out, uint64_t value, CUmemAllocationHandleType type,
 		       unsigned long long flags)
 {
+	struct gpumem_bo_export export = {
+		.size = sizeof(export), .flags = GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_HANDLE,
+	};
+	struct handle *handle;
 	CUresult result;
-	int fd = -1;
+	int fd;
 
 	if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&vmm_lock);
-	result = export_locked(&fd, value);
-	lock_drop(&vmm_lock);
-	if (!result)
-		memcpy(out, &fd, sizeof(fd));
-	return result;
+	handle = handle_get(value);
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	export.id = handle->bo;
+	export.length = handle->size;
+	result = result_of_errno(client_ioctl(GPUMEM_BO_EXPORT, &export));
+	handle_drop(handle);
+	if (result)
+		return result;
+	fd = export.fd;
+	memcpy(out, &fd, sizeof(fd));
+	return CUDA_SUCCESS;
 }
 
 /* The properties of an imported buffer object; false: it is not memory of a handle. */

@@ -21,6 +21,7 @@ thread t_cuda_notify unregistering threads
 thread t_cuda_managed threads
 thread t_cuda_decompress beside_host_functions hostile
 thread t_cuda_exclusive nothing_half_done half_written half_read not_held
+thread t_cuda_vmm_race neighbours one_range
 thread t_cuda_pool_order GPUMEM_STEPS=2500 handed_on
 address-undefined t_cuda_threads
 address-undefined t_cuda_async
