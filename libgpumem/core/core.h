@@ -37,6 +37,8 @@
  * concurrent lookup therefore reads a structure of the right type, and notices by its magic number,
  * generation or sequence count that the structure changed.
  *
+ * Handles of memory, external memories and external semaphores are values of tables (core/table.h).
+ *
  * A declaration under "from a layer above" names a function that this layer calls and a higher layer
  * defines. selftests/host/layers_check.sh lists them, each with the reason.
  */
@@ -52,6 +54,7 @@
 #include "core/scope.h"
 #include "core/seq.h"
 #include "core/sorted.h"
+#include "core/table.h"
 #include "core/thread.h"
 
 #endif /* GPUMEM_CORE_CORE_H */

@@ -329,6 +329,7 @@ static void ctx_end(CUcontext ctx)
 		work_synchronize();
 	ctx_release_streams(ctx);
 	arrays_end(ctx);
+	externals_end(ctx);
 	mem_free_context(ctx);
 }
 

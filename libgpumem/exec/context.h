@@ -37,6 +37,7 @@ struct CUctx_st {
 	CUstream whole;			/* the stream of kind STREAM_CONTEXT; made at first use; atomic */
 	struct active active;		/* queues with work, streams in use */
 	struct alloc *allocs;		/* mem_lock */
+	struct external *externals;	/* the lock of external memories (share/external.c) */
 	CUcontext next_unused;
 };
 
@@ -83,6 +84,8 @@ static inline struct device *ctx_device(CUcontext ctx)
 
 /* From a layer above: the context ends, so invalidate its arrays. */
 void arrays_end(CUcontext ctx);
+/* From a layer above: the context ends, so free its external memories. */
+void externals_end(CUcontext ctx);
 /* From a layer above: the context has ended and its work is done, so free its memory. */
 void mem_free_context(CUcontext ctx);
 

@@ -7,8 +7,8 @@
  * again by an address in the mapping. The memory itself is the kernel's. It lives on in other processes that
  * imported it.
  *
- * The value that the program holds has the handle's place in a table and a number that is never used again, so
- * that a value of a handle that ended is found to be invalid.
+ * The value that the program holds is the handle's in a table (core/table.h), so the value of a handle that ended
+ * is found to be invalid.
  *
  * Locks: vmm_lock (vmm.h) for the table and the handles. It is not held while memory is allocated or freed.
  */
@@ -18,10 +18,6 @@
 
 #define HOST_LARGEST	(1ull << 40)	/* that the kernel knows */
 
-/* A value: the place in the table in the low bits, a number from 1 on above. */
-#define PLACE_BITS	24
-#define PLACES		(1ul << PLACE_BITS)
-
 /* The tag of memory (GPUMEM_BO_ALLOC): bit 0 is set. */
 #define TAG_TYPE_SHIFT	1		/* CUmemLocationType */
 #define TAG_TYPE_MASK	0x7u
@@ -30,78 +26,42 @@
 #define TAG_USAGE_MASK	0x7u
 #define TAG_NODE_SHIFT	16
 
-/* vmm_lock protects these. */
-static struct handle **table;
-static uint64_t table_size, table_used;
-static struct handle **unused;		/* handles that ended, for reuse at their places */
-static uint64_t unused_count, unused_room;
-static uint64_t last_number;
+static struct table handles;		/* vmm_lock */
 
 /* ---- the table; vmm_lock is held */
 
-static uint64_t place_of(uint64_t value)
-{
-	return value & (PLACES - 1);
-}
-
 struct handle *handle_find(uint64_t value)
 {
-	uint64_t place = place_of(value);
-	struct handle *handle = place < table_used ? table[place] : NULL;
+	struct handle *handle = table_find(&handles, value);
 
-	return handle && handle->value == value && handle->refs ? handle : NULL;
-}
-
-/* Room for one more handle, in the table and in the list of unused ones. */
-static bool table_grow(void)
-{
-	uint64_t size = table_size ? 2 * table_size : 64;
-	struct handle **grown;
-
-	if (table_used < table_size)
-		return true;
-	if (size > PLACES)
-		return false;
-	grown = realloc(table, size * sizeof(*table));
-	if (!grown)
-		return false;
-	table = grown;
-	grown = realloc(unused, size * sizeof(*unused));
-	if (!grown)
-		return false;
-	unused = grown;
-	unused_room = table_size = size;
-	return true;
+	return handle && handle->refs ? handle : NULL;
 }
 
 static struct handle *handle_new(void)
 {
-	struct handle *handle;
+	struct handle *handle = calloc(1, sizeof(*handle));
 
-	if (unused_count) {
-		handle = unused[--unused_count];
-	} else {
-		if (!table_grow())
-			return NULL;
-		handle = calloc(1, sizeof(*handle));
-		if (!handle)
-			return NULL;
-		handle->value = table_used;
-		table[table_used++] = handle;
+	if (!handle)
+		return NULL;
+	handle->value = table_add(&handles, handle);
+	if (!handle->value) {
+		free(handle);
+		return NULL;
 	}
-	handle->value = ++last_number << PLACE_BITS | place_of(handle->value);
 	handle->refs = 1;
-	handle->maps = 0;
 	return handle;
 }
 
-/* Take a handle out if nothing uses it. Returns its buffer object or 0. */
+/* Free a handle if nothing uses it. Returns its buffer object or 0. */
 static uint32_t handle_end(struct handle *handle)
 {
+	uint32_t bo = handle->bo;
+
 	if (handle->refs || handle->maps)
 		return 0;
-	unused[unused_count++] = handle;
-	return handle->bo;
+	table_remove(&handles, handle->value);
+	free(handle);
+	return bo;
 }
 
 void handle_hold(struct handle *handle)
@@ -296,17 +256,19 @@ CUresult handle_release(uint64_t value)
 {
 	struct handle *handle;
 	uint32_t bo = 0;
+	bool known;
 
 	lock_take(&vmm_lock);
 	handle = handle_find(value);
-	if (handle) {
+	known = handle;
+	if (known) {
 		handle->refs--;
 		bo = handle_end(handle);
 	}
 	lock_drop(&vmm_lock);
 	if (bo)
 		client_destroy_id(bo);
-	return handle ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult handle_prop(CUmemAllocationProp *prop, uint64_t value)

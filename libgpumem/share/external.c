@@ -9,10 +9,10 @@
  * An opaque descriptor is a memory handle of cuMemExportToShareableHandle(). Its import closes the program's
  * descriptor, also if the descriptor is no handle, as on an H200. A DMA-buf's descriptor stays the program's.
  *
- * External memories are in a list, so a handle that is none is found out. An external memory whose context has
- * ended is freed with the next import.
+ * The program holds a value of a table (core/table.h), so a handle that is none is found out. A context that ends
+ * frees its external memories, which are in a list.
  *
- * Locks: external_lock for the list; mem_lock nests inside.
+ * Locks: external_lock for the table and the lists. No memory is imported and no descriptor closed under it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,39 +20,65 @@
 
 #include "share/share.h"
 
-struct CUextMemory_st {
-	CUexternalMemory next;		/* external_lock */
-	CUcontext ctx;			/* constant, as all below */
-	uint64_t life;			/* of the context */
+struct external {
+	struct external *next, **link;	/* in ctx->externals; external_lock */
+	uint64_t value;			/* in the table; constant, as all below */
 	int fd;				/* the library's */
 	bool dmabuf;
 	uint64_t size;			/* as the program said */
 };
 
 static struct lock external_lock;
-static CUexternalMemory externals;	/* external_lock */
+static struct table externals;		/* external_lock */
 
-static void external_free(CUexternalMemory memory)
+/* The external memory that a program names, or NULL. external_lock is held. */
+static struct external *external_find(CUexternalMemory handle)
+{
+	return table_find(&externals, (uintptr_t)handle);
+}
+
+/* Add an external memory to a context in its life @life. */
+static CUresult external_add(struct external *memory, CUcontext ctx, uint64_t life)
+{
+	bool lives;
+
+	lock_take(&external_lock);
+	/* A context that ends is marked before externals_end() takes the lock. */
+	lives = ctx_lives_on(ctx, life);
+	memory->value = lives ? table_add(&externals, memory) : 0;
+	if (memory->value) {
+		memory->next = ctx->externals;
+		memory->link = &ctx->externals;
+		if (memory->next)
+			memory->next->link = &memory->next;
+		ctx->externals = memory;
+	}
+	lock_drop(&external_lock);
+	if (!lives)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return memory->value ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void external_free(struct external *memory)
 {
 	fd_close(memory->fd);
 	free(memory);
 }
 
-/* Free the external memories of contexts that have ended. external_lock is held. */
-static void externals_reap(void)
+void externals_end(CUcontext ctx)
 {
-	CUexternalMemory *link = &externals, memory;
+	struct external *list, *memory;
 
-	lock_take(&mem_lock);
-	while ((memory = *link)) {
-		if (ctx_lives_on(memory->ctx, memory->life)) {
-			link = &memory->next;
-			continue;
-		}
-		*link = memory->next;
+	lock_take(&external_lock);
+	list = ctx->externals;
+	ctx->externals = NULL;
+	for (memory = list; memory; memory = memory->next)
+		table_remove(&externals, memory->value);
+	lock_drop(&external_lock);
+	while ((memory = list)) {
+		list = memory->next;
 		external_free(memory);
 	}
-	lock_drop(&mem_lock);
 }
 
 /* Whether the kernel can import a descriptor; the errors that an H200 answers. */
@@ -74,7 +100,7 @@ static CUresult descriptor_take(CUexternalMemory *out, CUcontext ctx,
 {
 	bool dmabuf = desc->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD;
 	CUresult result = descriptor_check(desc->handle.fd, dmabuf);
-	CUexternalMemory memory;
+	struct external *memory;
 	uint64_t life = ctx_life(ctx);
 
 	if (result) {
@@ -85,23 +111,21 @@ static CUresult descriptor_take(CUexternalMemory *out, CUcontext ctx,
 	memory = calloc(1, sizeof(*memory));
 	if (!memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	memory->dmabuf = dmabuf;
+	memory->size = desc->size;
 	memory->fd = fcntl(desc->handle.fd, F_DUPFD_CLOEXEC, 3);
 	if (memory->fd < 0) {
 		free(memory);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	result = external_add(memory, ctx, life);
+	if (result) {
+		external_free(memory);
+		return result;
+	}
 	if (!dmabuf)
 		fd_close(desc->handle.fd);
-	memory->ctx = ctx;
-	memory->life = life;
-	memory->dmabuf = dmabuf;
-	memory->size = desc->size;
-	lock_take(&external_lock);
-	externals_reap();
-	memory->next = externals;
-	externals = memory;
-	lock_drop(&external_lock);
-	*out = memory;
+	*out = (CUexternalMemory)(uintptr_t)memory->value;
 	return CUDA_SUCCESS;
 }
 
@@ -134,40 +158,51 @@ CUresult external_import(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDL
 	}
 }
 
-/* A pointer to an external memory's place in the list, or to NULL. external_lock is held. */
-static CUexternalMemory *external_find(CUexternalMemory memory)
+CUresult external_destroy(CUexternalMemory handle)
 {
-	CUexternalMemory *link = &externals;
-
-	while (*link && *link != memory)
-		link = &(*link)->next;
-	return link;
-}
-
-CUresult external_destroy(CUexternalMemory memory)
-{
-	CUexternalMemory *link;
+	struct external *memory;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
 	if (result)
 		return result;
 	lock_take(&external_lock);
-	link = external_find(memory);
-	if (*link) {
-		*link = memory->next;
-		external_free(memory);
-	} else {
-		result = CUDA_ERROR_INVALID_VALUE;
+	memory = external_find(handle);
+	if (memory) {
+		table_remove(&externals, memory->value);
+		*memory->link = memory->next;
+		if (memory->next)
+			memory->next->link = memory->link;
+	}
+	lock_drop(&external_lock);
+	if (!memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	external_free(memory);
+	return CUDA_SUCCESS;
+}
+
+/* Copy what an external memory is, with a descriptor that the caller closes. */
+static CUresult external_get(struct external *copy, CUexternalMemory handle)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	const struct external *memory;
+
+	lock_take(&external_lock);
+	memory = external_find(handle);
+	if (memory) {
+		*copy = *memory;
+		/* Another thread may destroy the external memory from here on. */
+		copy->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
+		result = copy->fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 	}
 	lock_drop(&external_lock);
 	return result;
 }
 
-CUresult external_buffer(uint64_t *ptr, CUexternalMemory memory,
+CUresult external_buffer(uint64_t *ptr, CUexternalMemory handle,
 			 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
 {
-	struct CUextMemory_st copy;
+	struct external copy;
 	uint64_t life;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
@@ -178,19 +213,10 @@ CUresult external_buffer(uint64_t *ptr, CUexternalMemory memory,
 		return CUDA_ERROR_INVALID_VALUE;
 	life = ctx_life(ctx);
 	result = stage_reserve(ctx->device);
+	if (!result)
+		result = external_get(&copy, handle);
 	if (result)
 		return result;
-	lock_take(&external_lock);
-	if (!*external_find(memory)) {
-		lock_drop(&external_lock);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	copy = *memory;
-	/* Another thread may destroy the external memory from here on. */
-	copy.fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
-	lock_drop(&external_lock);
-	if (copy.fd < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = desc->offset > copy.size || desc->size > copy.size - desc->offset ?
 		CUDA_ERROR_INVALID_VALUE :
 		share_map_part(ctx, life, copy.fd, copy.dmabuf, desc->offset, desc->size, ptr);

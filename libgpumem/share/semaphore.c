@@ -14,7 +14,12 @@
  * entries that name it are done: the uses of a semaphore are the last such entry of each queue. A failed stream
  * still signals binary semaphores, because the kernel executes ADD entries in any case.
  *
- * Locks: semaphore_lock for the lists, inside a stream's lock.
+ * Programs hold values of a table (core/table.h). A destroyed semaphore is in a queue of dying ones. Each call that
+ * makes or destroys a semaphore looks at two of the queue, so that its cost does not grow with the queue's length,
+ * and the queue does not grow with the number of calls.
+ *
+ * Locks: semaphore_lock for the table, the queue and all semaphores, inside a stream's lock. No system call is made
+ * under it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,38 +35,80 @@ struct use {
 	uint64_t value;
 };
 
-struct CUextSemaphore_st {
-	CUexternalSemaphore next;
-	uint32_t id;			/* constant, as the next */
+struct semaphore {
+	struct semaphore *next;		/* in the queue of dying ones, or in a list to be freed */
+	uint64_t value;			/* in the table; constant, as the next two */
+	uint32_t id;
 	enum semaphore_kind kind;
+	unsigned int exports;		/* calls that export it */
 	struct use *uses;
 };
 
-static struct lock semaphore_lock;
-static CUexternalSemaphore semaphores, dying;	/* semaphore_lock, with all that they hold */
+#define REAP_TRIES	2		/* dying semaphores that a call looks at */
 
-static bool semaphore_idle(CUexternalSemaphore semaphore)
+/* semaphore_lock protects these, with all that they hold. */
+static struct lock semaphore_lock;
+static struct table semaphores;
+static struct semaphore *dying, **last_dying = &dying;
+
+/* The semaphore that a program names, or NULL. semaphore_lock is held. */
+static struct semaphore *semaphore_find(CUexternalSemaphore handle)
+{
+	return table_find(&semaphores, (uintptr_t)handle);
+}
+
+static bool semaphore_idle(const struct semaphore *semaphore)
 {
 	struct use *use;
 
+	if (semaphore->exports)
+		return false;
 	for (use = semaphore->uses; use; use = use->next)
 		if (!queue_reached(use->queue, use->value))
 			return false;
 	return true;
 }
 
-/* Free the destroyed semaphores that no entry names any more. semaphore_lock is held. */
-static void semaphores_reap(void)
+/* semaphore_lock is held. */
+static void dying_append(struct semaphore *semaphore)
 {
-	CUexternalSemaphore *link = &dying, semaphore;
-	struct use *use;
+	semaphore->next = NULL;
+	*last_dying = semaphore;
+	last_dying = &semaphore->next;
+}
 
-	while ((semaphore = *link)) {
+/*
+ * Take destroyed semaphores that no entry names any more out of the queue. Returns them as a list, for
+ * semaphores_free(). semaphore_lock is held.
+ */
+static struct semaphore *semaphores_reap(void)
+{
+	struct semaphore *semaphore, *list = NULL;
+	unsigned int tries;
+
+	for (tries = 0; dying && tries < REAP_TRIES; tries++) {
+		semaphore = dying;
+		dying = semaphore->next;
+		if (!dying)
+			last_dying = &dying;
 		if (!semaphore_idle(semaphore)) {
-			link = &semaphore->next;
+			dying_append(semaphore);
 			continue;
 		}
-		*link = semaphore->next;
+		semaphore->next = list;
+		list = semaphore;
+	}
+	return list;
+}
+
+/* Free a list of semaphores. No lock is held. */
+static void semaphores_free(struct semaphore *list)
+{
+	struct semaphore *semaphore;
+	struct use *use;
+
+	while ((semaphore = list)) {
+		list = semaphore->next;
 		client_destroy_id(semaphore->id);
 		while ((use = semaphore->uses)) {
 			semaphore->uses = use->next;
@@ -71,33 +118,27 @@ static void semaphores_reap(void)
 	}
 }
 
-/* A pointer to a semaphore's place in the list, or to NULL. semaphore_lock is held. */
-static CUexternalSemaphore *semaphore_find(CUexternalSemaphore semaphore)
-{
-	CUexternalSemaphore *link = &semaphores;
-
-	while (*link && *link != semaphore)
-		link = &(*link)->next;
-	return link;
-}
-
 /* Make a semaphore of a kernel object, which it takes over in any case. */
 static CUresult semaphore_add(CUexternalSemaphore *out, uint32_t id, enum semaphore_kind kind)
 {
-	CUexternalSemaphore semaphore = calloc(1, sizeof(*semaphore));
+	struct semaphore *semaphore = calloc(1, sizeof(*semaphore)), *idle = NULL;
+	uint64_t value = 0;
 
-	if (!semaphore) {
+	if (semaphore) {
+		semaphore->id = id;
+		semaphore->kind = kind;
+		lock_take(&semaphore_lock);
+		idle = semaphores_reap();
+		value = semaphore->value = table_add(&semaphores, semaphore);
+		lock_drop(&semaphore_lock);
+	}
+	semaphores_free(idle);
+	if (!value) {
 		client_destroy_id(id);
+		free(semaphore);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	semaphore->id = id;
-	semaphore->kind = kind;
-	lock_take(&semaphore_lock);
-	semaphores_reap();
-	semaphore->next = semaphores;
-	semaphores = semaphore;
-	lock_drop(&semaphore_lock);
-	*out = semaphore;
+	*out = (CUexternalSemaphore)(uintptr_t)value;
 	return CUDA_SUCCESS;
 }
 
@@ -120,11 +161,38 @@ CUresult semaphore_create(CUexternalSemaphore *out, unsigned long long value, un
 					       SEMAPHORE_TIMELINE : SEMAPHORE_BINARY);
 }
 
-CUresult semaphore_export(int *fd, CUexternalSemaphore semaphore, unsigned int flags)
+/* Find a semaphore that can be exported, and keep it until export_end(). */
+static CUresult export_begin(struct semaphore **out, CUexternalSemaphore handle)
+{
+	struct semaphore *semaphore;
+	CUresult result = CUDA_SUCCESS;
+
+	lock_take(&semaphore_lock);
+	semaphore = semaphore_find(handle);
+	if (!semaphore)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (semaphore->kind == SEMAPHORE_FENCE)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	else
+		semaphore->exports++;
+	lock_drop(&semaphore_lock);
+	*out = semaphore;
+	return result;
+}
+
+static void export_end(struct semaphore *semaphore)
+{
+	lock_take(&semaphore_lock);
+	semaphore->exports--;
+	lock_drop(&semaphore_lock);
+}
+
+CUresult semaphore_export(int *fd, CUexternalSemaphore handle, unsigned int flags)
 {
 	struct gpumem_timeline_export export = {
 		.size = sizeof(export), .flags = GPUMEM_TIMELINE_EXPORT_CLOEXEC,
 	};
+	struct semaphore *semaphore;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -135,16 +203,12 @@ CUresult semaphore_export(int *fd, CUexternalSemaphore semaphore, unsigned int f
 	*fd = -1;
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	lock_take(&semaphore_lock);
-	if (!*semaphore_find(semaphore)) {
-		result = CUDA_ERROR_INVALID_VALUE;
-	} else if (semaphore->kind == SEMAPHORE_FENCE) {
-		result = CUDA_ERROR_NOT_SUPPORTED;
-	} else {
-		export.id = semaphore->id;
-		result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_EXPORT, &export));
-	}
-	lock_drop(&semaphore_lock);
+	result = export_begin(&semaphore, handle);
+	if (result)
+		return result;
+	export.id = semaphore->id;
+	result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_EXPORT, &export));
+	export_end(semaphore);
 	if (!result)
 		*fd = export.fd;
 	return result;
@@ -208,48 +272,56 @@ CUresult semaphore_import(CUexternalSemaphore *out, const CUDA_EXTERNAL_SEMAPHOR
 	}
 }
 
-CUresult semaphore_destroy(CUexternalSemaphore semaphore)
+CUresult semaphore_destroy(CUexternalSemaphore handle)
 {
-	CUexternalSemaphore *link;
+	struct semaphore *semaphore, *idle;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
 	if (result)
 		return result;
 	lock_take(&semaphore_lock);
-	link = semaphore_find(semaphore);
-	if (*link) {
-		*link = semaphore->next;
-		semaphore->next = dying;
-		dying = semaphore;
-	} else {
-		result = CUDA_ERROR_INVALID_VALUE;
+	semaphore = semaphore_find(handle);
+	if (semaphore) {
+		table_remove(&semaphores, semaphore->value);
+		dying_append(semaphore);
 	}
-	semaphores_reap();
+	idle = semaphores_reap();
 	lock_drop(&semaphore_lock);
-	return result;
+	semaphores_free(idle);
+	return semaphore ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The use of a semaphore by a queue, which is idle if it is new; NULL without memory. semaphore_lock is held. */
-static struct use *semaphore_use(CUexternalSemaphore semaphore, struct queue *queue)
+/*
+ * The use of a semaphore by a queue, which is idle if it is new; NULL without memory. A use by another queue that
+ * is done is taken over, so the list is as long as the number of queues that were busy at one time.
+ * semaphore_lock is held.
+ */
+static struct use *semaphore_use(struct semaphore *semaphore, struct queue *queue)
 {
-	struct use *use = semaphore->uses;
+	struct use *use, *done = NULL;
 
-	while (use && use->queue != queue)
-		use = use->next;
-	if (use)
-		return use;
-	use = calloc(1, sizeof(*use));
-	if (!use)
-		return NULL;
+	for (use = semaphore->uses; use; use = use->next) {
+		if (use->queue == queue)
+			return use;
+		if (!done && queue_reached(use->queue, use->value))
+			done = use;
+	}
+	use = done;
+	if (!use) {
+		use = calloc(1, sizeof(*use));
+		if (!use)
+			return NULL;
+		use->next = semaphore->uses;
+		semaphore->uses = use;
+	}
 	use->queue = queue;
-	use->next = semaphore->uses;
-	semaphore->uses = use;
+	use->value = 0;
 	return use;
 }
 
 /* Put an entry for a semaphore. The locks of the stream and of the semaphores are held. */
-static CUresult semaphore_put(struct queue *queue, CUexternalSemaphore semaphore, bool wait,
+static CUresult semaphore_put(struct queue *queue, struct semaphore *semaphore, bool wait,
 			      uint64_t value)
 {
 	struct gpumem_sqe sqe = { .handle = semaphore->id };
@@ -281,14 +353,16 @@ static CUresult semaphore_put(struct queue *queue, CUexternalSemaphore semaphore
 /* Whether all semaphores of a list can be used. semaphore_lock is held. */
 static CUresult semaphores_check(const struct semaphore_ops *ops)
 {
+	const struct semaphore *semaphore;
 	unsigned int i;
 
 	for (i = 0; i < ops->count; i++) {
-		if (!*semaphore_find(ops->list[i]))
+		semaphore = semaphore_find(ops->list[i]);
+		if (!semaphore)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (ops->wait ? ops->waits[i].flags : ops->signals[i].flags)
 			return CUDA_ERROR_INVALID_VALUE;
-		if (!ops->wait && ops->list[i]->kind == SEMAPHORE_FENCE)
+		if (!ops->wait && semaphore->kind == SEMAPHORE_FENCE)
 			return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return CUDA_SUCCESS;
@@ -296,6 +370,7 @@ static CUresult semaphores_check(const struct semaphore_ops *ops)
 
 CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops *ops)
 {
+	struct semaphore *semaphore;
 	struct queue *queue = NULL;
 	CUstream stream;
 	CUresult result = stream_get(handle, own, &stream);
@@ -313,12 +388,13 @@ CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops
 		if (result)
 			break;
 		lock_take(&semaphore_lock);
+		semaphore = semaphore_find(ops->list[i]);
 		if (!i)
 			result = semaphores_check(ops);
-		else if (!*semaphore_find(ops->list[i]))
+		else if (!semaphore)
 			result = CUDA_ERROR_INVALID_VALUE;
 		if (!result)
-			result = semaphore_put(queue, ops->list[i], ops->wait, ops->wait ?
+			result = semaphore_put(queue, semaphore, ops->wait, ops->wait ?
 					       ops->waits[i].params.fence.value :
 					       ops->signals[i].params.fence.value);
 		lock_drop(&semaphore_lock);

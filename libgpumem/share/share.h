@@ -29,8 +29,8 @@ CUresult handle_export(void *out, uint64_t handle, CUmemAllocationHandleType typ
 		       unsigned long long flags);
 CUresult handle_import(uint64_t *handle, void *shareable, CUmemAllocationHandleType type);
 CUresult external_import(CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc);
-CUresult external_destroy(CUexternalMemory memory);
-CUresult external_buffer(uint64_t *ptr, CUexternalMemory memory,
+CUresult external_destroy(CUexternalMemory handle);
+CUresult external_buffer(uint64_t *ptr, CUexternalMemory handle,
 			 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc);
 /* Signals or waits of one call; @signals or @waits has the parameters. */
 struct semaphore_ops {
@@ -42,9 +42,9 @@ struct semaphore_ops {
 };
 /* @flags: GPUMEM_SEMAPHORE_TIMELINE */
 CUresult semaphore_create(CUexternalSemaphore *semaphore, unsigned long long value, unsigned int flags);
-CUresult semaphore_export(int *fd, CUexternalSemaphore semaphore, unsigned int flags);
+CUresult semaphore_export(int *fd, CUexternalSemaphore handle, unsigned int flags);
 CUresult semaphore_import(CUexternalSemaphore *semaphore, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc);
-CUresult semaphore_destroy(CUexternalSemaphore semaphore);
+CUresult semaphore_destroy(CUexternalSemaphore handle);
 CUresult semaphores_submit(CUstream stream, bool own, const struct semaphore_ops *ops);
 /*
  * Import a DMA-buf, or else a memory handle, as a buffer object: 0 or a positive errno. @device and @length may be

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <gpumem.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "kselftest_harness.h"
@@ -151,24 +152,68 @@ TEST_F(external, descriptors)
 	EXPECT_FALSE(is_open(fd));
 }
 
-/* The end of a context frees the buffers that it has. */
+/* The end of a context frees its external memories at once, and the buffers that it has. */
 TEST_F(external, context_ends)
 {
 	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
 	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b;
-	CUexternalMemory m;
+	CUexternalMemory m[3], stays;
+	CUdeviceptr p, q;
 	CUcontext ctx;
-	CUdeviceptr p;
+	int fds;
 
-	ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
 	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
-	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	ASSERT_CU(cuImportExternalMemory(&stays, &d));
+	fds = count_fds();
+	ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+	for (int i = 0; i < 3; i++) {
+		d.handle.fd = handle_fd();
+		ASSERT_CU(cuImportExternalMemory(&m[i], &d));
+	}
+	EXPECT_EQ(fds + 3, count_fds());
 	memset(&b, 0, sizeof(b));
 	b.size = MIB;
-	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m[0], &b));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&q, stays, &b));
+	EXPECT_CU(cuDestroyExternalMemory(m[1]));
 	ASSERT_CU(cuCtxDestroy(ctx));
 	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(fds, count_fds());
 	EXPECT_EQ(INVALID, cuMemFree(p));
+	EXPECT_EQ(INVALID, cuMemFree(q));
+	EXPECT_EQ(INVALID, cuDestroyExternalMemory(m[0]));
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&p, m[2], &b));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&q, stays, &b));
+	EXPECT_CU(cuMemFree(q));
+	EXPECT_CU(cuDestroyExternalMemory(stays));
+}
+
+/* A handle that was destroyed is never another one's. */
+TEST_F(external, stale_handles)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalSemaphore s, t;
+	CUexternalMemory m, n;
+
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	ASSERT_CU(gpumem_create_semaphore(&s, 0, 0));
+	for (int i = 0; i < 10; i++) {
+		ASSERT_CU(cuDestroyExternalMemory(m));
+		d.handle.fd = handle_fd();
+		ASSERT_CU(cuImportExternalMemory(&n, &d));
+		EXPECT_EQ(INVALID, cuDestroyExternalMemory(m));
+		m = n;
+		ASSERT_CU(cuDestroyExternalSemaphore(s));
+		ASSERT_CU(gpumem_create_semaphore(&t, 0, 0));
+		EXPECT_EQ(INVALID, cuDestroyExternalSemaphore(s));
+		s = t;
+	}
+	EXPECT_EQ(INVALID, cuDestroyExternalMemory((CUexternalMemory)s));
+	EXPECT_EQ(INVALID, cuDestroyExternalMemory((CUexternalMemory)&m));
+	EXPECT_EQ(INVALID, cuDestroyExternalSemaphore((CUexternalSemaphore)(uintptr_t)~0ull));
+	EXPECT_CU(cuDestroyExternalMemory(m));
+	EXPECT_CU(cuDestroyExternalSemaphore(s));
 }
 
 FIXTURE(external_dmabuf)
@@ -350,6 +395,165 @@ TEST_F(external, semaphore_arguments)
 	ASSERT_CU(await_semaphore(s, 0, self->a));
 	EXPECT_CU(cuStreamSynchronize(self->a));
 	EXPECT_CU(cuDestroyExternalSemaphore(s));
+}
+
+/* --- costs */
+
+#define MANY_SEMAPHORES	20000
+#define MANY_MEMORIES	2000
+#define CALLS		100
+
+struct cost {
+	CUexternalSemaphore s;
+	CUexternalMemory m;
+	int fd;				/* of a handle */
+};
+
+typedef CUresult (*cost_fn)(const struct cost *c);
+
+/* A call that finds the semaphore, and is then refused. */
+static CUresult find_semaphore(const struct cost *c)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS p = { .flags = 1 };
+	CUresult result = cuSignalExternalSemaphoresAsync(&c->s, &p, 1, NULL);
+
+	return result == INVALID ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult make_semaphore(const struct cost *c)
+{
+	CUexternalSemaphore s;
+	CUresult result = gpumem_create_semaphore(&s, 0, 0);
+
+	(void)c;
+	return result ? result : cuDestroyExternalSemaphore(s);
+}
+
+static CUresult find_memory(const struct cost *c)
+{
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b = { .size = 4 * MIB };
+	CUdeviceptr p;
+	CUresult result = cuExternalMemoryGetMappedBuffer(&p, c->m, &b);
+
+	return result == INVALID ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult make_memory(const struct cost *c)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+							 dup(c->fd), 2 * MIB);
+	CUexternalMemory m;
+	CUresult result = cuImportExternalMemory(&m, &d);
+
+	return result ? result : cuDestroyExternalMemory(m);
+}
+
+static const cost_fn cost_fns[] = { find_semaphore, make_semaphore, find_memory, make_memory };
+
+/* The least time that a number of calls took in a few tries; 0 if a call fails. */
+static __u64 least(cost_fn fn, const struct cost *c)
+{
+	__u64 best = ~0ull;
+
+	for (int round = 0; round < 20; round++) {
+		__u64 start = mono_ns();
+
+		for (int i = 0; i < CALLS; i++)
+			if (fn(c))
+				return 0;
+		start = mono_ns() - start;
+		best = start < best ? start : best;
+	}
+	return best;
+}
+
+/* Calls cost the same beside many semaphores and external memories as beside none. */
+TEST_F_TIMEOUT(external, cost_beside_many, 120)
+{
+	struct rlimit files = { 2 * MANY_MEMORIES, 2 * MANY_MEMORIES };
+	__u64 alone[ARRAY_SIZE(cost_fns)], beside;
+	static CUexternalSemaphore s[MANY_SEMAPHORES];
+	static CUexternalMemory m[MANY_MEMORIES];
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	struct cost c;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	/* The oldest and the newest are the ends of a list. */
+	ASSERT_CU(gpumem_create_semaphore(&c.s, 0, 0));
+	c.fd = handle_fd();
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, dup(c.fd), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&c.m, &d));
+	for (unsigned int i = 0; i < ARRAY_SIZE(cost_fns); i++) {
+		alone[i] = least(cost_fns[i], &c);
+		ASSERT_NE(0, alone[i]);
+	}
+	for (int i = 0; i < MANY_SEMAPHORES; i++)
+		ASSERT_CU(gpumem_create_semaphore(&s[i], 0, 0));
+	for (int i = 0; i < MANY_MEMORIES; i++) {
+		d.handle.fd = dup(c.fd);
+		ASSERT_CU(cuImportExternalMemory(&m[i], &d));
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(cost_fns); i++) {
+		/* Several tries, for a machine that is busy. */
+		for (int tries = 0; tries < 5; tries++) {
+			beside = least(cost_fns[i], &c);
+			if (beside && beside < 2 * alone[i])
+				break;
+		}
+		TH_LOG("call %u: %llu ns, was %llu", i, beside / CALLS, alone[i] / CALLS);
+		EXPECT_TRUE(beside && beside < 2 * alone[i]);
+	}
+	EXPECT_CU(cuDestroyExternalSemaphore(c.s));
+	for (int i = 0; i < MANY_SEMAPHORES; i++)
+		ASSERT_CU(cuDestroyExternalSemaphore(s[i]));
+	/* The context's end frees the external memories. */
+	EXPECT_CU(cuDestroyExternalMemory(c.m));
+	EXPECT_EQ(0, close(c.fd));
+}
+
+static long long object_count(void)
+{
+	struct gpumem_stats stats = { .size = sizeof(stats) };
+
+	return client_stats(&stats) ? -1 : (long long)stats.objects;
+}
+
+/* Destroyed semaphores that work still needs cost other calls nothing, and are freed when it is done. */
+TEST_F_TIMEOUT(external, dying_semaphores, 120)
+{
+	CUexternalSemaphore gate, s;
+	struct cost c = { .fd = -1 };
+	__u64 alone, beside = 0;
+	long long before;
+
+	ASSERT_CU(gpumem_create_semaphore(&gate, 0, 0));
+	/* Let the streams have their queues. */
+	ASSERT_CU(raise_semaphore(gate, 0, self->b));
+	ASSERT_CU(await_semaphore(gate, 0, self->a));
+	ASSERT_CU(cuStreamSynchronize(self->a));
+	before = object_count();
+	alone = least(make_semaphore, &c);
+	ASSERT_NE(0, alone);
+	ASSERT_CU(await_semaphore(gate, 0, self->a));
+	for (int i = 0; i < 3000; i++) {
+		ASSERT_CU(gpumem_create_semaphore(&s, 0, 0));
+		ASSERT_CU(raise_semaphore(s, 0, self->a));
+		ASSERT_CU(cuDestroyExternalSemaphore(s));
+	}
+	for (int tries = 0; tries < 5; tries++) {
+		beside = least(make_semaphore, &c);
+		if (beside && beside < 2 * alone)
+			break;
+	}
+	TH_LOG("%llu ns, was %llu", beside / CALLS, alone / CALLS);
+	EXPECT_TRUE(beside && beside < 2 * alone);
+	ASSERT_CU(raise_semaphore(gate, 0, self->b));
+	ASSERT_CU(cuStreamSynchronize(self->a));
+	/* Each call frees up to two. */
+	for (int i = 0; i < 3000; i++)
+		ASSERT_CU(make_semaphore(&c));
+	EXPECT_EQ(before, object_count());
+	EXPECT_CU(cuDestroyExternalSemaphore(gate));
 }
 
 /* --- two processes */
