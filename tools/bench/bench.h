@@ -145,5 +145,6 @@ void bench_stream(void);
 void bench_streams(void);
 void bench_vmm(void);
 void bench_vmm_copy(void);
+void bench_vmm_threads(void);
 
 #endif

@@ -68,6 +68,7 @@ static const struct bench {
 	{ "devices", bench_devices, true },
 	{ "clients", bench_clients, true },
 	{ "threads", bench_threads, true },
+	{ "vmm_threads", bench_vmm_threads, true },
 };
 
 #define BENCHES	(sizeof(benches) / sizeof(benches[0]))
