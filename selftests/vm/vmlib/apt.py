@@ -76,18 +76,30 @@ def mirror():
 
 
 class View(Apt):
-    """Another release: @suites of it, the last one preferred."""
+    """Another release: @suites of it, the last one preferred.
+
+    @parts: the archive's areas.  @pretended: packages that count as installed, so that nothing
+    brings them along.
+    """
 
     FRESH = 24 * 3600       # seconds that lists are good for
 
-    def __init__(self, name, *suites):
-        self.name, self.suites = name, suites
+    def __init__(self, name, *suites, parts="main", pretended=()):
+        self.name, self.suites, self.parts, self.pretended = name, suites, parts, pretended
 
     def sources(self):
         """Lines of sources.list."""
         site, key = mirror()
         option = "[signed-by=%s] " % key if key else ""
-        return ["deb %s%s %s main" % (option, site, s) for s in self.suites]
+        return ["deb %s%s %s %s" % (option, site, s, self.parts) for s in self.suites]
+
+    def closure(self, packages):
+        """["NAME=VERSION"] of @packages and all that they depend on."""
+        out = self.output("apt-get", "-s", "--no-install-recommends", "install", *packages)
+        found = re.findall(r"^Inst (\S+) \((\S+)", out, re.M)
+        if not found:
+            raise Problem("apt's lists of %s do not install %s" % (self.name, " ".join(packages)))
+        return sorted("%s=%s" % pair for pair in found)
 
     def environment(self):
         base = os.path.join(cache_dir(), "apt", self.name)
@@ -104,8 +116,12 @@ class View(Apt):
                     return env
             with open(os.path.join(base, "sources.list"), "w", encoding="ascii") as f:
                 f.write("\n".join(self.sources()) + "\n")
+            with open(os.path.join(base, "status"), "w", encoding="ascii") as f:
+                f.write("".join("Package: %s\nStatus: install ok installed\nVersion: 999\n"
+                                "Architecture: amd64\nMaintainer: none\nDescription: none\n\n" % p
+                                for p in self.pretended))
             with open(conf, "w", encoding="ascii") as f:
-                f.write('Dir::State "{0}/state";\nDir::State::status "/dev/null";\n'
+                f.write('Dir::State "{0}/state";\nDir::State::status "{0}/status";\n'
                         'Dir::Cache "{0}/cache";\nDir::Etc::SourceList "{0}/sources.list";\n'
                         'Dir::Etc::SourceParts "-";\nDir::Etc::Preferences "-";\n'
                         'Dir::Etc::PreferencesParts "-";\nAPT::Default-Release "{1}";\n'
