@@ -21,7 +21,9 @@
  * stream, when the id of the client that made it is gone.  Its remaining
  * waiters are called then, and get ECANCELED unless the timeline has an error.
  *
- * The value of a *counting* timeline is the number of its signals.  An entry
+ * The value of a *counting* timeline is the number of its signals.  It stays at
+ * the largest number instead of an overflow: another client, which may have
+ * raised it there, must not make the entries of this one fail.  An entry
  * that takes waits until there are more signals than were taken, and takes one.
  * Waiters for the same signal race for it, and the others wait for the next.
  *
@@ -186,8 +188,8 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value)
  * @value: number
  *
  * Context: may sleep.
- * Return: 0, or -EOVERFLOW if the sum needs more than 64 bits; nothing changes
- * then.
+ * Return: 0, or -EOVERFLOW if the sum needs more than 64 bits and the timeline
+ * does not count; nothing changes then.
  */
 int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value)
 {
@@ -197,8 +199,11 @@ int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value)
 	might_sleep();
 	spin_lock_irqsave(&timeline->lock, flags);
 	if (check_add_overflow(timeline->value, value, &sum)) {
-		spin_unlock_irqrestore(&timeline->lock, flags);
-		return -EOVERFLOW;
+		if (!timeline->counting) {
+			spin_unlock_irqrestore(&timeline->lock, flags);
+			return -EOVERFLOW;
+		}
+		sum = U64_MAX;
 	}
 	timeline->value = sum;
 	/* As in gpumem_timeline_raise(). */

@@ -167,6 +167,34 @@ TEST_F(semaphore, counting)
 	close(p.fd);
 }
 
+/* Another client cannot make the maker's signals fail. */
+TEST_F(semaphore, counts_to_the_end)
+{
+	struct gpumem_timeline_wait wait;
+	struct peer p;
+	__u32 id, plain;
+	int sem;
+
+	ASSERT_EQ(0, peer_open(&p));
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &id));
+	sem = gp_timeline_export(self->fd, id, 0);
+	ASSERT_LE(0, sem);
+	ASSERT_EQ(0, gp_timeline_import(p.fd, sem, &p.id, NULL));
+	close(sem);
+	EXPECT_EQ(0, gp_timeline_signal(p.fd, p.id, ~0ULL - 1));
+	for (int i = 0; i < 3; i++)
+		PUSH(&self->s, sqe_add(id, 1));
+	PUSH(&self->s, sqe_take(id));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, ~0ULL, 0, &wait));
+	EXPECT_EQ(~0ULL, wait.reached);
+	/* A timeline that does not count refuses the sum. */
+	ASSERT_EQ(0, gp_timeline_create(self->fd, ~0ULL, &plain));
+	EXPECT_EQ(EOVERFLOW, stream_error_of(self->fd, self->vm, sqe_add(plain, 1)));
+	unmap_all();
+	close(p.fd);
+}
+
 /* Many streams take, while others signal: every signal is taken once.  */
 TEST_F_TIMEOUT(semaphore, many_takers, 120)
 {

@@ -709,7 +709,9 @@ enum gpumem_access {
  * @GPUMEM_OP_TIMESTAMP: write CLOCK_MONOTONIC_RAW in ns as a u64 to @dst, which
  *	is 8-byte aligned; the time is that of the time namespace in which the
  *	client was opened
- * @GPUMEM_OP_ADD: raise timeline object @handle by @value
+ * @GPUMEM_OP_ADD: raise timeline object @handle by @value; fails with EOVERFLOW
+ *	if the sum needs more than 64 bits, but a counting timeline then stays at
+ *	the largest value
  * @GPUMEM_OP_POLL: complete when the word of @elem (4 or 8) bytes at @dst, aligned
  *	to its size, compares with @value as enum gpumem_poll in @handle says;
  *	fails with EFAULT if the word is not aligned in a registration's memory
