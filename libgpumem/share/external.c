@@ -12,6 +12,10 @@
  * The program holds a value of a table (core/table.h), so a handle that is none is found out. A context that ends
  * frees its external memories, which are in a list.
  *
+ * A forked child has copies of all descriptors and cannot use the library. It closes the copies at once: they would
+ * keep the memory for as long as the child lives. If another thread is in a call of this file during the fork(), a
+ * copy may stay.
+ *
  * Locks: external_lock for the table and the lists. No memory is imported and no descriptor closed under it.
  */
 #include <errno.h>
@@ -57,6 +61,49 @@ static CUresult external_add(struct external *memory, CUcontext ctx, uint64_t li
 	if (!lives)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return memory->value ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static __thread bool fork_locked __attribute__((tls_model("initial-exec")));
+
+/* A signal handler may call fork() while its own thread has the lock: give up after a while. */
+static void fork_begin(void)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < 100 && !fork_locked; tries++) {
+		fork_locked = lock_try(&external_lock);
+		if (!fork_locked)
+			lock_doze();
+	}
+}
+
+static void fork_end(void)
+{
+	if (fork_locked)
+		lock_drop(&external_lock);
+	fork_locked = false;
+}
+
+static void fork_child(void)
+{
+	uint64_t i;
+
+	if (!fork_locked)
+		return;
+	for (i = 0; i < externals.used; i++)
+		if (externals.place[i].object)
+			fd_close(((struct external *)externals.place[i].object)->fd);
+	/* A child of the child must not close the same numbers again. */
+	externals.used = 0;
+	fork_end();
+}
+
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+static bool fork_watched;		/* fork_watch() has succeeded */
+
+static void fork_watch(void)
+{
+	fork_watched = !pthread_atfork(fork_begin, fork_end, fork_child);
 }
 
 static void external_free(struct external *memory)
@@ -137,6 +184,9 @@ CUresult external_import(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDL
 
 	if (result)
 		return result;
+	pthread_once(&watch_once, fork_watch);
+	if (!fork_watched)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (i = 0; i < sizeof(desc->reserved) / sizeof(desc->reserved[0]); i++)
 		if (desc->reserved[i])
 			return CUDA_ERROR_INVALID_VALUE;

@@ -216,6 +216,34 @@ TEST_F(external, stale_handles)
 	EXPECT_CU(cuDestroyExternalSemaphore(s));
 }
 
+static int does_nothing(void *arg)
+{
+	(void)arg;
+	pause();
+	return 1;
+}
+
+/* A forked child cannot use the library, so it must not keep the memory. */
+TEST_F(external, forked_child)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalMemory m, other;
+	pid_t pid;
+
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&other, &d));
+	EXPECT_EQ(2, dev_attr(0, "exports"));
+	pid = start_child(does_nothing, NULL);
+	ASSERT_LT(0, pid);
+	EXPECT_CU(cuDestroyExternalMemory(m));
+	EXPECT_TRUE(dev_attr_becomes(0, "exports", 1, 5));
+	EXPECT_CU(cuDestroyExternalMemory(other));
+	EXPECT_TRUE(dev_attr_becomes(0, "exports", 0, 5));
+	EXPECT_EQ(-SIGKILL, kill_child(pid));
+}
+
 FIXTURE(external_dmabuf)
 {
 	CUcontext ctx;
