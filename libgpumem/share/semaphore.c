@@ -274,7 +274,7 @@ CUresult semaphore_import(CUexternalSemaphore *out, const CUDA_EXTERNAL_SEMAPHOR
 
 CUresult semaphore_destroy(CUexternalSemaphore handle)
 {
-	struct semaphore *semaphore, *idle;
+	struct semaphore *semaphore, *idle = NULL;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -284,9 +284,15 @@ CUresult semaphore_destroy(CUexternalSemaphore handle)
 	semaphore = semaphore_find(handle);
 	if (semaphore) {
 		table_remove(&semaphores, semaphore->value);
-		dying_append(semaphore);
+		idle = semaphores_reap();
+		if (semaphore_idle(semaphore)) {
+			/* Other processes may wait for signals that will not come. */
+			semaphore->next = idle;
+			idle = semaphore;
+		} else {
+			dying_append(semaphore);
+		}
 	}
-	idle = semaphores_reap();
 	lock_drop(&semaphore_lock);
 	semaphores_free(idle);
 	return semaphore ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -584,6 +584,44 @@ TEST_F_TIMEOUT(external, dying_semaphores, 120)
 	EXPECT_CU(cuDestroyExternalSemaphore(gate));
 }
 
+/* The end of a semaphore is not put off because others, destroyed before, are still in use. */
+TEST_F(external, destroyed_behind_others)
+{
+	CUexternalSemaphore s[3], t[3];
+	CUresult result = CUDA_ERROR_NOT_READY;
+	CUstream stream;
+	CUcontext ctx;
+	int fd;
+
+	for (int i = 0; i < 3; i++) {
+		ASSERT_CU(gpumem_create_semaphore(&s[i], 0, 0));
+		ASSERT_CU(gpumem_export_semaphore(&fd, s[i], 0));
+		ASSERT_CU(import_semaphore(&t[i], fd, false));
+	}
+	ASSERT_CU(await_semaphore(s[0], 0, self->a));
+	ASSERT_CU(await_semaphore(s[1], 0, self->b));
+	EXPECT_CU(cuDestroyExternalSemaphore(s[0]));
+	EXPECT_CU(cuDestroyExternalSemaphore(s[1]));
+	/* As another process does, this context waits for a signal that will not come. */
+	ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+	ASSERT_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(await_semaphore(t[2], 0, stream));
+	EXPECT_CU(cuDestroyExternalSemaphore(s[2]));
+	for (int i = 0; i < 200 && result == CUDA_ERROR_NOT_READY; i++) {
+		nap_ms(10);
+		result = cuStreamQuery(stream);
+	}
+	EXPECT_EQ(CUDA_ERROR_LAUNCH_FAILED, result);
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	ASSERT_CU(raise_semaphore(t[0], 0, CU_STREAM_PER_THREAD));
+	ASSERT_CU(raise_semaphore(t[1], 0, CU_STREAM_PER_THREAD));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuStreamSynchronize(self->b));
+	for (int i = 0; i < 3; i++)
+		EXPECT_CU(cuDestroyExternalSemaphore(t[i]));
+	EXPECT_CU(cuCtxDestroy(ctx));
+}
+
 /* --- two processes */
 
 /*
