@@ -43,7 +43,6 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
-#include "gpumem_fence.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_linger.h"
 #include "gpumem_lock.h"
@@ -53,6 +52,7 @@
 #include "gpumem_pin.h"
 #include "gpumem_pool.h"
 #include "gpumem_refusal.h"
+#include "gpumem_resv.h"
 #include "gpumem_shmem.h"
 #include "gpumem_token.h"
 #include "gpumem_user.h"
@@ -69,6 +69,9 @@ static void gpumem_bo_init(struct gpumem_bo *bo, struct gpumem_client *client,
 	mutex_init(&bo->lock);
 	gpumem_lockdep_class(&bo->lock, GPUMEM_LOCK_BO);
 	bo->windows = RB_ROOT_CACHED;
+	spin_lock_init(&bo->joint_lock);
+	gpumem_lockdep_class(&bo->joint_lock, GPUMEM_LOCK_JOINT);
+	INIT_LIST_HEAD(&bo->joints);
 }
 
 static struct gpumem_bo *gpumem_bo_new(struct gpumem_client *client,
@@ -267,7 +270,7 @@ struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
 		return ERR_PTR(-ENOMEM);
 	bo->foreign = foreign;
 	bo->resv = resv;
-	gpumem_fence_count_dmabuf(bo, 1);
+	gpumem_resv_count_own(bo, 1);
 	atomic64_inc(&client->count.imports);
 	atomic64_add(length, &client->count.import_bytes);
 	atomic_inc(&bo->dev->imports);
@@ -420,7 +423,7 @@ static void gpumem_bo_release_foreign(struct gpumem_bo *bo)
 {
 	struct gpumem_counters *count = &bo->obj.client->count;
 
-	gpumem_fence_count_dmabuf(bo, -1);
+	gpumem_resv_count_own(bo, -1);
 	atomic64_dec(&count->imports);
 	atomic64_sub(bo->length, &count->import_bytes);
 	atomic_dec(&bo->dev->imports);
@@ -454,7 +457,7 @@ void gpumem_bo_release(struct gpumem_object *obj)
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
-	gpumem_fence_free_resv(bo);
+	gpumem_resv_free_root(bo);
 	gpumem_token_forget_root(bo);
 	gpumem_cache_forget(bo);
 	if (bo->pool)

@@ -8,8 +8,10 @@
 
 #include <linux/atomic.h>
 #include <linux/interval_tree.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 
 #include "gpumem_object.h"
@@ -83,10 +85,14 @@ struct gpumem_bo {
 	struct mutex lock;
 	/** @windows: roots only: struct gpumem_window by page index in @file */
 	struct rb_root_cached windows;
-	/** @resv: resv of a root's DMA-bufs, or NULL; constant once set */
+	/** @resv: own resv of a root, or NULL; constant once set */
 	struct dma_resv *resv;
-	/** @dmabufs: number of a root's DMA-bufs; 1 for a foreign bo */
+	/** @dmabufs: DMA-bufs with the own resv of a root; 1 for a foreign bo */
 	atomic_t dmabufs;
+	/** @joint_lock: protects @joints */
+	spinlock_t joint_lock;
+	/** @joints: clients' joint DMA-bufs of a root, struct gpumem_joint */
+	struct list_head joints;
 	/** @token_set: NULL before the first token; set by cmpxchg */
 	struct gpumem_token_set *token_set;
 };

@@ -26,6 +26,7 @@
 #include "gpumem_runner.h"
 
 struct cred;
+struct dma_resv;
 struct gpumem_cache;
 struct gpumem_device;
 struct gpumem_ucmd;
@@ -134,6 +135,8 @@ struct gpumem_client {
 	struct gpumem_cache *cache;
 	/** @channel: the channel that the client holds, or -1; written once */
 	int channel;
+	/** @joint_resv: gpumem_resv.c; NULL at first, set by cmpxchg */
+	struct dma_resv *joint_resv;
 	/** @state: GPUMEM_CLIENT_* bits */
 	unsigned long state;
 	/** @end: executes gpumem_client_end() */

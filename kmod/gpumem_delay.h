@@ -31,6 +31,8 @@
 	point(vm_map)							\
 	/* GPUMEM_VM_UNMAP reported the bytes, has unmapped none */	\
 	point(vm_unmap)							\
+	/* GPUMEM_VM_EXPORT has the buffer objects, no DMA-buf yet */	\
+	point(vm_export)						\
 	/* before a slice */						\
 	point(slice_begin)						\
 	/* in a slice: vm->lock for reading */				\

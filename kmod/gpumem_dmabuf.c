@@ -2,11 +2,18 @@
 /*
  * gpumem_dmabuf: sharing memory with other drivers.
  *
- * A DMA-buf is a page aligned range of a root.  Until it is released, the
- * DMA-buf holds a window over its range: the record in the root that others
- * reach these pages (gpumem_bo.c).  It does so even after the client that
- * exported it has ended.  The mappings that mmap() of the DMA-buf makes hold
- * the same window.
+ * A DMA-buf has one or several *parts*.  A part is a page aligned range of a
+ * root.  GPUMEM_BO_EXPORT makes a DMA-buf of one part.  GPUMEM_VM_EXPORT makes
+ * one of a range of addresses, with a part for each mapping in it.
+ *
+ * Until it is released, the DMA-buf holds a window over each part: the record
+ * in the root that others reach these pages (gpumem_bo.c).  It does so even
+ * after the client that exported it has ended, and after the range is unmapped.
+ *
+ * mmap() of a DMA-buf of one part maps the window's file, and holds the window.
+ * The pages of several parts have several files, and a process's mapping has
+ * one, so they are mapped page by page when the process touches them.  Such a
+ * mapping holds the DMA-buf.
  *
  * The memory never moves, so .pin and .unpin do nothing and mappings stay
  * valid.  A scatter list has one segment for each run of physically contiguous
@@ -18,12 +25,14 @@
  * locked there.  It is locked in map and unmap, whose own loops take one step
  * for each segment, not for each folio.  gpumem_dmabuf_detach() frees the runs.
  *
- * All DMA-bufs of a root have one reservation object, which gpumem_fence.c
- * uses.
+ * gpumem_resv.c has the reservation objects, which gpumem_fence.c uses.
  *
- * The import of a DMA-buf that gpumem exported creates a view of its root,
- * which needs no scatter list and no copy.  gpumem_foreign.c imports DMA-bufs
- * of other drivers.
+ * The import of a DMA-buf of one part creates a view of its root, which needs
+ * no scatter list and no copy.  gpumem_foreign.c imports DMA-bufs of other
+ * drivers, and those of several parts.
+ *
+ * Each part of a DMA-buf of several counts as a mapping of the user who
+ * exported it, so their number is limited (gpumem_user.c).
  *
  * Locks: gpumem_dmabuf.lock protects the list of mappings for devices.  map,
  * unmap, vmap and vunmap are called with the reservation object locked: by the
@@ -40,37 +49,52 @@
 
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
+#include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
-#include "gpumem_fence.h"
 #include "gpumem_handle.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_lock.h"
 #include "gpumem_object.h"
 #include "gpumem_pin.h"
+#include "gpumem_resv.h"
 #include "gpumem_shmem.h"
+#include "gpumem_user.h"
+#include "gpumem_vm.h"
 
 /* sg_dma_len() is 32 bits wide.  A run that begins at 2 MiB is cut at 2 MiB. */
 #define GPUMEM_SEG_MAX	round_down(U32_MAX, SZ_2M)
 
 /**
+ * struct gpumem_dmabuf_part - pages of one root in a DMA-buf; constant
+ */
+struct gpumem_dmabuf_part {
+	/** @window: window over the pages; references their root */
+	struct gpumem_window *window;
+	/** @base: offset of the pages in the root's memory */
+	u64 base;
+	/** @start: offset of the pages in the DMA-buf */
+	u64 start;
+};
+
+/**
  * struct gpumem_dmabuf - a DMA-buf that gpumem made
  */
 struct gpumem_dmabuf {
-	/** @root: referenced; constant */
-	struct gpumem_bo *root;
-	/** @window: window over the range; constant */
-	struct gpumem_window *window;
 	/** @client: its counters include this DMA-buf; referenced; constant */
 	struct gpumem_client *client;
-	/** @base: offset of the range in the root's memory; constant */
-	u64 base;
+	/** @dev: device of the first part; constant */
+	struct gpumem_device *dev;
 	/** @length: bytes; constant */
 	u64 length;
 	/** @lock: protects @attachments */
 	struct mutex lock;
 	/** @attachments: mapped scatter lists, struct gpumem_attachment */
 	struct list_head attachments;
+	/** @nparts: number of @part; constant once the DMA-buf is made */
+	unsigned int nparts;
+	/** @part: in order */
+	struct gpumem_dmabuf_part part[] __counted_by(nparts);
 };
 
 /**
@@ -115,6 +139,28 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 }
 
 /*
+ * Find the kernel's address of an offset in part @i.  @len: in: bytes wanted;
+ * out: bytes that are contiguous at the address, at most those of the part.
+ * The DMA-buf's window keeps the pages.
+ */
+static void *gpumem_dmabuf_addr(struct gpumem_dmabuf *buf, unsigned int i,
+				u64 offset, size_t *len)
+{
+	struct gpumem_dmabuf_part *part = &buf->part[i];
+	struct gpumem_bo *root = part->window->root;
+	u64 end = i + 1 < buf->nparts ? part[1].start : buf->length;
+	struct folio *folio;
+	void *addr;
+
+	*len = min_t(u64, *len, end - offset);
+	addr = gpumem_bo_map(root, part->base - root->base + offset -
+				   part->start, len, &folio);
+	if (!IS_ERR(addr))
+		gpumem_bo_unmap(folio);
+	return addr;
+}
+
+/*
  * Split the range into physically contiguous runs of at most @max bytes, and
  * store them in @segs unless it is NULL.  Return the number of runs, or a
  * negative errno.
@@ -122,20 +168,21 @@ static void gpumem_dmabuf_unpin(struct dma_buf_attachment *attach)
 static int gpumem_dmabuf_split(struct gpumem_dmabuf *buf, size_t max,
 			       struct gpumem_segments *segs)
 {
-	u64 at = buf->base - buf->root->base, done = 0, run = 0;
 	struct page *run_page = NULL;
-	struct folio *folio;
+	u64 done = 0, run = 0;
+	unsigned int i = 0;
 	int n = 0;
 
 	while (done < buf->length) {
 		size_t part = buf->length - done;
-		void *addr = gpumem_bo_map(buf->root, at + done, &part, &folio);
 		struct page *page;
+		void *addr;
 
+		if (i + 1 < buf->nparts && buf->part[i + 1].start == done)
+			i++;
+		addr = gpumem_dmabuf_addr(buf, i, done, &part);
 		if (IS_ERR(addr))
 			return PTR_ERR(addr);
-		/* The DMA-buf's reference on the root keeps the pages. */
-		gpumem_bo_unmap(folio);
 		page = virt_to_page(addr);
 		done += part;
 		while (part) {
@@ -277,22 +324,83 @@ static int gpumem_dmabuf_end_cpu(struct dma_buf *dmabuf,
 	return 0;
 }
 
+/* The part that has the page at an offset. */
+static unsigned int gpumem_dmabuf_find(struct gpumem_dmabuf *buf, u64 offset)
+{
+	unsigned int low = 0, high = buf->nparts;
+
+	while (high - low > 1) {
+		unsigned int mid = low + (high - low) / 2;
+
+		if (buf->part[mid].start <= offset)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Map a page of a DMA-buf of several parts.  The VMA's file is the DMA-buf's. */
+static vm_fault_t gpumem_dmabuf_fault(struct vm_fault *vmf)
+{
+	struct gpumem_dmabuf *buf = vmf->vma->vm_private_data;
+	u64 offset = (u64)vmf->pgoff << PAGE_SHIFT;
+	size_t len = PAGE_SIZE;
+	void *addr;
+	int ret;
+
+	if (offset >= buf->length)
+		return VM_FAULT_SIGBUS;
+	addr = gpumem_dmabuf_addr(buf, gpumem_dmabuf_find(buf, offset), offset,
+				  &len);
+	if (addr == ERR_PTR(-EIO))
+		return VM_FAULT_HWPOISON;
+	if (IS_ERR(addr))
+		return vmf_error(PTR_ERR(addr));
+	ret = vm_insert_page(vmf->vma, vmf->address, virt_to_page(addr));
+	/* EBUSY: another thread was faster. */
+	if (ret && ret != -EBUSY)
+		return vmf_error(ret);
+	return VM_FAULT_NOPAGE;
+}
+
+static const struct vm_operations_struct gpumem_dmabuf_vm_ops = {
+	.fault = gpumem_dmabuf_fault,
+};
+
+static int gpumem_dmabuf_mmap_part(struct gpumem_dmabuf_part *part,
+				   struct vm_area_struct *vma)
+{
+	int ret;
+
+	vma->vm_pgoff += part->base >> PAGE_SHIFT;
+	ret = gpumem_shmem_mmap(part->window->file, vma);
+	if (!ret)
+		vm_flags_set(vma, VM_DONTEXPAND);
+	return ret;
+}
+
 static int gpumem_dmabuf_mmap(struct dma_buf *dmabuf,
 			      struct vm_area_struct *vma)
 {
 	struct gpumem_dmabuf *buf = dmabuf->priv;
-	int ret;
+	unsigned int i;
 
-	if (!(vma->vm_flags & VM_MAYSHARE) || !buf->window->file)
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (vma->vm_pgoff > buf->length >> PAGE_SHIFT ||
 	    vma_pages(vma) > (buf->length >> PAGE_SHIFT) - vma->vm_pgoff)
 		return -EINVAL;
-	vma->vm_pgoff += buf->base >> PAGE_SHIFT;
-	ret = gpumem_shmem_mmap(buf->window->file, vma);
-	if (!ret)
-		vm_flags_set(vma, VM_DONTEXPAND);
-	return ret;
+	for (i = 0; i < buf->nparts; i++)
+		/* A registration has no file and cannot be mapped. */
+		if (!buf->part[i].window->file)
+			return -EINVAL;
+	if (buf->nparts == 1)
+		return gpumem_dmabuf_mmap_part(&buf->part[0], vma);
+	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_private_data = buf;
+	vma->vm_ops = &gpumem_dmabuf_vm_ops;
+	return 0;
 }
 
 /*
@@ -304,7 +412,7 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	struct gpumem_dmabuf *buf = dmabuf->priv;
 	unsigned long i, n = buf->length >> PAGE_SHIFT;
 	struct page **pages;
-	struct folio *folio;
+	unsigned int at = 0;
 	int ret = 0;
 	void *addr;
 
@@ -316,13 +424,14 @@ static int gpumem_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	for (i = 0; i < n;) {
 		size_t part = buf->length - (i << PAGE_SHIFT);
 
-		addr = gpumem_bo_map(buf->root, buf->base - buf->root->base +
-				     (i << PAGE_SHIFT), &part, &folio);
+		if (at + 1 < buf->nparts &&
+		    buf->part[at + 1].start == (u64)i << PAGE_SHIFT)
+			at++;
+		addr = gpumem_dmabuf_addr(buf, at, (u64)i << PAGE_SHIFT, &part);
 		if (IS_ERR(addr)) {
 			ret = PTR_ERR(addr);
 			goto out;
 		}
-		gpumem_bo_unmap(folio);
 		/* gpumem_bo_map() may return many pages of a registration. */
 		for (; part; part -= PAGE_SIZE, addr += PAGE_SIZE) {
 			pages[i++] = virt_to_page(addr);
@@ -345,19 +454,40 @@ static void gpumem_dmabuf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	iosys_map_clear(map);
 }
 
-static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
+/* Free the first @n parts. */
+static void gpumem_dmabuf_free_parts(struct gpumem_dmabuf *buf, unsigned int n)
+{
+	while (n--) {
+		struct gpumem_window *window = buf->part[n].window;
+
+		if (buf->nparts == 1)
+			gpumem_resv_count_own(window->root, -1);
+		else
+			gpumem_joint_leave(buf->client, window->root);
+		gpumem_window_put(window);
+		cond_resched();
+	}
+}
+
+/* Free what gpumem_dmabuf_alloc() made. */
+static void gpumem_dmabuf_free_head(struct gpumem_dmabuf *buf)
 {
 	struct gpumem_counters *count = &buf->client->count;
 
-	gpumem_window_put(buf->window);
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
-	atomic_dec(&buf->root->dev->exports);
-	gpumem_fence_count_dmabuf(buf->root, -1);
-	gpumem_object_put(&buf->root->obj);
+	atomic_dec(&buf->dev->exports);
+	if (buf->nparts > 1)
+		gpumem_user_unmap(buf->client, buf->nparts);
 	gpumem_client_put(buf->client);
 	mutex_destroy(&buf->lock);
-	kfree(buf);
+	kvfree(buf);
+}
+
+static void gpumem_dmabuf_free(struct gpumem_dmabuf *buf)
+{
+	gpumem_dmabuf_free_parts(buf, buf->nparts);
+	gpumem_dmabuf_free_head(buf);
 }
 
 static void gpumem_dmabuf_release(struct dma_buf *dmabuf)
@@ -380,72 +510,176 @@ static const struct dma_buf_ops gpumem_dmabuf_ops = {
 	.release = gpumem_dmabuf_release,
 };
 
-/*
- * @base is an offset in @root's memory.  The result references @root and
- * @client, and owns its window.
- */
-static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
-					       struct gpumem_bo *root, u64 base,
-					       u64 length)
+/* Allocate a DMA-buf of @n parts, and count it.  It references @client. */
+static struct gpumem_dmabuf *gpumem_dmabuf_alloc(struct gpumem_client *client,
+						 struct gpumem_device *dev,
+						 unsigned int n, u64 length)
 {
 	struct gpumem_dmabuf *buf;
+	int ret = n > 1 ? gpumem_user_map(client, n) : 0;
 
-	if (!gpumem_fence_resv(root))
+	if (ret)
+		return ERR_PTR(ret);
+	buf = kvzalloc(struct_size(buf, part, n),
+		       GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!buf) {
+		if (n > 1)
+			gpumem_user_unmap(client, n);
 		return ERR_PTR(-ENOMEM);
-	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
-	if (!buf)
-		return ERR_PTR(-ENOMEM);
-	buf->window = gpumem_window_create(root, base, length);
-	if (IS_ERR(buf->window)) {
-		struct gpumem_window *window = buf->window;
-
-		kfree(buf);
-		return ERR_CAST(window);
 	}
-	kref_get(&root->obj.ref);
 	kref_get(&client->ref);
-	buf->root = root;
 	buf->client = client;
-	buf->base = base;
+	buf->dev = dev;
 	buf->length = length;
+	buf->nparts = n;
 	mutex_init(&buf->lock);
 	gpumem_lockdep_class(&buf->lock, GPUMEM_LOCK_DMABUF);
 	INIT_LIST_HEAD(&buf->attachments);
 	atomic64_inc(&client->count.exports);
 	atomic64_add(length, &client->count.export_bytes);
-	atomic_inc(&root->dev->exports);
-	gpumem_fence_count_dmabuf(root, 1);
+	atomic_inc(&dev->exports);
+	return buf;
+}
+
+/* Fill @part; parts[0] to the one before it are filled. */
+static int gpumem_dmabuf_enter(struct gpumem_dmabuf *buf, unsigned int i,
+			       const struct gpumem_part *from, u64 start)
+{
+	struct gpumem_dmabuf_part *part = &buf->part[i];
+	struct gpumem_bo *root = gpumem_bo_root(from->bo);
+	int ret;
+
+	part->start = start;
+	part->base = from->bo->base + from->offset;
+	part->window = gpumem_window_create(root, part->base, from->length);
+	if (IS_ERR(part->window))
+		return PTR_ERR(part->window);
+	if (buf->nparts == 1) {
+		gpumem_resv_count_own(root, 1);
+		return 0;
+	}
+	ret = gpumem_joint_enter(buf->client, root);
+	if (ret)
+		gpumem_window_put(part->window);
+	return ret;
+}
+
+/* Can the range be a part of a DMA-buf? */
+static int gpumem_dmabuf_check(const struct gpumem_part *part)
+{
+	struct gpumem_bo *root = gpumem_bo_root(part->bo);
+
+	/* The client can pass on the descriptor of the other driver instead. */
+	if (root->foreign)
+		return -EOPNOTSUPP;
+	/* The range must be pages; a registration may begin within one. */
+	if (!PAGE_ALIGNED(part->bo->base + part->offset) ||
+	    !PAGE_ALIGNED(part->length))
+		return -EINVAL;
+	/* Importing drivers can write, even through a read-only descriptor. */
+	if (root->pin && gpumem_pin_readonly(root->pin))
+		return -EACCES;
+	return 0;
+}
+
+static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
+					       const struct gpumem_part *parts,
+					       unsigned int n)
+{
+	struct gpumem_dmabuf *buf;
+	unsigned int i;
+	u64 length = 0;
+	int ret;
+
+	for (i = 0; i < n; i++) {
+		ret = gpumem_dmabuf_check(&parts[i]);
+		if (ret)
+			return ERR_PTR(ret);
+		length += parts[i].length;
+		cond_resched();
+	}
+	buf = gpumem_dmabuf_alloc(client, parts[0].bo->dev, n, length);
+	if (IS_ERR(buf))
+		return buf;
+	length = 0;
+	for (i = 0; i < n; i++) {
+		ret = gpumem_dmabuf_enter(buf, i, &parts[i], length);
+		if (ret) {
+			gpumem_dmabuf_free_parts(buf, i);
+			gpumem_dmabuf_free_head(buf);
+			return ERR_PTR(ret);
+		}
+		length += parts[i].length;
+		cond_resched();
+	}
 	return buf;
 }
 
 static struct dma_buf *gpumem_dmabuf_create(struct gpumem_client *client,
-					    struct gpumem_bo *bo, u64 offset,
-					    u64 length, bool readonly)
+					    const struct gpumem_part *parts,
+					    unsigned int n, bool readonly)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct gpumem_dmabuf *buf;
 	struct dma_buf *dmabuf;
 
-	buf = gpumem_dmabuf_new(client, gpumem_bo_root(bo), bo->base + offset,
-				length);
+	info.resv = n == 1 ? gpumem_resv_of_root(gpumem_bo_root(parts->bo)) :
+			     gpumem_resv_of_client(client);
+	if (!info.resv)
+		return ERR_PTR(-ENOMEM);
+	buf = gpumem_dmabuf_new(client, parts, n);
 	if (IS_ERR(buf))
 		return ERR_CAST(buf);
 	info.ops = &gpumem_dmabuf_ops;
-	info.size = length;
+	info.size = buf->length;
 	info.flags = readonly ? O_RDONLY : O_RDWR;
 	info.priv = buf;
-	info.resv = buf->root->resv;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf))
 		gpumem_dmabuf_free(buf);
 	return dmabuf;
 }
 
+/*
+ * Make a descriptor of a DMA-buf of some parts.  Store it in *@fd, which is in
+ * the command, and answer the caller.
+ */
+static int gpumem_dmabuf_respond(struct gpumem_ucmd *ucmd, size_t cmd_len,
+				 const struct gpumem_part *parts,
+				 unsigned int n, u32 flags, s32 *fd)
+{
+	struct dma_buf *dmabuf;
+	int ret;
+
+	dmabuf = gpumem_dmabuf_create(ucmd->client, parts, n,
+				      flags & GPUMEM_BO_EXPORT_RDONLY);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	ret = get_unused_fd_flags(flags & GPUMEM_BO_EXPORT_CLOEXEC ?
+				  O_CLOEXEC : 0);
+	if (ret < 0)
+		goto err_put;
+	*fd = ret;
+	ret = gpumem_ucmd_respond(ucmd, cmd_len);
+	if (ret)
+		goto err_fd;
+	fd_install(*fd, dmabuf->file);
+	return 0;
+
+err_fd:
+	put_unused_fd(*fd);
+err_put:
+	dma_buf_put(dmabuf);
+	return ret;
+}
+
 int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_export *cmd = ucmd->cmd;
-	struct dma_buf *dmabuf;
-	struct gpumem_bo *bo;
+	struct gpumem_part part = {
+		.offset = cmd->offset,
+		.length = cmd->length,
+	};
 	int ret;
 
 	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY |
@@ -453,72 +687,75 @@ int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd)
 		return -EOPNOTSUPP;
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length))
 		return -EINVAL;
-	bo = gpumem_bo_get(ucmd->client, cmd->id);
-	if (!bo)
+	part.bo = gpumem_bo_get(ucmd->client, cmd->id);
+	if (!part.bo)
 		return -ENOENT;
-	if (cmd->flags & GPUMEM_BO_EXPORT_HANDLE) {
-		ret = gpumem_handle_export(ucmd, bo);
+	if (cmd->flags & GPUMEM_BO_EXPORT_HANDLE)
+		ret = gpumem_handle_export(ucmd, part.bo);
+	else
+		ret = gpumem_dmabuf_check(&part);
+	if (ret || cmd->flags & GPUMEM_BO_EXPORT_HANDLE)
 		goto out_put;
-	}
-	/* The client can pass on the descriptor of the other driver instead. */
-	if (bo->foreign) {
-		ret = -EOPNOTSUPP;
-		goto out_put;
-	}
-	/* The range must start at a page; a registration may not. */
-	if (!PAGE_ALIGNED(bo->base + cmd->offset)) {
-		ret = -EINVAL;
-		goto out_put;
-	}
-	/* Importing drivers can write, even through a read-only descriptor. */
-	if (gpumem_bo_root(bo)->pin &&
-	    gpumem_pin_readonly(gpumem_bo_root(bo)->pin)) {
-		ret = -EACCES;
-		goto out_put;
-	}
-	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset) {
+	if (cmd->offset > part.bo->length ||
+	    cmd->length > part.bo->length - cmd->offset)
 		ret = -EOVERFLOW;
-		goto out_put;
-	}
-	dmabuf = gpumem_dmabuf_create(ucmd->client, bo, cmd->offset, cmd->length,
-				      cmd->flags & GPUMEM_BO_EXPORT_RDONLY);
-	if (IS_ERR(dmabuf)) {
-		ret = PTR_ERR(dmabuf);
-		goto out_put;
-	}
-	ret = get_unused_fd_flags(cmd->flags & GPUMEM_BO_EXPORT_CLOEXEC ?
-				  O_CLOEXEC : 0);
-	if (ret < 0) {
-		dma_buf_put(dmabuf);
-		goto out_put;
-	}
-	cmd->fd = ret;
-	ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-	if (ret) {
-		put_unused_fd(cmd->fd);
-		dma_buf_put(dmabuf);
-		goto out_put;
-	}
-	fd_install(cmd->fd, dmabuf->file);
+	else
+		ret = gpumem_dmabuf_respond(ucmd, sizeof(*cmd), &part, 1,
+					    cmd->flags, &cmd->fd);
 out_put:
-	gpumem_object_put(&bo->obj);
+	gpumem_object_put(&part.bo->obj);
+	return ret;
+}
+
+int gpumem_ioctl_vm_export(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_vm_export *cmd = ucmd->cmd;
+	struct gpumem_part *parts;
+	struct gpumem_vm *vm;
+	int n, ret;
+
+	if (cmd->flags & ~(GPUMEM_BO_EXPORT_CLOEXEC | GPUMEM_BO_EXPORT_RDONLY))
+		return -EOPNOTSUPP;
+	if (!PAGE_ALIGNED(cmd->addr | cmd->length))
+		return -EINVAL;
+	vm = gpumem_vm_get(ucmd->client, cmd->vm);
+	if (!vm)
+		return -ENOENT;
+	n = gpumem_vm_parts(vm, cmd->addr, cmd->length, &parts);
+	gpumem_object_put(&vm->obj);
+	if (n < 0)
+		return n;
+	/* An unmap from here on does not change what is exported. */
+	gpumem_delay(vm_export);
+	ret = gpumem_dmabuf_respond(ucmd, sizeof(*cmd), parts, n, cmd->flags,
+				    &cmd->fd);
+	gpumem_vm_parts_free(parts, n);
 	return ret;
 }
 
 /*
- * Create a view of the root behind @buf.  Store the index that the root's
+ * Create a view of the root behind @buf, which has one part.  Store the index that the root's
  * device has in @client in *@device.
  */
 static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 					    struct gpumem_dmabuf *buf,
 					    u32 *device)
 {
-	int ret = gpumem_client_device_index(client, buf->root->dev);
+	int ret = gpumem_client_device_index(client, buf->dev);
 
 	if (ret < 0)
 		return ERR_PTR(ret);
 	*device = ret;
-	return gpumem_bo_view(client, buf->root, buf->base, buf->length);
+	return gpumem_bo_view(client, buf->part[0].window->root,
+			      buf->part[0].base, buf->length);
+}
+
+/* Is it a DMA-buf that gpumem made of one part? */
+static bool gpumem_dmabuf_single(struct dma_buf *dmabuf)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+
+	return dmabuf->ops == &gpumem_dmabuf_ops && buf->nparts == 1;
 }
 
 /* Make a DMA-buf a buffer object of @client. */
@@ -534,7 +771,7 @@ static struct gpumem_bo *gpumem_dmabuf_import(struct gpumem_client *client,
 	/* Imported memory is writable, so the descriptor must be. */
 	if (!(dmabuf->file->f_mode & FMODE_WRITE))
 		bo = ERR_PTR(-EACCES);
-	else if (dmabuf->ops == &gpumem_dmabuf_ops)
+	else if (gpumem_dmabuf_single(dmabuf))
 		bo = gpumem_dmabuf_view(client, dmabuf->priv, device);
 	else
 		bo = gpumem_foreign_create(client, dmabuf);

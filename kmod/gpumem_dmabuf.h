@@ -18,6 +18,7 @@ struct vm_area_struct;
 /* gpumem_dmabuf.c */
 int gpumem_ioctl_bo_export(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_bo_import(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_vm_export(struct gpumem_ucmd *ucmd);
 
 /* gpumem_foreign.c */
 struct gpumem_bo *gpumem_foreign_create(struct gpumem_client *client,

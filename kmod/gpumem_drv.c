@@ -115,6 +115,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_vm_map vm_map;
 	struct gpumem_vm_unmap vm_unmap;
 	struct gpumem_vm_access vm_access;
+	struct gpumem_vm_export vm_export;
 	struct gpumem_stream_create stream_create;
 	struct gpumem_stream_doorbell doorbell;
 	struct gpumem_timeline_create timeline_create;
@@ -191,6 +192,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_vm_unmap, unmapped),
 	GPUMEM_IOCTL(GPUMEM_VM_ACCESS, gpumem_ioctl_vm_access,
 		     struct gpumem_vm_access, access),
+	GPUMEM_IOCTL(GPUMEM_VM_EXPORT, gpumem_ioctl_vm_export,
+		     struct gpumem_vm_export, fd),
 	GPUMEM_IOCTL(GPUMEM_STREAM_CREATE, gpumem_ioctl_stream_create,
 		     struct gpumem_stream_create, timeline),
 	GPUMEM_IOCTL(GPUMEM_STREAM_DOORBELL, gpumem_ioctl_stream_doorbell,

@@ -2,12 +2,13 @@
 /*
  * gpumem_fence: fences for engine work on buffers that other drivers use.
  *
- * All DMA-bufs of a root share one reservation object (resv).  A copy, fill or
- * timestamp that touches a root with DMA-bufs is a *fenced* entry.  It waits
- * for the fences that other drivers added to the root's resv (a reader for the
- * fences of writers, a writer for all), and adds a fence of its own.  It does
- * not wait for fences of gpumem's own streams: between streams, of one process
- * or of several, CUDA's rules hold, and CUDA has no implicit order.
+ * A DMA-buf has a reservation object (resv), and a root with DMA-bufs has one
+ * or several of them (gpumem_resv.c).  A copy, fill or timestamp that touches a
+ * root with DMA-bufs is a *fenced* entry.  It waits for the fences that other
+ * drivers added to the root's resvs (a reader for the fences of writers, a
+ * writer for all), and adds a fence of its own to each.  It does not wait for
+ * fences of gpumem's own streams: between streams, of one process or of
+ * several, CUDA's rules hold, and CUDA has no implicit order.
  *
  * The fence of an entry must be signalled soon, whatever userspace does.  So a
  * fenced entry gets its fence when it is the stream's next entry and everything
@@ -46,9 +47,8 @@
  * DMA-bufs, but a later portion of the entry does, the first portion's fence is
  * in no resv.
  *
- * Locks: root->lock while the resv of a root is created, vm->lock for reading
- * while the roots are looked up, and all resvs of a portion while its fence is
- * added.
+ * Locks: vm->lock for reading while the roots are looked up, root->joint_lock
+ * inside it, and all resvs of a portion while its fence is added.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-resv.h>
@@ -68,6 +68,7 @@
 #include "gpumem_lock.h"
 #include "gpumem_object.h"
 #include "gpumem_publish.h"
+#include "gpumem_resv.h"
 #include "gpumem_runner.h"
 #include "gpumem_stream.h"
 #include "gpumem_vm.h"
@@ -89,14 +90,20 @@ struct gpumem_fence {
 };
 
 /**
- * struct gpumem_fenced_root - a root that an entry touches
+ * struct gpumem_fenced_resv - a resv of a root that an entry touches
  */
-struct gpumem_fenced_root {
-	/** @root: with DMA-bufs; referenced */
+struct gpumem_fenced_resv {
+	/** @root: whose own resv it is, referenced; or NULL */
 	struct gpumem_bo *root;
-	/** @write: the entry writes it */
+	/** @client: whose joint resv it is, referenced; or NULL */
+	struct gpumem_client *client;
+	/** @resv: lives as long as @root or @client */
+	struct dma_resv *resv;
+	/** @foreign: the foreign buffer that @root is, or NULL */
+	struct gpumem_foreign *foreign;
+	/** @write: the entry writes the root */
 	bool write;
-	/** @second: the previous root in the list has the same resv */
+	/** @second: the previous entry of the list has the same resv */
 	bool second;
 	/** @writes: the entry writes a root that has this resv */
 	bool writes;
@@ -108,8 +115,6 @@ struct gpumem_fenced_root {
 	unsigned int ndeps;
 };
 
-/* Number of DMA-bufs of all roots, foreign buffers included. */
-static atomic_t gpumem_fence_dmabufs = ATOMIC_INIT(0);
 static struct workqueue_struct *gpumem_fence_wq;
 
 static const char *gpumem_fence_driver(struct dma_fence *fence)
@@ -176,62 +181,60 @@ void gpumem_fence_stop(void)
 	rcu_barrier();
 }
 
-/**
- * gpumem_fence_resv - get or create the reservation object of a root
- * @root: root that gets a DMA-buf
- *
- * Return: the object, which lives as long as @root, or NULL if there is no
- * memory.
- */
-struct dma_resv *gpumem_fence_resv(struct gpumem_bo *root)
+/* Note the own resv of a root.  Return the number of resvs: 0 or 1. */
+static unsigned int gpumem_fenced_own(struct gpumem_bo *root, bool write,
+				      struct gpumem_fenced_resv *list)
 {
-	struct dma_resv *resv;
-
-	guard(mutex)(&root->lock);
-	if (!root->resv) {
-		resv = kzalloc(sizeof(*resv), GFP_KERNEL_ACCOUNT);
-		if (!resv)
-			return NULL;
-		dma_resv_init(resv);
-		root->resv = resv;
+	if (!atomic_read(&root->dmabufs))
+		return 0;
+	/* Pairs with gpumem_resv_count_own(). */
+	smp_rmb();
+	if (list) {
+		kref_get(&root->obj.ref);
+		list->root = root;
+		list->resv = root->resv;
+		list->foreign = root->foreign;
+		list->write = write;
 	}
-	return root->resv;
+	return 1;
 }
 
-/**
- * gpumem_fence_free_resv - free the reservation object of a root
- * @root: root without references; may have no such object
- */
-void gpumem_fence_free_resv(struct gpumem_bo *root)
+/* Note up to @max joint resvs of a root.  Return their number. */
+static unsigned int gpumem_fenced_joints(struct gpumem_bo *root, bool write,
+					 struct gpumem_fenced_resv *list,
+					 unsigned int max)
 {
-	if (!root->resv)
-		return;
-	dma_resv_fini(root->resv);
-	kfree(root->resv);
-}
+	struct gpumem_joint *joint;
+	unsigned int n = 0;
 
-/**
- * gpumem_fence_count_dmabuf - count the DMA-bufs of a root
- * @root: root with a reservation object
- * @by: 1 or -1
- */
-void gpumem_fence_count_dmabuf(struct gpumem_bo *root, int by)
-{
-	/* A stream that sees the count sees the reservation object. */
-	smp_mb__before_atomic();
-	atomic_add(by, &root->dmabufs);
-	atomic_add(by, &gpumem_fence_dmabufs);
+	if (list_empty(&root->joints))
+		return 0;
+	spin_lock(&root->joint_lock);
+	list_for_each_entry(joint, &root->joints, link) {
+		if (n == max)
+			break;
+		if (list) {
+			/* A DMA-buf in the list keeps the client. */
+			kref_get(&joint->client->ref);
+			list[n].client = joint->client;
+			list[n].resv = joint->client->joint_resv;
+			list[n].write = write;
+		}
+		n++;
+	}
+	spin_unlock(&root->joint_lock);
+	return n;
 }
 
 /*
- * Find up to @max roots with DMA-bufs behind a range of addresses.  Store them
+ * Find up to @max resvs of the roots behind a range of addresses.  Store them
  * with references in @list, unless @list is NULL.  A client may have any number
  * of mappings, so vm->lock is dropped every GPUMEM_FENCE_LOOKS mappings.
- * Return the number of roots; a root may be counted several times.
+ * Return the number of resvs; a resv may be counted several times.
  */
 static unsigned int gpumem_fenced_find(struct gpumem_stream *stream, u64 addr,
 				       u64 last, bool write,
-				       struct gpumem_fenced_root *list,
+				       struct gpumem_fenced_resv *list,
 				       unsigned int max)
 {
 	MA_STATE(mas, &stream->vm->mappings, addr, addr);
@@ -244,16 +247,14 @@ static unsigned int gpumem_fenced_find(struct gpumem_stream *stream, u64 addr,
 	down_read(&stream->vm->lock);
 	mas_for_each(&mas, m, last) {
 		root = gpumem_bo_root(m->bo);
-		if (root != before && atomic_read(&root->dmabufs)) {
-			/* Pairs with gpumem_fence_count_dmabuf(). */
-			smp_rmb();
+		if (root != before) {
 			before = root;
-			if (list) {
-				kref_get(&root->obj.ref);
-				list[n].root = root;
-				list[n].write = write;
-			}
-			if (++n == max)
+			n += gpumem_fenced_own(root, write,
+					       list ? list + n : NULL);
+			n += gpumem_fenced_joints(root, write,
+						  list ? list + n : NULL,
+						  max - n);
+			if (n == max)
 				break;
 		}
 		if (++looks % GPUMEM_FENCE_LOOKS)
@@ -300,7 +301,7 @@ static u64 gpumem_fenced_rows(const struct gpumem_sqe *sqe)
  */
 static unsigned int gpumem_fenced_side(struct gpumem_stream *stream, u64 addr,
 				       u64 pitch, u64 most, bool write,
-				       struct gpumem_fenced_root *list,
+				       struct gpumem_fenced_resv *list,
 				       unsigned int max)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
@@ -324,7 +325,7 @@ static unsigned int gpumem_fenced_side(struct gpumem_stream *stream, u64 addr,
 /* Like gpumem_fenced_find(), for the rest of an entry or its next portion. */
 static unsigned int gpumem_fenced_look(struct gpumem_stream *stream,
 				       bool portion,
-				       struct gpumem_fenced_root *list,
+				       struct gpumem_fenced_resv *list,
 				       unsigned int max)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
@@ -341,7 +342,7 @@ static unsigned int gpumem_fenced_look(struct gpumem_stream *stream,
 	return n;
 }
 
-static void gpumem_fenced_put_deps(struct gpumem_fenced_root *r)
+static void gpumem_fenced_put_deps(struct gpumem_fenced_resv *r)
 {
 	while (r->ndeps)
 		dma_fence_put(r->deps[--r->ndeps]);
@@ -352,13 +353,13 @@ static void gpumem_fenced_put_deps(struct gpumem_fenced_root *r)
 /* The exporter may wait, so no unsignalled fence may depend on the caller. */
 static void gpumem_fenced_end_access(struct gpumem_fenced *fenced)
 {
-	struct gpumem_fenced_root *r;
+	struct gpumem_fenced_resv *r;
 	unsigned int i;
 
-	for (i = 0; i < fenced->nroots; i++) {
-		r = &fenced->roots[i];
+	for (i = 0; i < fenced->nresvs; i++) {
+		r = &fenced->resvs[i];
 		if (r->begun)
-			gpumem_foreign_end(r->root->foreign, r->write);
+			gpumem_foreign_end(r->foreign, r->write);
 		r->begun = false;
 	}
 }
@@ -366,15 +367,15 @@ static void gpumem_fenced_end_access(struct gpumem_fenced *fenced)
 /* Begin access to all foreign buffers.  If that fails, the entry fails, too. */
 static int gpumem_fenced_begin_access(struct gpumem_fenced *fenced)
 {
-	struct gpumem_fenced_root *r;
+	struct gpumem_fenced_resv *r;
 	unsigned int i;
 	int ret;
 
-	for (i = 0; i < fenced->nroots; i++) {
-		r = &fenced->roots[i];
-		if (!r->root->foreign)
+	for (i = 0; i < fenced->nresvs; i++) {
+		r = &fenced->resvs[i];
+		if (!r->foreign)
 			continue;
-		ret = gpumem_foreign_begin(r->root->foreign, r->write);
+		ret = gpumem_foreign_begin(r->foreign, r->write);
 		/* gpumem_fenced_ready() gives these errors another meaning. */
 		if (ret == -EAGAIN || ret == -EINPROGRESS)
 			ret = -EIO;
@@ -385,54 +386,76 @@ static int gpumem_fenced_begin_access(struct gpumem_fenced *fenced)
 	return 0;
 }
 
+/* Drop the reference that keeps the resv. */
+static void gpumem_fenced_put(struct gpumem_fenced_resv *r)
+{
+	if (r->root)
+		gpumem_object_put(&r->root->obj);
+	else
+		gpumem_client_put(r->client);
+}
+
 static void gpumem_fenced_clear(struct gpumem_fenced *fenced)
 {
 	unsigned int i;
 
 	gpumem_fenced_end_access(fenced);
-	for (i = 0; i < fenced->nroots; i++) {
-		gpumem_fenced_put_deps(&fenced->roots[i]);
-		gpumem_object_put(&fenced->roots[i].root->obj);
+	for (i = 0; i < fenced->nresvs; i++) {
+		gpumem_fenced_put_deps(&fenced->resvs[i]);
+		gpumem_fenced_put(&fenced->resvs[i]);
 	}
-	kvfree(fenced->roots);
-	fenced->roots = NULL;
-	fenced->nroots = 0;
-	fenced->root = 0;
+	kvfree(fenced->resvs);
+	fenced->resvs = NULL;
+	fenced->nresvs = 0;
+	fenced->at = 0;
 	fenced->dep = 0;
 	fenced->looked = false;
 }
 
 static int gpumem_fenced_compare(const void *a, const void *b)
 {
-	const struct gpumem_fenced_root *x = a, *y = b;
+	const struct gpumem_fenced_resv *x = a, *y = b;
 
 	/* A driver may have several buffers with one resv. */
-	if (x->root->resv != y->root->resv)
-		return x->root->resv < y->root->resv ? -1 : 1;
+	if (x->resv != y->resv)
+		return x->resv < y->resv ? -1 : 1;
+	/*
+	 * A foreign buffer that is a joint DMA-buf has a joint resv.  The first
+	 * entry decides which fences the entry waits for: foreign ones first.
+	 */
+	if (!x->foreign != !y->foreign)
+		return x->foreign ? -1 : 1;
 	if (x->root != y->root)
 		return x->root < y->root ? -1 : 1;
-	/* The caller keeps the first of equal roots: sort writers first. */
+	/* The caller keeps the first of equal ones: sort writers first. */
 	return (int)y->write - (int)x->write;
 }
 
-/* Allocate @n roots, charged to the memory cgroup of the client. */
-static struct gpumem_fenced_root *
+/* Allocate a list of @n, charged to the memory cgroup of the client. */
+static struct gpumem_fenced_resv *
 gpumem_fenced_alloc(struct gpumem_client *client, unsigned int n)
 {
 	/* The client keeps its mm until the work of its streams has ended. */
 	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(client->mm);
 	struct mem_cgroup *old = set_active_memcg(memcg);
-	struct gpumem_fenced_root *roots;
+	struct gpumem_fenced_resv *resvs;
 
-	roots = kvcalloc(n, sizeof(*roots), GFP_KERNEL_ACCOUNT);
+	resvs = kvcalloc(n, sizeof(*resvs), GFP_KERNEL_ACCOUNT);
 	set_active_memcg(old);
 	mem_cgroup_put(memcg);
-	return roots;
+	return resvs;
+}
+
+/* Do two entries of the list stand for the same root or client? */
+static bool gpumem_fenced_same(const struct gpumem_fenced_resv *x,
+			       const struct gpumem_fenced_resv *y)
+{
+	return x->resv == y->resv && x->root == y->root;
 }
 
 /*
- * List the roots that the next portion of the entry touches, each root once.
- * Return 0, -ENOMEM, or -E2BIG if the whole entry touches too many roots.
+ * List the resvs of the roots that the next portion of the entry touches, each
+ * once.  Return 0, -ENOMEM, or -E2BIG if the whole entry touches too many.
  */
 static int gpumem_fenced_collect(struct gpumem_stream *stream)
 {
@@ -441,7 +464,7 @@ static int gpumem_fenced_collect(struct gpumem_stream *stream)
 	unsigned int i, n, kept = 0;
 
 	/*
-	 * Check all roots first: an entry that touches too many writes to none.
+	 * Look at all first: an entry that touches too many writes to none.
 	 */
 	if (first && gpumem_fenced_look(stream, false, NULL,
 					GPUMEM_SHARED_MOST + 1) >
@@ -450,28 +473,28 @@ static int gpumem_fenced_collect(struct gpumem_stream *stream)
 	n = gpumem_fenced_look(stream, true, NULL, GPUMEM_SHARED_MOST + 1);
 	if (!n)
 		return 0;
-	/* The client mapped more roots after the check. */
+	/* The client mapped or exported more after the check. */
 	if (n > GPUMEM_SHARED_MOST)
 		return -E2BIG;
-	fenced->roots = gpumem_fenced_alloc(stream->obj.client, n);
-	if (!fenced->roots)
+	fenced->resvs = gpumem_fenced_alloc(stream->obj.client, n);
+	if (!fenced->resvs)
 		return -ENOMEM;
-	n = gpumem_fenced_look(stream, true, fenced->roots, n);
-	sort(fenced->roots, n, sizeof(*fenced->roots), gpumem_fenced_compare,
+	n = gpumem_fenced_look(stream, true, fenced->resvs, n);
+	sort(fenced->resvs, n, sizeof(*fenced->resvs), gpumem_fenced_compare,
 	     NULL);
 	for (i = 0; i < n; i++) {
-		if (kept && fenced->roots[kept - 1].root ==
-			    fenced->roots[i].root)
-			gpumem_object_put(&fenced->roots[i].root->obj);
+		if (kept && gpumem_fenced_same(&fenced->resvs[kept - 1],
+					       &fenced->resvs[i]))
+			gpumem_fenced_put(&fenced->resvs[i]);
 		else
-			fenced->roots[kept++] = fenced->roots[i];
+			fenced->resvs[kept++] = fenced->resvs[i];
 	}
-	fenced->nroots = kept;
+	fenced->nresvs = kept;
 	for (i = kept; i--;) {
-		struct gpumem_fenced_root *r = &fenced->roots[i];
+		struct gpumem_fenced_resv *r = &fenced->resvs[i];
 
 		r->writes |= r->write;
-		if (!i || r->root->resv != r[-1].root->resv)
+		if (!i || r->resv != r[-1].resv)
 			continue;
 		r->second = true;
 		r[-1].writes |= r->writes;
@@ -488,7 +511,7 @@ static int gpumem_fenced_collect(struct gpumem_stream *stream)
  */
 bool gpumem_fenced_begin(struct gpumem_stream *stream)
 {
-	if (!atomic_read(&gpumem_fence_dmabufs) ||
+	if (!gpumem_resv_any() ||
 	    !gpumem_fenced_look(stream, false, NULL, 1))
 		return false;
 	/*
@@ -507,9 +530,9 @@ static void gpumem_fenced_unlock(struct gpumem_fenced *fenced)
 {
 	unsigned int i;
 
-	for (i = 0; i < fenced->nroots; i++)
-		if (!fenced->roots[i].second)
-			dma_resv_unlock(fenced->roots[i].root->resv);
+	for (i = 0; i < fenced->nresvs; i++)
+		if (!fenced->resvs[i].second)
+			dma_resv_unlock(fenced->resvs[i].resv);
 }
 
 /*
@@ -526,19 +549,19 @@ static void gpumem_fenced_lock(struct gpumem_fenced *fenced,
 again:
 	if (slow)
 		dma_resv_lock_slow(slow, ctx);
-	for (i = 0; i < fenced->nroots; i++) {
-		struct dma_resv *resv = fenced->roots[i].root->resv;
+	for (i = 0; i < fenced->nresvs; i++) {
+		struct dma_resv *resv = fenced->resvs[i].resv;
 
-		if (resv == slow || fenced->roots[i].second)
+		if (resv == slow || fenced->resvs[i].second)
 			continue;
 		ret = dma_resv_lock(resv, ctx);
 		if (!ret)
 			continue;
 		/* -EDEADLK: another context goes first. */
 		while (i--)
-			if (fenced->roots[i].root->resv != slow &&
-			    !fenced->roots[i].second)
-				dma_resv_unlock(fenced->roots[i].root->resv);
+			if (fenced->resvs[i].resv != slow &&
+			    !fenced->resvs[i].second)
+				dma_resv_unlock(fenced->resvs[i].resv);
 		if (slow)
 			dma_resv_unlock(slow);
 		slow = resv;
@@ -556,7 +579,7 @@ static bool gpumem_fence_is_foreign(struct dma_fence *fence)
  * Collect the unsignalled fences of other drivers in the resv of @r (in a
  * foreign buffer, all unsignalled fences) and reserve a slot for the entry's.
  */
-static int gpumem_fenced_depend(struct gpumem_fenced_root *r)
+static int gpumem_fenced_depend(struct gpumem_fenced_resv *r)
 {
 	enum dma_resv_usage usage = dma_resv_usage_rw(r->writes);
 	unsigned int i, kept = 0;
@@ -564,10 +587,10 @@ static int gpumem_fenced_depend(struct gpumem_fenced_root *r)
 
 	if (r->second)
 		return 0;
-	ret = dma_resv_reserve_fences(r->root->resv, 1);
+	ret = dma_resv_reserve_fences(r->resv, 1);
 	if (ret)
 		return ret;
-	ret = dma_resv_get_fences(r->root->resv, usage, &r->ndeps, &r->deps);
+	ret = dma_resv_get_fences(r->resv, usage, &r->ndeps, &r->deps);
 	if (ret) {
 		r->ndeps = 0;
 		r->deps = NULL;
@@ -575,7 +598,7 @@ static int gpumem_fenced_depend(struct gpumem_fenced_root *r)
 	}
 	for (i = 0; i < r->ndeps; i++) {
 		/* begin_cpu_access of a foreign buffer waits for all fences. */
-		if ((r->root->foreign || gpumem_fence_is_foreign(r->deps[i])) &&
+		if ((r->foreign || gpumem_fence_is_foreign(r->deps[i])) &&
 		    !dma_fence_is_signaled(r->deps[i]))
 			r->deps[kept++] = r->deps[i];
 		else
@@ -587,13 +610,13 @@ static int gpumem_fenced_depend(struct gpumem_fenced_root *r)
 	return 0;
 }
 
-static void gpumem_fenced_show(struct gpumem_fenced_root *r,
+static void gpumem_fenced_show(struct gpumem_fenced_resv *r,
 			       struct dma_fence *fence)
 {
-	if (r->second || (r->root->foreign &&
-			  !gpumem_foreign_fences(r->root->foreign)))
+	if (r->second || (r->foreign &&
+			  !gpumem_foreign_fences(r->foreign)))
 		return;
-	dma_resv_add_fence(r->root->resv, fence,
+	dma_resv_add_fence(r->resv, fence,
 			   r->writes ? DMA_RESV_USAGE_WRITE :
 				      DMA_RESV_USAGE_READ);
 }
@@ -601,22 +624,22 @@ static void gpumem_fenced_show(struct gpumem_fenced_root *r,
 /* Must the entry begin access to a foreign buffer before it publishes? */
 static bool gpumem_fenced_early(struct gpumem_fenced *fenced)
 {
-	struct gpumem_fenced_root *r;
+	struct gpumem_fenced_resv *r;
 	bool early = false;
 	unsigned int i;
 
-	for (i = 0; i < fenced->nroots; i++) {
-		r = &fenced->roots[i];
-		if (r->root->foreign && (!r->begun || r->ndeps))
+	for (i = 0; i < fenced->nresvs; i++) {
+		r = &fenced->resvs[i];
+		if (r->foreign && (!r->begun || r->ndeps))
 			early = true;
 	}
 	/*
 	 * The entry waits for fences in gpumem's own roots after publishing.
 	 * gpumem_fenced_publish() collects them again by then.
 	 */
-	for (i = 0; early && i < fenced->nroots; i++)
-		if (!fenced->roots[i].root->foreign)
-			gpumem_fenced_put_deps(&fenced->roots[i]);
+	for (i = 0; early && i < fenced->nresvs; i++)
+		if (!fenced->resvs[i].foreign)
+			gpumem_fenced_put_deps(&fenced->resvs[i]);
 	return early;
 }
 
@@ -633,20 +656,20 @@ static int gpumem_fenced_publish(struct gpumem_fenced *fenced)
 
 	if (!fence)
 		return -ENOMEM;
-	for (i = 0; i < fenced->nroots; i++)
-		gpumem_fenced_put_deps(&fenced->roots[i]);
-	fenced->root = 0;
+	for (i = 0; i < fenced->nresvs; i++)
+		gpumem_fenced_put_deps(&fenced->resvs[i]);
+	fenced->at = 0;
 	fenced->dep = 0;
 	ww_acquire_init(&ctx, &reservation_ww_class);
 	gpumem_fenced_lock(fenced, &ctx);
-	for (i = 0; i < fenced->nroots && !ret; i++) {
-		ret = gpumem_fenced_depend(&fenced->roots[i]);
+	for (i = 0; i < fenced->nresvs && !ret; i++) {
+		ret = gpumem_fenced_depend(&fenced->resvs[i]);
 		cond_resched();
 	}
 	if (!ret && gpumem_fenced_early(fenced))
 		ret = -EAGAIN;
-	for (i = 0; i < fenced->nroots && !ret; i++)
-		gpumem_fenced_show(&fenced->roots[i], fence);
+	for (i = 0; i < fenced->nresvs && !ret; i++)
+		gpumem_fenced_show(&fenced->resvs[i], fence);
 	gpumem_fenced_unlock(fenced);
 	ww_acquire_fini(&ctx);
 	if (ret) {
@@ -693,14 +716,14 @@ void gpumem_fenced_prepare_later(struct gpumem_fenced *fenced)
  */
 int gpumem_fenced_met(struct gpumem_fenced *fenced, unsigned int most)
 {
-	while (fenced->root < fenced->nroots) {
-		struct gpumem_fenced_root *r = &fenced->roots[fenced->root];
+	while (fenced->at < fenced->nresvs) {
+		struct gpumem_fenced_resv *r = &fenced->resvs[fenced->at];
 		struct dma_fence *dep;
 
 		if (!most--)
 			return -EAGAIN;
 		if (fenced->dep == r->ndeps) {
-			fenced->root++;
+			fenced->at++;
 			fenced->dep = 0;
 			continue;
 		}
@@ -734,7 +757,7 @@ static int gpumem_fenced_ready(struct gpumem_stream *stream)
 	struct gpumem_fenced *fenced = &stream->fenced;
 	int ret = 0;
 
-	if (!fenced->roots)
+	if (!fenced->resvs)
 		ret = gpumem_fenced_collect(stream);
 	while (!ret) {
 		/*
@@ -857,13 +880,13 @@ void gpumem_fenced_init(struct gpumem_fenced *fenced)
  */
 void gpumem_fenced_cancel(struct gpumem_fenced *fenced)
 {
-	struct gpumem_fenced_root *r;
+	struct gpumem_fenced_resv *r;
 
 	disable_delayed_work_sync(&fenced->prepare);
 	/* gpumem_fenced_wake() may still be called, and must queue no work. */
 	gpumem_publish_cancel(fenced);
 	if (fenced->waiting) {
-		r = &fenced->roots[fenced->root];
+		r = &fenced->resvs[fenced->at];
 		dma_fence_remove_callback(r->deps[fenced->dep], &fenced->cb);
 		fenced->waiting = false;
 	}

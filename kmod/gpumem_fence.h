@@ -4,8 +4,7 @@
  * timestamp that touches a root with DMA-bufs: it waits for the dma_fences of
  * other drivers and publishes its own.  gpumem_fence.c prepares the entry.
  * gpumem_publish.c executes the entry in *portions*, with a fence each, and a
- * portion in *pieces*; the heads of both files say more.  The header also
- * declares the functions of the reservation object of a root's DMA-bufs.
+ * portion in *pieces*; the heads of both files say more.
  *
  * struct gpumem_stream contains struct gpumem_fenced, so gpumem_stream.h
  * includes this header.  Locks: lane->lock and GPUMEM_FENCED_OWNED, see the
@@ -19,9 +18,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
-struct dma_resv;
-struct gpumem_bo;
-struct gpumem_fenced_root;
+struct gpumem_fenced_resv;
 struct gpumem_stream;
 
 /**
@@ -109,13 +106,13 @@ struct gpumem_fenced {
 	u64 seqno;
 	/** @fence: fence of the portion while it is published; else NULL */
 	struct dma_fence *fence;
-	/** @roots: roots with DMA-bufs that the portion touches */
-	struct gpumem_fenced_root *roots;
-	/** @nroots: number of @roots */
-	unsigned int nroots;
-	/** @root: index of the root whose fences the entry waits for */
-	unsigned int root;
-	/** @dep: index of the fence it waits for, in the fences of that root */
+	/** @resvs: resvs of the roots with DMA-bufs that the portion touches */
+	struct gpumem_fenced_resv *resvs;
+	/** @nresvs: number of @resvs */
+	unsigned int nresvs;
+	/** @at: index of the resv whose fences the entry waits for */
+	unsigned int at;
+	/** @dep: index of the fence it waits for, in the fences of that resv */
 	unsigned int dep;
 	/** @cb: called when that fence is signalled */
 	struct dma_fence_cb cb;
@@ -148,9 +145,6 @@ enum gpumem_fenced_next {
 /* gpumem_fence.c */
 int gpumem_fence_start(void);
 void gpumem_fence_stop(void);
-struct dma_resv *gpumem_fence_resv(struct gpumem_bo *root);
-void gpumem_fence_free_resv(struct gpumem_bo *root);
-void gpumem_fence_count_dmabuf(struct gpumem_bo *root, int by);
 bool gpumem_fenced_begin(struct gpumem_stream *stream);
 enum gpumem_fenced_next gpumem_fenced_run(struct gpumem_stream *stream);
 int gpumem_fenced_met(struct gpumem_fenced *fenced, unsigned int most);

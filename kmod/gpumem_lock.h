@@ -30,6 +30,7 @@
  *	cache->lock			spin: words in a client's cache page
  *	device->notice_lock		spin: memory that each client holds
  *	point->lock			spin: what an event has recorded
+ *	bo->joint_lock			spin: joint DMA-bufs of a root
  *	gpumem_nl_lock			spin: rate of the reports of refusals
  *	lane->lock			spin, irqsafe: published fenced entries
  *	timeline->lock			spin, irqsafe: value, error, waiters
@@ -67,6 +68,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_CACHE,		/* cache->lock */
 	GPUMEM_LOCK_NOTICE,		/* device->notice_lock */
 	GPUMEM_LOCK_POINT,		/* point->lock */
+	GPUMEM_LOCK_JOINT,		/* bo->joint_lock */
 	GPUMEM_LOCK_NETLINK,		/* gpumem_nl_lock */
 	GPUMEM_LOCK_LANE,		/* lane->lock */
 	GPUMEM_LOCK_TIMELINE,		/* timeline->lock */

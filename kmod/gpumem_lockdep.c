@@ -47,6 +47,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_CACHE] = "gpumem cache->lock",
 	[GPUMEM_LOCK_NOTICE] = "gpumem device->notice_lock",
 	[GPUMEM_LOCK_POINT] = "gpumem point->lock",
+	[GPUMEM_LOCK_JOINT] = "gpumem bo->joint_lock",
 	[GPUMEM_LOCK_NETLINK] = "gpumem gpumem_nl_lock",
 	[GPUMEM_LOCK_LANE] = "gpumem lane->lock",
 	[GPUMEM_LOCK_TIMELINE] = "gpumem timeline->lock",

@@ -364,52 +364,54 @@ struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user)
 }
 
 static void gpumem_user_del_mappings(struct gpumem_user *user,
-				     struct gpumem_user *end)
+				     struct gpumem_user *end, unsigned int n)
 {
 	for (; user != end; user = user->parent)
-		atomic64_dec(&user->mappings);
+		atomic64_sub(n, &user->mappings);
 }
 
 /**
- * gpumem_user_map - count a mapping in an address space
+ * gpumem_user_map - count mappings: of an address space, or in a DMA-buf
  * @client: whose
+ * @n: number of mappings
  *
  * Context: an ioctl of @client.
  * Return: 0 or -EDQUOT.
  */
-int gpumem_user_map(struct gpumem_client *client)
+int gpumem_user_map(struct gpumem_client *client, unsigned int n)
 {
 	u64 now, limit = READ_ONCE(map_limit);
 	struct gpumem_user *user;
 
 	for (user = client->user; user; user = user->parent) {
-		now = atomic64_inc_return(&user->mappings);
+		now = atomic64_add_return(n, &user->mappings);
 		if (now <= limit)
 			continue;
-		gpumem_user_del_mappings(client->user, user->parent);
+		gpumem_user_del_mappings(client->user, user->parent, n);
 		gpumem_refused(client, &(struct gpumem_refusal) {
 			.limit = GPUMEM_LIMIT_MAPPINGS,
 			.dev = client->devices[0],
-			.asked = 1,
-			.used = now - 1,
+			.asked = n,
+			.used = now - n,
 			.max = limit,
 		});
 		return -EDQUOT;
 	}
-	atomic64_inc(&client->count.mappings);
+	atomic64_add(n, &client->count.mappings);
 	return 0;
 }
 
 /**
- * gpumem_user_unmap - a mapping is gone
+ * gpumem_user_unmap - undo gpumem_user_map()
  * @client: whose
+ * @n: number of mappings
  *
  * Context: any.
  */
-void gpumem_user_unmap(struct gpumem_client *client)
+void gpumem_user_unmap(struct gpumem_client *client, unsigned int n)
 {
-	atomic64_dec(&client->count.mappings);
-	gpumem_user_del_mappings(client->user, NULL);
+	atomic64_sub(n, &client->count.mappings);
+	gpumem_user_del_mappings(client->user, NULL, n);
 }
 
 static void gpumem_user_del_ring_pages(struct gpumem_user *user,

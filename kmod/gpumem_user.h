@@ -45,8 +45,8 @@ void gpumem_user_uncharge_ring(struct gpumem_client *client, u64 pages);
 struct gpumem_user *gpumem_user_get(const struct cred *cred);
 void gpumem_user_put(struct gpumem_user *user);
 struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user);
-int gpumem_user_map(struct gpumem_client *client);
-void gpumem_user_unmap(struct gpumem_client *client);
+int gpumem_user_map(struct gpumem_client *client, unsigned int n);
+void gpumem_user_unmap(struct gpumem_client *client, unsigned int n);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);
 void gpumem_charge_fini(struct gpumem_charge *charge);

@@ -87,7 +87,7 @@ static int gpumem_vm_check_devices(struct gpumem_client *client, u32 mask)
 static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
 {
 	atomic64_sub(m->last - m->addr + 1, &vm->obj.client->count.vm_bytes);
-	gpumem_user_unmap(vm->obj.client);
+	gpumem_user_unmap(vm->obj.client, 1);
 	gpumem_object_put(&m->bo->obj);
 	kfree(m);
 }
@@ -211,7 +211,7 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	ret = gpumem_vm_check_bo(bo, cmd);
 	if (ret)
 		goto out_bo;
-	ret = gpumem_user_map(ucmd->client);
+	ret = gpumem_user_map(ucmd->client, 1);
 	if (ret)
 		goto out_bo;
 	m = kzalloc(sizeof(*m), GPUMEM_VM_GFP);
@@ -236,7 +236,7 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	atomic64_sub(cmd->length, &ucmd->client->count.vm_bytes);
 	kfree(m);
 out_unmap:
-	gpumem_user_unmap(ucmd->client);
+	gpumem_user_unmap(ucmd->client, 1);
 out_bo:
 	gpumem_object_put(&bo->obj);
 out_vm:
@@ -403,4 +403,87 @@ int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd)
 						  cmd->access);
 	gpumem_object_put(&vm->obj);
 	return ret;
+}
+
+/* Count the mappings of a range; -EINVAL if a byte of it has none. */
+static int gpumem_vm_count_locked(struct gpumem_vm *vm, u64 addr, u64 last)
+{
+	MA_STATE(mas, &vm->mappings, addr, addr);
+	struct gpumem_mapping *m;
+	u64 next = addr;
+	int n = 0;
+
+	lockdep_assert_held(&vm->change);
+	mas_for_each(&mas, m, last) {
+		if (m->addr > next)
+			return -EINVAL;
+		if (n == GPUMEM_EXPORT_PARTS)
+			return -EMFILE;
+		n++;
+		next = m->last + 1;
+		cond_resched();
+	}
+	return n && next > last ? n : -EINVAL;
+}
+
+static int gpumem_vm_parts_locked(struct gpumem_vm *vm, u64 addr, u64 last,
+				  struct gpumem_part **parts)
+{
+	MA_STATE(mas, &vm->mappings, addr, addr);
+	int i = 0, n = gpumem_vm_count_locked(vm, addr, last);
+	struct gpumem_mapping *m;
+	struct gpumem_part *part;
+
+	if (n < 0)
+		return n;
+	part = kvcalloc(n, sizeof(*part), GPUMEM_VM_GFP);
+	if (!part)
+		return -ENOMEM;
+	mas_for_each(&mas, m, last) {
+		u64 first = max(addr, m->addr);
+
+		kref_get(&m->bo->obj.ref);
+		part[i].bo = m->bo;
+		part[i].offset = m->offset + (first - m->addr);
+		part[i].length = min(last, m->last) - first + 1;
+		i++;
+		cond_resched();
+	}
+	*parts = part;
+	return n;
+}
+
+/**
+ * gpumem_vm_parts - list what is mapped in a range without holes
+ * @vm: address space
+ * @addr: first byte
+ * @length: bytes
+ * @parts: out: the parts in order; gpumem_vm_parts_free() frees them
+ *
+ * Return: the number of parts, or a negative errno: -EINVAL if a byte of the
+ * range is not mapped, -EMFILE if there are more than GPUMEM_EXPORT_PARTS.
+ */
+int gpumem_vm_parts(struct gpumem_vm *vm, u64 addr, u64 length,
+		    struct gpumem_part **parts)
+{
+	int ret = gpumem_vm_check_range(addr, length);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&vm->change);
+	return gpumem_vm_parts_locked(vm, addr, addr + length - 1, parts);
+}
+
+/**
+ * gpumem_vm_parts_free - free what gpumem_vm_parts() listed
+ * @parts: the parts
+ * @n: their number
+ */
+void gpumem_vm_parts_free(struct gpumem_part *parts, unsigned int n)
+{
+	while (n--) {
+		gpumem_object_put(&parts[n].bo->obj);
+		cond_resched();
+	}
+	kvfree(parts);
 }

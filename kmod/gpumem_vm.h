@@ -54,9 +54,24 @@ struct gpumem_mapping {
 	struct list_head link;
 };
 
+/**
+ * struct gpumem_part - a part of a range of addresses
+ */
+struct gpumem_part {
+	/** @bo: mapped there; referenced */
+	struct gpumem_bo *bo;
+	/** @offset: of the part in @bo */
+	u64 offset;
+	/** @length: bytes */
+	u64 length;
+};
+
 /* gpumem_vm.c */
 struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr);
 void gpumem_vm_release(struct gpumem_object *obj);
+int gpumem_vm_parts(struct gpumem_vm *vm, u64 addr, u64 length,
+		    struct gpumem_part **parts);
+void gpumem_vm_parts_free(struct gpumem_part *parts, unsigned int n);
 int gpumem_ioctl_vm_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_vm_unmap(struct gpumem_ucmd *ucmd);

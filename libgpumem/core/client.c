@@ -148,6 +148,7 @@ CUresult result_of_errno(int error)
 	case EMFILE:
 	case ENFILE:
 	case EAGAIN:
+	case EBUSY:
 	case EFAULT:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	case EPERM:

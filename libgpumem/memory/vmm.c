@@ -880,3 +880,17 @@ bool vmm_covers_far(struct span *span, uint64_t addr, uint64_t bytes, CUdevice d
 	}
 	return true;
 }
+
+bool vmm_mapped(const struct span *span, uint64_t addr, uint64_t bytes)
+{
+	uint64_t end, at = span->base + span->size;
+	struct span next;
+
+	if (__builtin_add_overflow(addr, bytes, &end))
+		return false;
+	for (; at < end; at = next.base + next.size)
+		if (!vm_lookup(at, &next) || !(next.flags & ALLOC_MAPPED) || next.base != at ||
+		    (next.flags ^ span->flags) & ALLOC_HOST)
+			return false;
+	return true;
+}

@@ -35,6 +35,8 @@ bool vmm_allows(const struct span *span, CUdevice device, int right);
  * of all of them. The CPU's right: @device is CU_DEVICE_CPU.
  */
 bool vmm_covers_far(struct span *span, uint64_t addr, uint64_t bytes, CUdevice device, int right);
+/* Whether @bytes from an address in a mapping on are mappings, of one kind of memory, whatever their rights. */
+bool vmm_mapped(const struct span *span, uint64_t addr, uint64_t bytes);
 
 static inline bool vmm_covers(struct span *span, uint64_t addr, uint64_t bytes, CUdevice device,
 			      int right)

@@ -13,7 +13,11 @@
  * in any case. Registered memory has the program's other data around it, so only pages that are
  * registered as a whole are exported.
  *
- * Locks: mem_lock, from the lookup to the export.
+ * A range of mapped memory (memory/vmm.c) may go over several mappings. The kernel looks them up and makes one
+ * DMA-buf of them, so an unmap by another thread happens before the export or after it. The library never touches
+ * mapped memory inline, so it notes nothing.
+ *
+ * Locks: mem_lock from the lookup to the export; none for mapped memory.
  */
 #include "share/share.h"
 
@@ -40,6 +44,23 @@ static CUresult export_range(int *fd, const struct span *span, uint64_t ptr, uin
 	return result;
 }
 
+/* Export @size bytes at @ptr, which is in a mapping. Both are page aligned, @size is not 0. */
+static CUresult export_mapped(int *fd, const struct span *span, uint64_t ptr, uint64_t size)
+{
+	struct gpumem_vm_export export = {
+		.size = sizeof(export), .vm = client.vm, .addr = ptr, .length = size,
+		.flags = GPUMEM_BO_EXPORT_CLOEXEC,
+	};
+	CUresult result;
+
+	if (!vmm_mapped(span, ptr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = result_of_errno(client_ioctl(GPUMEM_VM_EXPORT, &export));
+	if (!result)
+		*fd = export.fd;
+	return result;
+}
+
 CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned long long flags)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -54,8 +75,12 @@ CUresult dmabuf_export(int *fd, uint64_t ptr, uint64_t size, int type, unsigned 
 	*fd = -1;
 	if (flags)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (vm_lookup(ptr, &span) && span.flags & ALLOC_MAPPED)
+		return span.flags & ALLOC_ANY_HOST ? CUDA_ERROR_INVALID_VALUE :
+			export_mapped(fd, &span, ptr, size);
 	lock_take(&mem_lock);
-	if (!vm_lookup(ptr, &span) || span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_EXTERNAL))
+	if (!vm_lookup(ptr, &span) ||
+	    span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_EXTERNAL | ALLOC_MAPPED))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else
 		result = export_range(fd, &span, ptr, size);

@@ -159,6 +159,15 @@ int gp_vm_access(int fd, __u32 vm, __u64 addr, __u64 length, __u32 device, __u32
 	return gp_ioctl(fd, GPUMEM_VM_ACCESS, &a);
 }
 
+int gp_vm_export(int fd, __u32 vm, __u64 addr, __u64 length, __u32 flags)
+{
+	struct gpumem_vm_export e = {
+		.size = sizeof(e), .vm = vm, .addr = addr, .length = length, .flags = flags,
+	};
+
+	return gp_ioctl(fd, GPUMEM_VM_EXPORT, &e) ?: e.fd;
+}
+
 int gp_stream_create(int fd, __u32 vm, __u32 device, __u32 entries, __u32 *id, __u32 *timeline)
 {
 	struct gpumem_stream_create c = {

@@ -6,11 +6,14 @@
  * The addresses of a reservation are never free for another mmap(), also when the kernel refuses a mapping.  The
  * cases look at /proc/self/maps for that.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
+#include <gpumem.h>
+
 #include "cuda_case_util.h"
 #include "common/process.h"
 
@@ -555,6 +558,45 @@ static int exporter(int sock)
 		return 1;
 	kill(getpid(), SIGKILL);
 	return 2;
+}
+
+/* One DMA-buf of three mappings; it keeps the memory when the mappings and the handles are gone. */
+TEST_F(vmm, dmabuf_over_mappings)
+{
+	const CUmemRangeHandleType type = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+	CUdeviceptr d, block, p;
+	size_t bytes;
+	int fd = -1;
+
+	ASSERT_CU(cuMemAddressReserve(&d, 4 * G, 0, 0, 0));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_CU(put_memory(d + i * G, G));
+		ASSERT_CU(cuMemsetD8(d + i * G, 11 + i, G));
+	}
+	ASSERT_CU(cuCtxSynchronize());
+	/* The reservation's last piece is a hole. */
+	EXPECT_EQ(INVALID, cuMemGetHandleForAddressRange(&fd, d, 4 * G, type, 0));
+	EXPECT_EQ(INVALID, cuMemGetHandleForAddressRange(&fd, d + 3 * G, G, type, 0));
+	/* Memory of another kind may lie behind, and is no part of the range. */
+	ASSERT_CU(cuMemAlloc(&block, G));
+	if (block > d)
+		EXPECT_EQ(INVALID, cuMemGetHandleForAddressRange(&fd, d, block - d + 4096, type, 0));
+	ASSERT_CU(cuMemFree(block));
+	ASSERT_CU(cuMemGetHandleForAddressRange(&fd, d + G / 2, 2 * G, type, 0));
+	EXPECT_EQ((off_t)(2 * G), lseek(fd, 0, SEEK_END));
+	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ASSERT_CU(cuMemUnmap(d, 3 * G));
+	ASSERT_CU(cuMemAddressFree(d, 4 * G));
+	ASSERT_CU(gpumem_import_dmabuf(&p, &bytes, fd, 0));
+	EXPECT_EQ(2 * G, bytes);
+	EXPECT_EQ(true, filled(p, 11, G / 2));
+	EXPECT_EQ(true, filled(p + G / 2, 12, G));
+	EXPECT_EQ(true, filled(p + G + G / 2, 13, G / 2));
+	ASSERT_CU(cuMemsetD8(p + G / 4, 99, G));
+	EXPECT_EQ(true, filled(p + G / 4, 99, G));
+	EXPECT_EQ(true, filled(p + G / 4 + G, 12, G / 4));
+	ASSERT_CU(gpumem_release_dmabuf(p));
+	close(fd);
 }
 
 QUIET_FIXTURE(vmm_shared)

@@ -260,6 +260,30 @@ static int in_export(struct scene *sc)
 	}
 }
 
+/* Exports a range over two buffer objects, and touches a page of each through the DMA-buf. */
+static int in_export_range(struct scene *sc)
+{
+	int fd = gp_open(0), dmabuf;
+	volatile char *p;
+	__u32 bo[2], vm;
+
+	MUST(gp_vm_create(fd, &vm));
+	for (int i = 0; i < 2; i++) {
+		MUST(gp_bo_alloc(fd, sc->bytes, &bo[i]));
+		MUST(gp_vm_map(fd, vm, bo[i], 0, ADDR + i * sc->bytes, sc->bytes, 0, 0));
+	}
+	ready(sc);
+	for (;;) {
+		dmabuf = CALL(sc, gp_vm_export(fd, vm, ADDR, 2 * sc->bytes, 0));
+		MUST(dmabuf);
+		p = mmap(NULL, 2 * sc->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+		MUST(p == MAP_FAILED ? -1 : 0);
+		p[0] = p[sc->bytes] = 1;
+		munmap((void *)p, 2 * sc->bytes);
+		close(dmabuf);
+	}
+}
+
 static int in_import(struct scene *sc)
 {
 	int fd = gp_open(0), dmabuf;

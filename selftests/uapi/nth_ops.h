@@ -143,6 +143,27 @@ static int close_dmabuf(struct env *e)
 	return close(e->dmabuf) ? -errno : 0;
 }
 
+/* A DMA-buf of two mappings of the buffer object. */
+static int export_setup(struct env *e)
+{
+	int ret = gp_vm_map(e->fd, e->vm, e->bo, 4 * KIB, FREE, 4 * KIB, 0, 0);
+
+	return ret ? ret : gp_vm_map(e->fd, e->vm, e->bo, 0, FREE + 4 * KIB, 4 * KIB, 0, 0);
+}
+
+static int export_range(struct env *e)
+{
+	e->dmabuf = gp_vm_export(e->fd, e->vm, FREE, 8 * KIB, GPUMEM_BO_EXPORT_CLOEXEC);
+	return e->dmabuf < 0 ? e->dmabuf : 0;
+}
+
+static int export_undo(struct env *e)
+{
+	int ret = close_dmabuf(e);
+
+	return ret ? ret : gp_vm_unmap(e->fd, e->vm, FREE, 8 * KIB, NULL);
+}
+
 static int import(struct env *e)
 {
 	struct gpumem_bo_import i;

@@ -102,6 +102,7 @@ OP(bo_info, NULL, bo_info, NULL);
 OP(bo_retire, token, retire, destroy, .forgets = true);
 OP(bo_export, NULL, export, close_dmabuf);
 OP(bo_import, export, import, import_undo);
+OP(vm_export, export_setup, export_range, export_undo);
 OP(handle_export, NULL, handle_export, close_dmabuf);
 OP(handle_import, handle_export, handle_import, import_undo);
 OP(handle_close, handle_export, close_dmabuf, NULL, .quiet = true);

@@ -49,6 +49,7 @@ STATE(copy, in_copy, 8 * MIB, 8, 60000, 0);
 STATE(token_open, in_token_open, 256 * KIB, 4, 20000, 0);
 STATE(token_create, in_token_create, 256 * KIB, 4, 20000, 0);
 STATE(export, in_export, 4 * MIB, 4, 20000, 0);
+STATE(export_range, in_export_range, 4 * MIB, 4, 20000, 0);
 STATE(import, in_import, 4 * MIB, 4, 20000, 0);
 STATE(handle_export, in_handle_export, 4 * MIB, 4, 20000, 0);
 STATE(handle_import, in_handle_import, 4 * MIB, 4, 20000, 0);

@@ -498,4 +498,130 @@ TEST_F(share, many_roots)
 	}
 }
 
+/* --- DMA-bufs of several roots */
+
+#define JOINT	(ADDR + 64 * MIB)
+
+/* A DMA-buf of the first and the third bo, which are mapped side by side. */
+static int joint_export(int fd, __u32 vm, const __u32 *bo)
+{
+	int ret = gp_vm_map(fd, vm, bo[0], 0, JOINT, BYTES, 1, 1);
+
+	ret = ret ?: gp_vm_map(fd, vm, bo[2], 0, JOINT + BYTES, BYTES, 1, 1);
+	return ret ?: gp_vm_export(fd, vm, JOINT, 2 * BYTES, 0);
+}
+
+/* Work on each of the roots waits for a fence in the DMA-buf, and work on another root does not. */
+TEST_F(share, joint_waits)
+{
+	int joint = joint_export(self->fd, self->vm, self->bo);
+	__u32 handle = 0;
+
+	ASSERT_LE(0, joint);
+	ASSERT_EQ(0, vgem_import(self->card, joint, &handle));
+	for (int i = 0; i < 3; i += 2) {
+		__u64 at = self->s.page->value;
+
+		ASSERT_EQ(0, vgem_attach(self->card, handle, false, &self->fence));
+		PUSH(&self->s, sqe_fill(ADDR + i * 16 * MIB, 1, 77 + i, BYTES));
+		EXPECT_TRUE(stands_still(&self->s, &self->other, at));
+		PUSH(&self->other, sqe_fill(B, 1, 5, BYTES));
+		EXPECT_EQ(0, stream_sync(&self->other));
+		ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+		EXPECT_EQ(0, stream_sync(&self->s));
+		EXPECT_EQ(77 + i, self->p[i][BYTES - 1]);
+	}
+	EXPECT_EQ(0, vgem_close(self->card, handle));
+	close(joint);
+}
+
+/* Work on a root leaves its fence in the root's own DMA-buf and in the one of several roots. */
+TEST_F(share, joint_shows)
+{
+	int joint = joint_export(self->fd, self->vm, self->bo);
+	__u32 handle = 0;
+
+	ASSERT_LE(0, joint);
+	/* The fence in the first bo's own DMA-buf holds the work. */
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	EXPECT_EQ(POLLIN | POLLOUT, ready(joint));
+	PUSH(&self->s, sqe_copy(JOINT + BYTES / 2, B, BYTES));
+	EXPECT_TRUE(becomes_busy(joint));
+	EXPECT_TRUE(becomes_busy(self->a_fd));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_TRUE(settles(joint));
+	EXPECT_TRUE(settles(self->a_fd));
+	EXPECT_EQ(11, self->p[0][BYTES - 1]);
+	EXPECT_EQ(11, self->p[2][0]);
+	EXPECT_EQ(12, self->p[2][BYTES - 1]);
+
+	/* Another client's import of it waits, too, and so does work of this client behind that. */
+	ASSERT_EQ(0, vgem_import(self->card, joint, &handle));
+	ASSERT_EQ(0, vgem_attach(self->card, handle, true, &self->fence));
+	PUSH(&self->s, sqe_copy(B, C, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, self->s.page->value));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, vgem_close(self->card, handle));
+	close(joint);
+}
+
+/* The DMA-buf is an own import, and both are used in one entry. */
+TEST_F(share, joint_and_its_import)
+{
+	int joint = joint_export(self->fd, self->vm, self->bo);
+	__u64 at = JOINT + 16 * MIB;
+	struct gpumem_bo_import import;
+
+	ASSERT_LE(0, joint);
+	ASSERT_EQ(0, gp_bo_import(self->fd, joint, &import));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, import.id, 0, at, 2 * BYTES, 1, 1));
+	PUSH(&self->s, sqe_copy(at, JOINT + BYTES, BYTES));
+	PUSH(&self->s, sqe_fill(at + BYTES, 1, 3, BYTES));
+	PUSH(&self->other, sqe_fill(B, 1, 5, BYTES));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(0, stream_sync(&self->other));
+	EXPECT_EQ(12, self->p[0][0]);
+	EXPECT_EQ(12, self->p[0][BYTES - 1]);
+	EXPECT_EQ(3, self->p[2][0]);
+	EXPECT_TRUE(settles(joint));
+	close(joint);
+}
+
+/* The maker of the DMA-buf is gone; work of the client whose memory it is still finds the fences. */
+TEST_F(share, joint_of_another_client)
+{
+	struct gpumem_bo_import import;
+	int fd = gp_open(0), handle, joint;
+	__u32 vm, id[3], imported = 0;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, gp_vm_create(fd, &vm));
+	for (int i = 0; i < 3; i++) {
+		handle = gp_bo_export(self->fd, self->bo[i], 0, BYTES, GPUMEM_BO_EXPORT_HANDLE);
+		ASSERT_LE(0, handle);
+		import = (struct gpumem_bo_import) {
+			.size = sizeof(import), .fd = handle, .flags = GPUMEM_BO_IMPORT_HANDLE,
+		};
+		ASSERT_EQ(0, gp_ioctl(fd, GPUMEM_BO_IMPORT, &import));
+		id[i] = import.id;
+		close(handle);
+	}
+	joint = joint_export(fd, vm, id);
+	ASSERT_LE(0, joint);
+	close(fd);
+	ASSERT_EQ(0, vgem_import(self->card, joint, &imported));
+	ASSERT_EQ(0, vgem_attach(self->card, imported, true, &self->fence));
+	PUSH(&self->s, sqe_fill(C, 1, 88, BYTES));
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	/* The last reference on the other client may be the entry's. */
+	EXPECT_EQ(0, vgem_close(self->card, imported));
+	close(joint);
+	EXPECT_TRUE(stands_still(&self->s, &self->other, 0));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(88, self->p[2][BYTES - 1]);
+}
+
 TEST_HARNESS_MAIN

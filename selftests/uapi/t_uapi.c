@@ -66,6 +66,7 @@ union any {
 	struct gpumem_refusal_info refusal;
 	struct gpumem_timeline_export timeline_export;
 	struct gpumem_timeline_import timeline_import;
+	struct gpumem_vm_export vm_export;
 	unsigned char bytes[512];
 };
 
@@ -125,6 +126,12 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		u->access.addr = ADDR;
 		u->access.length = page_size;
 		u->access.access = GPUMEM_ACCESS_READ;
+		gp_vm_map(w->fd, w->vm, w->bo, 0, ADDR, page_size, 1, 1);
+		break;
+	case GPUMEM_CMD_VM_EXPORT:
+		u->vm_export.vm = w->vm;
+		u->vm_export.addr = ADDR;
+		u->vm_export.length = page_size;
 		gp_vm_map(w->fd, w->vm, w->bo, 0, ADDR, page_size, 1, 1);
 		break;
 	case GPUMEM_CMD_STREAM_CREATE:
@@ -223,6 +230,11 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 	case GPUMEM_CMD_VM_ACCESS:
 		gp_vm_unmap(w->fd, w->vm, ADDR, page_size, NULL);
 		break;
+	case GPUMEM_CMD_VM_EXPORT:
+		gp_vm_unmap(w->fd, w->vm, ADDR, page_size, NULL);
+		if (done)
+			close(u->vm_export.fd);
+		break;
 	case GPUMEM_CMD_STREAM_CREATE:
 		if (done) {
 			gp_destroy(w->fd, u->stream.id);
@@ -280,7 +292,7 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_TIMELINE_IMPORT
+#define CMD_LAST	GPUMEM_CMD_VM_EXPORT
 
 FIXTURE(uapi)
 {
@@ -344,6 +356,8 @@ V(vm_unmap, VM_UNMAP, gpumem_vm_unmap, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_vm_unmap, unmapped) });
 V(vm_access, VM_ACCESS, gpumem_vm_access, .flags = offsetof(struct gpumem_vm_access, access),
   .known = 3, NO_RESERVED);
+V(vm_export, VM_EXPORT, gpumem_vm_export, FLAGS(gpumem_vm_export, 3), NO_RESERVED,
+  .out = { SPAN(gpumem_vm_export, fd) });
 V(stream_create, STREAM_CREATE, gpumem_stream_create, FLAGS(gpumem_stream_create, 0), NO_RESERVED,
   .out = { SPAN(gpumem_stream_create, id), SPAN(gpumem_stream_create, timeline) });
 V(stream_doorbell, STREAM_DOORBELL, gpumem_stream_doorbell, NO_FLAGS, NO_RESERVED);

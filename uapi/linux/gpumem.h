@@ -9,7 +9,7 @@
  *    DEVICE_ATTACH, DESTROY
  *  - Buffer objects: BO_ALLOC, BO_PIN, BO_INFO, BO_RETIRE, BO_EXPORT, BO_IMPORT
  *  - Tokens of memory: TOKEN_CREATE, TOKEN_OPEN
- *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS
+ *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS, VM_EXPORT
  *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
  *    STREAM_DOORBELL
  *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT,
@@ -62,7 +62,10 @@
  *    RLIMIT_MEMLOCK, the pool's limit.
  *  - ENOMEM: the system, its limit of committed memory included, or the
  *    caller's memory cgroup refuses.
- *  - EMFILE: the client has too many objects or streams.
+ *  - EMFILE: the client has too many objects or streams, or the range has too
+ *    many mappings for one DMA-buf.
+ *  - EBUSY: too many other clients have DMA-bufs over several buffer objects
+ *    that contain this memory.
  *  - EIO: the work waited for failed, or the owner of the timeline is gone.
  *  - ETIMEDOUT, EINTR: a wait ended without its condition.
  */
@@ -160,6 +163,7 @@ enum {
 	GPUMEM_CMD_REFUSAL,
 	GPUMEM_CMD_TIMELINE_EXPORT,
 	GPUMEM_CMD_TIMELINE_IMPORT,
+	GPUMEM_CMD_VM_EXPORT,
 };
 
 /**
@@ -693,6 +697,46 @@ enum gpumem_access {
 	GPUMEM_ACCESS_READ = 1 << 0,
 	GPUMEM_ACCESS_WRITE = 1 << 1,
 };
+
+/**
+ * GPUMEM_EXPORT_PARTS - mappings that a DMA-buf of GPUMEM_VM_EXPORT may have
+ */
+#define GPUMEM_EXPORT_PARTS	16384
+
+/**
+ * struct gpumem_vm_export - make a DMA-buf of a range of addresses
+ *	(GPUMEM_VM_EXPORT)
+ * @size: sizeof(struct gpumem_vm_export)
+ * @vm: address space
+ * @addr: device address, page aligned
+ * @length: bytes, page aligned, not 0
+ * @flags: GPUMEM_BO_EXPORT_CLOEXEC and GPUMEM_BO_EXPORT_RDONLY
+ * @fd: new descriptor of a new DMA-buf, out
+ *
+ * The range may begin and end within mappings, and may contain several.  The
+ * access that devices have to them does not matter.  The DMA-buf keeps the
+ * memory that is mapped at the time of the call, whatever becomes of the
+ * mappings.
+ *
+ * If the range has more than one mapping, each counts as a further mapping of
+ * the user for as long as the DMA-buf lives (EDQUOT).
+ *
+ * Errors: EINVAL if a byte of the range has no mapping, or if a mapping in it
+ * is not of whole pages; EACCES if it contains a registration with
+ * GPUMEM_BO_PIN_RDONLY; EOPNOTSUPP if it contains a DMA-buf of another driver;
+ * EMFILE if it has more than GPUMEM_EXPORT_PARTS mappings; EBUSY if other
+ * clients have such DMA-bufs of the same memory, and too many of them.
+ */
+struct gpumem_vm_export {
+	__u32 size;
+	__u32 vm;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 flags;
+	__s32 fd;
+};
+
+#define GPUMEM_VM_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_EXPORT)
 
 /* Streams */
 
@@ -1503,7 +1547,8 @@ struct gpumem_refusal_info {
  * @imports: live buffer objects of kind GPUMEM_BO_FOREIGN
  * @import_bytes: bytes in them, none of which is the device's memory
  * @pool_cached: bytes in cached chunks, which are not part of @pool_reserved
- * @mappings: mappings in address spaces
+ * @mappings: mappings in address spaces, and parts of DMA-bufs of several
+ *	mappings
  * @ring_bytes: bytes of rings that are allocated
  *
  * /proc/PID/fdinfo shows the same numbers.
