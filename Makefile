@@ -288,7 +288,7 @@ check-matrix: lib tools selftests
 	+$(Q)$(counting)
 	@+$(check_env) selftests/vm/check --matrix -- $(TESTS)
 
-# Programs that are not ours, on libcuda.so.1: FFmpeg, PyTorch, GStreamer, the tests of GCC's libgomp.
+# Programs that are not ours, on libcuda.so.1: FFmpeg, PyTorch, GStreamer, liboffload, libgomp's tests.
 .PHONY: check-interop
 check-interop: lib tools selftests
 	@+$(check_env) selftests/vm/check --interop
@@ -410,7 +410,7 @@ help:
 	'make check            build all; test the host side, then the kernel in a virtual machine' \
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
 	'make check-matrix     the module and its tests on the kernels that check leaves out' \
-	'make check-interop    other programs on our libcuda.so.1: libgomp, FFmpeg, PyTorch, GStreamer' \
+	'make check-interop    other programs on our libcuda.so.1: libgomp, PyTorch and others' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \

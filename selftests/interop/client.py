@@ -54,11 +54,11 @@ def table(path):
     return rows
 
 
-def guest(command, *options, timeout=2400):
+def guest(command, *options, timeout=2400, vram="1G"):
     """Lines that @command prints in a guest with the module.  Ends with its exit status."""
     words = [os.path.join(TOP, "selftests/vm/run"), "--kernel", os.environ.get("VM_KERNEL") or "6.12",
              "--timeout", str(timeout), "--mem", "4G", *options,
-             "--insmod", "devices=2", "vram=1G", "--", *command]
+             "--insmod", "devices=2", "vram=" + vram, "--", *command]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=TOP,
                           encoding="utf-8", errors="replace") as p:
         for line in p.stdout:

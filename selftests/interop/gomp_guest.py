@@ -157,4 +157,5 @@ def main():
     print("all of them ran")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -101,6 +101,18 @@ def make(name, view, packages, alternatives=(), stand_ins=()):
     return os.path.join(make_entry("disks", key, build), "disk")
 
 
+def copy_out(path, source, dest):
+    """Copy the file @source of the disk @path to @dest, or the directory @source into @dest."""
+    with open(os.devnull, "wb") as null:
+        what = subprocess.run(["debugfs", "-R", "stat " + source, path], check=True,
+                              stdout=subprocess.PIPE, stderr=null).stdout.decode()
+        command = "rdump" if "Type: directory" in what else "dump"
+        if "Type:" not in what:
+            raise Problem("%s has no %s" % (path, source))
+        subprocess.run(["debugfs", "-R", "%s %s %s" % (command, source, dest), path], check=True,
+                       stdout=null, stderr=null)
+
+
 def guest_options(path):
     """Options of selftests/vm/run: the disk @path is the guest's first one, which is read-only."""
     return ["--load", "virtio_blk", "--load", "ext4", "--qemu-arg",
