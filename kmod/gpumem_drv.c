@@ -75,6 +75,7 @@
 #include "gpumem_timeline.h"
 #include "gpumem_token.h"
 #include "gpumem_user.h"
+#include "gpumem_sparse.h"
 #include "gpumem_vm.h"
 
 static unsigned int devices = 1;
@@ -116,6 +117,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_vm_unmap vm_unmap;
 	struct gpumem_vm_access vm_access;
 	struct gpumem_vm_export vm_export;
+	struct gpumem_vm_bind vm_bind;
 	struct gpumem_stream_create stream_create;
 	struct gpumem_stream_doorbell doorbell;
 	struct gpumem_timeline_create timeline_create;
@@ -194,6 +196,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_vm_access, access),
 	GPUMEM_IOCTL(GPUMEM_VM_EXPORT, gpumem_ioctl_vm_export,
 		     struct gpumem_vm_export, fd),
+	GPUMEM_IOCTL(GPUMEM_VM_BIND, gpumem_ioctl_vm_bind,
+		     struct gpumem_vm_bind, length),
 	GPUMEM_IOCTL(GPUMEM_STREAM_CREATE, gpumem_ioctl_stream_create,
 		     struct gpumem_stream_create, timeline),
 	GPUMEM_IOCTL(GPUMEM_STREAM_DOORBELL, gpumem_ioctl_stream_doorbell,

@@ -32,6 +32,7 @@
 #include "gpumem_object.h"
 #include "gpumem_pin.h"
 #include "gpumem_runner.h"
+#include "gpumem_sparse.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
 #include "gpumem_vm.h"
@@ -183,36 +184,74 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 	return sqe->elem || gpumem_sqe_has_geometry(sqe) ? -EINVAL : 0;
 }
 
-/*
- * Find the mapping that contains @addr, check the device's access to it, and
- * reduce @len to the part inside the mapping.  @hint is what the call before
- * returned, or NULL.  The caller holds vm->lock for reading.  Return the
- * mapping, or -EFAULT or -EACCES as an ERR_PTR.
+/**
+ * struct gpumem_place - what an address leads to
  */
-static struct gpumem_mapping *gpumem_resolve(struct gpumem_stream *stream,
-					     struct gpumem_mapping *hint,
-					     u64 addr, bool write, u64 *len)
+struct gpumem_place {
+	/** @m: mapping, or NULL before the first gpumem_resolve() */
+	struct gpumem_mapping *m;
+	/** @bo: buffer object, or NULL for a hole of a sparse mapping */
+	struct gpumem_bo *bo;
+	/** @offset: of the address in @bo */
+	u64 offset;
+};
+
+/*
+ * Find what @addr leads to, check the device's access to it, and reduce @len to
+ * the part inside the mapping or tile.  @place is what the call before found.
+ * The caller holds vm->lock for reading.  Return 0, -EFAULT or -EACCES.
+ */
+static int gpumem_resolve(struct gpumem_stream *stream,
+			  struct gpumem_place *place, u64 addr, bool write,
+			  u64 *len)
 {
-	struct gpumem_mapping *m = hint;
+	struct gpumem_mapping *m = place->m;
 
 	if (!m || addr < m->addr || addr > m->last) {
 		m = gpumem_vm_find(stream->vm, addr);
 		if (!m)
-			return ERR_PTR(-EFAULT);
+			return -EFAULT;
 		if (!((write ? m->writers : m->readers) & stream->devbit))
-			return ERR_PTR(-EACCES);
-		if (write && m->bo->pin)
+			return -EACCES;
+		if (write && m->bo && m->bo->pin)
 			gpumem_pin_written(m->bo->pin);
+		place->m = m;
 	}
 	*len = min(*len, m->last - addr + 1);
-	return m;
+	if (m->sparse) {
+		place->bo = gpumem_sparse_resolve(m, addr, &place->offset, len);
+	} else {
+		place->bo = m->bo;
+		place->offset = m->offset + addr - m->addr;
+	}
+	return 0;
+}
+
+/* Writes to holes are dropped. */
+static int gpumem_fill_place(struct gpumem_engine *engine,
+			     const struct gpumem_place *dst, u64 value,
+			     unsigned int elem, size_t len)
+{
+	return dst->bo ? engine->ops->fill(engine, dst->bo, dst->offset, value,
+					   elem, len) : 0;
+}
+
+/* A hole reads as zeros. */
+static int gpumem_copy_place(struct gpumem_engine *engine,
+			     const struct gpumem_place *dst,
+			     const struct gpumem_place *src, size_t len)
+{
+	if (!dst->bo || !src->bo)
+		return gpumem_fill_place(engine, dst, 0, 1, len);
+	return engine->ops->copy(engine, dst->bo, dst->offset, src->bo,
+				 src->offset, len);
 }
 
 static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 {
 	struct gpumem_counters *count = &stream->obj.client->count;
 	struct gpumem_engine *engine = stream->dev->engine;
-	struct gpumem_mapping *dm = NULL, *sm = NULL;
+	struct gpumem_place to = { }, from = { };
 	const struct gpumem_sqe *sqe = &stream->sqe;
 	bool fill = sqe->op == GPUMEM_OP_FILL;
 	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
@@ -234,9 +273,9 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 		/* Multiples of 8, so that the budget splits no element. */
 		len = len >= 8 ? round_down(len, 8) : len;
 		dst = sqe->dst + stream->row * sqe->dst_pitch + stream->col;
-		dm = gpumem_resolve(stream, dm, dst, true, &len);
-		if (IS_ERR(dm))
-			return PTR_ERR(dm);
+		ret = gpumem_resolve(stream, &to, dst, true, &len);
+		if (ret)
+			return ret;
 		if (fill) {
 			/*
 			 * A mapping of registered memory may end inside an
@@ -245,21 +284,16 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 			len = round_down(len, sqe->elem);
 			if (!len)
 				return -EFAULT;
-			ret = engine->ops->fill(engine, dm->bo,
-						dm->offset + dst - dm->addr,
-						sqe->value, sqe->elem, len);
+			ret = gpumem_fill_place(engine, &to, sqe->value,
+						sqe->elem, len);
 			atomic64_add(ret ? 0 : len, &count->fill_bytes);
 		} else {
 			src = sqe->src + stream->row * sqe->src_pitch +
 			      stream->col;
-			sm = gpumem_resolve(stream, sm, src, false, &len);
-			if (IS_ERR(sm))
-				return PTR_ERR(sm);
-			ret = engine->ops->copy(engine, dm->bo,
-						dm->offset + dst - dm->addr,
-						sm->bo,
-						sm->offset + src - sm->addr,
-						len);
+			ret = gpumem_resolve(stream, &from, src, false, &len);
+			if (ret)
+				return ret;
+			ret = gpumem_copy_place(engine, &to, &from, len);
 			atomic64_add(ret ? 0 : len, &count->copy_bytes);
 		}
 		if (ret)
@@ -278,17 +312,17 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 {
 	struct gpumem_client *client = stream->obj.client;
 	struct gpumem_engine *engine = stream->dev->engine;
-	struct gpumem_mapping *m;
+	struct gpumem_place to = { };
 	u64 len = sizeof(u64);
+	int ret;
 
 	lockdep_assert_held(&stream->vm->lock);
-	m = gpumem_resolve(stream, NULL, stream->sqe.dst, true, &len);
-	if (IS_ERR(m))
-		return PTR_ERR(m);
+	ret = gpumem_resolve(stream, &to, stream->sqe.dst, true, &len);
+	if (ret)
+		return ret;
 	if (len < sizeof(u64))
 		return -EFAULT;
-	return engine->ops->fill(engine, m->bo,
-				 m->offset + stream->sqe.dst - m->addr,
+	return gpumem_fill_place(engine, &to,
 				 ktime_get_raw_ns() + client->clock_offset,
 				 sizeof(u64), sizeof(u64));
 }
@@ -329,6 +363,41 @@ static bool gpumem_poll_true(const struct gpumem_sqe *sqe, u64 word)
 	}
 }
 
+/* Read the word of a poll.  The caller holds vm->lock for reading. */
+static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	struct gpumem_place place = { };
+	struct folio *folio;
+	u64 len = sqe->elem;
+	size_t part = len;
+	int ret;
+	void *p;
+
+	ret = gpumem_resolve(stream, &place, sqe->dst, false, &len);
+	if (ret)
+		return ret;
+	if (len != sqe->elem)
+		return -EFAULT;
+	*word = 0;
+	if (!place.bo)
+		return 0;
+	p = gpumem_bo_map(place.bo, place.offset, &part, &folio);
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	/*
+	 * In registered memory the word can be misaligned, and span two pages.
+	 */
+	if (!IS_ALIGNED((unsigned long)p, sqe->elem))
+		ret = -EFAULT;
+	else
+		*word = sqe->elem == 4 ? READ_ONCE(*(u32 *)p) :
+					 READ_ONCE(*(u64 *)p);
+	smp_rmb(); /* pairs with smp_wmb() in gpumem_step_rows() */
+	gpumem_bo_unmap(folio);
+	return ret;
+}
+
 /*
  * Compare the word of a poll once.  The worker calls this again when the
  * stream's timer fires, and when another stream of the client has completed an
@@ -336,49 +405,19 @@ static bool gpumem_poll_true(const struct gpumem_sqe *sqe, u64 word)
  */
 static int gpumem_step_poll(struct gpumem_stream *stream)
 {
-	const struct gpumem_sqe *sqe = &stream->sqe;
-	struct gpumem_mapping *m;
-	struct folio *folio;
-	u64 len = sqe->elem;
-	size_t part = len;
 	u64 word;
-	void *p;
+	int ret;
 
 	/*
 	 * Enter client->polling before the word is read: a stream that writes
 	 * the word after that kicks this stream.
 	 */
 	gpumem_stream_poll_begin(stream);
-	down_read(&stream->vm->lock);
-	m = gpumem_resolve(stream, NULL, sqe->dst, false, &len);
-	if (IS_ERR(m)) {
-		up_read(&stream->vm->lock);
+	scoped_guard(rwsem_read, &stream->vm->lock)
+		ret = gpumem_poll_read(stream, &word);
+	if (ret || gpumem_poll_true(&stream->sqe, word)) {
 		gpumem_stream_poll_end(stream);
-		return PTR_ERR(m);
-	}
-	p = ERR_PTR(-EFAULT);
-	if (len == sqe->elem)
-		p = gpumem_bo_map(m->bo, m->offset + sqe->dst - m->addr, &part,
-				  &folio);
-	/*
-	 * In registered memory the word can be misaligned, and span two pages.
-	 */
-	if (!IS_ERR(p) && !IS_ALIGNED((unsigned long)p, sqe->elem)) {
-		gpumem_bo_unmap(folio);
-		p = ERR_PTR(-EFAULT);
-	}
-	if (IS_ERR(p)) {
-		up_read(&stream->vm->lock);
-		gpumem_stream_poll_end(stream);
-		return PTR_ERR(p);
-	}
-	word = sqe->elem == 4 ? READ_ONCE(*(u32 *)p) : READ_ONCE(*(u64 *)p);
-	smp_rmb(); /* pairs with smp_wmb() in gpumem_step_rows() */
-	gpumem_bo_unmap(folio);
-	up_read(&stream->vm->lock);
-	if (gpumem_poll_true(sqe, word)) {
-		gpumem_stream_poll_end(stream);
-		return 0;
+		return ret;
 	}
 	gpumem_stream_poll_again(stream);
 	return -EINPROGRESS;

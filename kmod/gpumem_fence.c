@@ -73,7 +73,7 @@
 #include "gpumem_stream.h"
 #include "gpumem_vm.h"
 
-/* Mappings that gpumem_fenced_find() visits before it drops vm->lock. */
+/* Mappings and tiles that gpumem_fenced_find() visits before it drops vm->lock. */
 #define GPUMEM_FENCE_LOOKS	256
 
 /* Time until the next attempt after a failed allocation. */
@@ -229,7 +229,7 @@ static unsigned int gpumem_fenced_joints(struct gpumem_bo *root, bool write,
 /*
  * Find up to @max resvs of the roots behind a range of addresses.  Store them
  * with references in @list, unless @list is NULL.  A client may have any number
- * of mappings, so vm->lock is dropped every GPUMEM_FENCE_LOOKS mappings.
+ * of mappings, so vm->lock is dropped every GPUMEM_FENCE_LOOKS of them.
  * Return the number of resvs; a resv may be counted several times.
  */
 static unsigned int gpumem_fenced_find(struct gpumem_stream *stream, u64 addr,
@@ -237,16 +237,14 @@ static unsigned int gpumem_fenced_find(struct gpumem_stream *stream, u64 addr,
 				       struct gpumem_fenced_resv *list,
 				       unsigned int max)
 {
-	MA_STATE(mas, &stream->vm->mappings, addr, addr);
-	struct gpumem_bo *root, *before = NULL;
+	struct gpumem_bo *bo, *root, *before = NULL;
 	unsigned int n = 0, looks = 0;
-	struct gpumem_mapping *m;
 
 	if (!max)
 		return 0;
 	down_read(&stream->vm->lock);
-	mas_for_each(&mas, m, last) {
-		root = gpumem_bo_root(m->bo);
+	while ((bo = gpumem_vm_next(stream->vm, &addr, last))) {
+		root = gpumem_bo_root(bo);
 		if (root != before) {
 			before = root;
 			n += gpumem_fenced_own(root, write,
@@ -259,7 +257,6 @@ static unsigned int gpumem_fenced_find(struct gpumem_stream *stream, u64 addr,
 		}
 		if (++looks % GPUMEM_FENCE_LOOKS)
 			continue;
-		mas_pause(&mas);
 		up_read(&stream->vm->lock);
 		cond_resched();
 		before = NULL;

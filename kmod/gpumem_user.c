@@ -15,8 +15,9 @@
  *  - Pinned pages: registrations and pinned host memory.  The parameter
  *    pin_limit bounds what one user has, pin_total what all users have
  *    together.
- *  - Mappings in address spaces.  The parameter map_limit bounds them, because
- *    each costs kernel memory and no object.
+ *  - Mappings in address spaces, and tables of sparse mappings, which count as
+ *    several.  The parameter map_limit bounds them, because each costs kernel
+ *    memory and no object.
  *  - Pages of rings that are allocated.  The parameter ring_limit bounds what
  *    one user has, ring_total what all users have together.
  *

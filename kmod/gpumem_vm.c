@@ -5,7 +5,8 @@
  * A mapping maps a range of device addresses to a range of a buffer object, and
  * says which devices may read and write there.  Device addresses are numbers:
  * the process need not have the same memory at the same address.  Mappings
- * never overlap; each holds a reference on its buffer object.
+ * never overlap; each holds a reference on its buffer object.  A sparse mapping
+ * has no buffer object, but tiles (gpumem_sparse.c).
  *
  * An unmap or a change of access happens as a whole or not at all: it first
  * checks that the range consists of whole mappings.
@@ -35,16 +36,9 @@
 #include "gpumem_lock.h"
 #include "gpumem_object.h"
 #include "gpumem_pin.h"
+#include "gpumem_sparse.h"
 #include "gpumem_user.h"
 #include "gpumem_vm.h"
-
-/*
- * Allocation of mappings.  If the memory cgroup, or the system, is full, it
- * fails with -ENOMEM: the OOM killer must not kill a process because a client
- * makes mappings without end.
- */
-#define GPUMEM_VM_GFP \
-	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* Mappings whose access is changed under one hold of vm->lock. */
 #define GPUMEM_VM_ACCESSES	256
@@ -63,6 +57,39 @@ struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr)
 
 	lockdep_assert_held(&vm->lock);
 	return mas_walk(&mas);
+}
+
+/**
+ * gpumem_vm_next - the next memory in a range
+ * @vm: address space
+ * @addr: where to begin; receives the first address behind what was found
+ * @last: last address of the range
+ *
+ * Context: vm->lock held.
+ * Return: the buffer object of a mapping or tile, or NULL if there is none.
+ */
+struct gpumem_bo *gpumem_vm_next(struct gpumem_vm *vm, u64 *addr, u64 last)
+{
+	struct gpumem_mapping *m;
+	struct gpumem_bo *bo;
+	MA_STATE(mas, &vm->mappings, *addr, *addr);
+
+	lockdep_assert_held(&vm->lock);
+	while (*addr <= last) {
+		m = mas_find(&mas, last);
+		if (!m)
+			break;
+		*addr = max(*addr, m->addr);
+		if (m->sparse) {
+			bo = gpumem_sparse_next(m, addr, min(last, m->last));
+			if (bo)
+				return bo;
+		}
+		*addr = m->last + 1;
+		if (!m->sparse)
+			return m->bo;
+	}
+	return NULL;
 }
 
 /* Check that a range is not empty, does not wrap and does not begin at 0. */
@@ -86,9 +113,13 @@ static int gpumem_vm_check_devices(struct gpumem_client *client, u32 mask)
 
 static void gpumem_mapping_free(struct gpumem_vm *vm, struct gpumem_mapping *m)
 {
-	atomic64_sub(m->last - m->addr + 1, &vm->obj.client->count.vm_bytes);
+	if (m->bo) {
+		atomic64_sub(m->last - m->addr + 1,
+			     &vm->obj.client->count.vm_bytes);
+		gpumem_object_put(&m->bo->obj);
+	}
+	gpumem_sparse_free(vm, m->sparse);
 	gpumem_user_unmap(vm->obj.client, 1);
-	gpumem_object_put(&m->bo->obj);
 	kfree(m);
 }
 
@@ -182,6 +213,52 @@ static int gpumem_vm_check_bo(struct gpumem_bo *bo,
 	return 0;
 }
 
+/* Find what is to be mapped: a buffer object, or nothing if @cmd is sparse. */
+static int gpumem_vm_get_bo(struct gpumem_client *client,
+			    const struct gpumem_vm_map *cmd,
+			    struct gpumem_bo **bo)
+{
+	int ret;
+
+	*bo = NULL;
+	if (cmd->flags & GPUMEM_VM_MAP_SPARSE)
+		return gpumem_sparse_check_map(cmd);
+	*bo = gpumem_bo_get(client, cmd->bo);
+	if (!*bo)
+		return -ENOENT;
+	ret = gpumem_vm_check_bo(*bo, cmd);
+	if (ret)
+		gpumem_object_put(&(*bo)->obj);
+	return ret;
+}
+
+/* A mapping as @cmd describes it, which takes over the reference on @bo. */
+static struct gpumem_mapping *
+gpumem_mapping_alloc(struct gpumem_client *client,
+		     const struct gpumem_vm_map *cmd, struct gpumem_bo *bo)
+{
+	struct gpumem_mapping *m = kzalloc(sizeof(*m), GPUMEM_VM_GFP);
+
+	if (!m)
+		return NULL;
+	if (!bo) {
+		m->sparse = gpumem_sparse_create();
+		if (!m->sparse) {
+			kfree(m);
+			return NULL;
+		}
+	} else {
+		atomic64_add(cmd->length, &client->count.vm_bytes);
+	}
+	m->addr = cmd->addr;
+	m->last = cmd->addr + cmd->length - 1;
+	m->bo = bo;
+	m->offset = cmd->offset;
+	m->readers = cmd->readers;
+	m->writers = cmd->writers;
+	return m;
+}
+
 int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_vm_map *cmd = ucmd->cmd;
@@ -190,7 +267,7 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags)
+	if (cmd->flags & ~GPUMEM_VM_MAP_SPARSE)
 		return -EOPNOTSUPP;
 	ret = gpumem_vm_check_range(cmd->addr, cmd->length);
 	if (ret)
@@ -203,42 +280,29 @@ int gpumem_ioctl_vm_map(struct gpumem_ucmd *ucmd)
 	vm = gpumem_vm_get(ucmd->client, cmd->vm);
 	if (!vm)
 		return -ENOENT;
-	bo = gpumem_bo_get(ucmd->client, cmd->bo);
-	if (!bo) {
-		ret = -ENOENT;
-		goto out_vm;
-	}
-	ret = gpumem_vm_check_bo(bo, cmd);
+	ret = gpumem_vm_get_bo(ucmd->client, cmd, &bo);
 	if (ret)
-		goto out_bo;
+		goto out_vm;
 	ret = gpumem_user_map(ucmd->client, 1);
 	if (ret)
 		goto out_bo;
-	m = kzalloc(sizeof(*m), GPUMEM_VM_GFP);
+	m = gpumem_mapping_alloc(ucmd->client, cmd, bo);
 	if (!m) {
 		ret = -ENOMEM;
 		goto out_unmap;
 	}
-	m->addr = cmd->addr;
-	m->last = cmd->addr + cmd->length - 1;
-	m->bo = bo;
-	m->offset = cmd->offset;
-	m->readers = cmd->readers;
-	m->writers = cmd->writers;
-	atomic64_add(cmd->length, &ucmd->client->count.vm_bytes);
 	gpumem_delay(vm_map);
 	ret = gpumem_vm_insert(vm, m);
-	if (!ret) {
-		/* The mapping keeps the reference on bo. */
-		gpumem_object_put(&vm->obj);
-		return 0;
-	}
-	atomic64_sub(cmd->length, &ucmd->client->count.vm_bytes);
-	kfree(m);
+	if (ret)
+		gpumem_mapping_free(vm, m);
+	gpumem_object_put(&vm->obj);
+	return ret;
+
 out_unmap:
 	gpumem_user_unmap(ucmd->client, 1);
 out_bo:
-	gpumem_object_put(&bo->obj);
+	if (bo)
+		gpumem_object_put(&bo->obj);
 out_vm:
 	gpumem_object_put(&vm->obj);
 	return ret;
@@ -350,7 +414,7 @@ static int gpumem_vm_set_access_locked(struct gpumem_vm *vm, u64 addr, u64 last,
 		if (m->addr != next || m->last > last)
 			return -EINVAL;
 		/* As in gpumem_vm_check_bo(). */
-		if (access & GPUMEM_ACCESS_WRITE && m->bo->pin &&
+		if (access & GPUMEM_ACCESS_WRITE && m->bo && m->bo->pin &&
 		    gpumem_pin_readonly(m->bo->pin))
 			return -EINVAL;
 		next = m->last + 1;
@@ -405,7 +469,7 @@ int gpumem_ioctl_vm_access(struct gpumem_ucmd *ucmd)
 	return ret;
 }
 
-/* Count the mappings of a range; -EINVAL if a byte of it has none. */
+/* Count the mappings of a range; -EINVAL if a byte has none or a sparse one. */
 static int gpumem_vm_count_locked(struct gpumem_vm *vm, u64 addr, u64 last)
 {
 	MA_STATE(mas, &vm->mappings, addr, addr);
@@ -415,7 +479,7 @@ static int gpumem_vm_count_locked(struct gpumem_vm *vm, u64 addr, u64 last)
 
 	lockdep_assert_held(&vm->change);
 	mas_for_each(&mas, m, last) {
-		if (m->addr > next)
+		if (m->addr > next || m->sparse)
 			return -EINVAL;
 		if (n == GPUMEM_EXPORT_PARTS)
 			return -EMFILE;

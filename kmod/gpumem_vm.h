@@ -14,6 +14,15 @@
 #include "gpumem_object.h"
 
 struct gpumem_bo;
+struct gpumem_sparse;
+
+/*
+ * Allocation of mappings.  If the memory cgroup, or the system, is full, it
+ * fails with -ENOMEM: the OOM killer must not kill a process because a client
+ * makes mappings without end.
+ */
+#define GPUMEM_VM_GFP \
+	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /**
  * struct gpumem_vm - an address space
@@ -42,8 +51,10 @@ struct gpumem_mapping {
 	u64 addr;
 	/** @last: last byte */
 	u64 last;
-	/** @bo: referenced */
+	/** @bo: referenced; NULL if the mapping is sparse */
 	struct gpumem_bo *bo;
+	/** @sparse: tiles of a sparse mapping, or NULL */
+	struct gpumem_sparse *sparse;
 	/** @offset: of @addr in @bo */
 	u64 offset;
 	/** @readers: devices that may read */
@@ -68,6 +79,7 @@ struct gpumem_part {
 
 /* gpumem_vm.c */
 struct gpumem_mapping *gpumem_vm_find(struct gpumem_vm *vm, u64 addr);
+struct gpumem_bo *gpumem_vm_next(struct gpumem_vm *vm, u64 *addr, u64 last);
 void gpumem_vm_release(struct gpumem_object *obj);
 int gpumem_vm_parts(struct gpumem_vm *vm, u64 addr, u64 length,
 		    struct gpumem_part **parts);

@@ -168,6 +168,27 @@ int gp_vm_export(int fd, __u32 vm, __u64 addr, __u64 length, __u32 flags)
 	return gp_ioctl(fd, GPUMEM_VM_EXPORT, &e) ?: e.fd;
 }
 
+int gp_vm_map_sparse(int fd, __u32 vm, __u64 addr, __u64 length, __u32 readers, __u32 writers)
+{
+	struct gpumem_vm_map m = {
+		.size = sizeof(m), .vm = vm, .flags = GPUMEM_VM_MAP_SPARSE, .addr = addr,
+		.length = length, .readers = readers, .writers = writers,
+	};
+
+	return gp_ioctl(fd, GPUMEM_VM_MAP, &m);
+}
+
+int gp_vm_bind(int fd, __u32 vm, __u32 bo, __u64 offset, __u64 step, __u64 addr, __u64 length,
+	       __u32 flags)
+{
+	struct gpumem_vm_bind b = {
+		.size = sizeof(b), .vm = vm, .bo = bo, .flags = flags, .offset = offset,
+		.step = step, .addr = addr, .length = length,
+	};
+
+	return gp_ioctl(fd, GPUMEM_VM_BIND, &b);
+}
+
 int gp_stream_create(int fd, __u32 vm, __u32 device, __u32 entries, __u32 *id, __u32 *timeline)
 {
 	struct gpumem_stream_create c = {

@@ -30,6 +30,9 @@ int gp_vm_map(int fd, __u32 vm, __u32 bo, __u64 offset, __u64 addr, __u64 length
 int gp_vm_unmap(int fd, __u32 vm, __u64 addr, __u64 length, __u64 *unmapped);
 int gp_vm_access(int fd, __u32 vm, __u64 addr, __u64 length, __u32 device, __u32 access);
 int gp_vm_export(int fd, __u32 vm, __u64 addr, __u64 length, __u32 flags);
+int gp_vm_map_sparse(int fd, __u32 vm, __u64 addr, __u64 length, __u32 readers, __u32 writers);
+int gp_vm_bind(int fd, __u32 vm, __u32 bo, __u64 offset, __u64 step, __u64 addr, __u64 length,
+	       __u32 flags);
 int gp_stream_create(int fd, __u32 vm, __u32 device, __u32 entries, __u32 *id, __u32 *timeline);
 int gp_doorbell(int fd, __u32 id);
 int gp_timeline_create(int fd, __u64 value, __u32 *id);

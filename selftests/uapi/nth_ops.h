@@ -459,6 +459,38 @@ static int vm_access_undo(struct env *e)
 			    GPUMEM_ACCESS_READ | GPUMEM_ACCESS_WRITE);
 }
 
+#define TILES_ADDR	(ADDR + 64 * MIB)
+
+static int vm_sparse_map(struct env *e)
+{
+	return gp_vm_map_sparse(e->fd, e->vm, TILES_ADDR, 32 * MIB, 1, 1);
+}
+
+static int vm_sparse_unmap(struct env *e)
+{
+	return gp_vm_unmap(e->fd, e->vm, TILES_ADDR, 32 * MIB, NULL);
+}
+
+static int vm_sparse(struct env *e)
+{
+	int ret = vm_sparse_map(e);
+
+	return ret ? ret : gp_bo_alloc(e->fd, GPUMEM_TILE_SIZE, &e->id);
+}
+
+static int vm_bind(struct env *e)
+{
+	/* The tiles are in two tables. */
+	return gp_vm_bind(e->fd, e->vm, e->id, 0, 0, TILES_ADDR + 15 * MIB, 2 * MIB, 0);
+}
+
+static int vm_sparse_undo(struct env *e)
+{
+	int ret = vm_sparse_unmap(e);
+
+	return ret ? ret : gp_destroy(e->fd, e->id);
+}
+
 static int stream_create(struct env *e)
 {
 	return gp_stream_create(e->fd, e->vm, 0, 16, &e->id, &e->id2);

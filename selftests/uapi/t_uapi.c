@@ -45,6 +45,7 @@ union any {
 	struct gpumem_vm_map map;
 	struct gpumem_vm_unmap unmap;
 	struct gpumem_vm_access access;
+	struct gpumem_vm_bind bind;
 	struct gpumem_stream_create stream;
 	struct gpumem_stream_doorbell doorbell;
 	struct gpumem_timeline_create timeline;
@@ -133,6 +134,12 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		u->vm_export.addr = ADDR;
 		u->vm_export.length = page_size;
 		gp_vm_map(w->fd, w->vm, w->bo, 0, ADDR, page_size, 1, 1);
+		break;
+	case GPUMEM_CMD_VM_BIND:
+		u->bind.vm = w->vm;
+		u->bind.addr = ADDR;
+		u->bind.length = GPUMEM_TILE_SIZE;
+		gp_vm_map_sparse(w->fd, w->vm, ADDR, GPUMEM_TILE_SIZE, 1, 1);
 		break;
 	case GPUMEM_CMD_STREAM_CREATE:
 		u->stream.vm = w->vm;
@@ -235,6 +242,9 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 		if (done)
 			close(u->vm_export.fd);
 		break;
+	case GPUMEM_CMD_VM_BIND:
+		gp_vm_unmap(w->fd, w->vm, ADDR, GPUMEM_TILE_SIZE, NULL);
+		break;
 	case GPUMEM_CMD_STREAM_CREATE:
 		if (done) {
 			gp_destroy(w->fd, u->stream.id);
@@ -292,7 +302,7 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_VM_EXPORT
+#define CMD_LAST	GPUMEM_CMD_VM_BIND
 
 FIXTURE(uapi)
 {
@@ -351,13 +361,14 @@ V(token_open, TOKEN_OPEN, gpumem_token_open, FLAGS(gpumem_token_open, 0),
 	   SPAN(gpumem_token_open, bytes), SPAN(gpumem_token_open, result) });
 V(vm_create, VM_CREATE, gpumem_vm_create, FLAGS(gpumem_vm_create, 0), RESERVED(gpumem_vm_create),
   .out = { SPAN(gpumem_vm_create, id) });
-V(vm_map, VM_MAP, gpumem_vm_map, FLAGS(gpumem_vm_map, 0), NO_RESERVED);
+V(vm_map, VM_MAP, gpumem_vm_map, FLAGS(gpumem_vm_map, 1), NO_RESERVED);
 V(vm_unmap, VM_UNMAP, gpumem_vm_unmap, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_vm_unmap, unmapped) });
 V(vm_access, VM_ACCESS, gpumem_vm_access, .flags = offsetof(struct gpumem_vm_access, access),
   .known = 3, NO_RESERVED);
 V(vm_export, VM_EXPORT, gpumem_vm_export, FLAGS(gpumem_vm_export, 3), NO_RESERVED,
   .out = { SPAN(gpumem_vm_export, fd) });
+V(vm_bind, VM_BIND, gpumem_vm_bind, FLAGS(gpumem_vm_bind, 1), NO_RESERVED);
 V(stream_create, STREAM_CREATE, gpumem_stream_create, FLAGS(gpumem_stream_create, 0), NO_RESERVED,
   .out = { SPAN(gpumem_stream_create, id), SPAN(gpumem_stream_create, timeline) });
 V(stream_doorbell, STREAM_DOORBELL, gpumem_stream_doorbell, NO_FLAGS, NO_RESERVED);

@@ -9,7 +9,7 @@
  *    DEVICE_ATTACH, DESTROY
  *  - Buffer objects: BO_ALLOC, BO_PIN, BO_INFO, BO_RETIRE, BO_EXPORT, BO_IMPORT
  *  - Tokens of memory: TOKEN_CREATE, TOKEN_OPEN
- *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS, VM_EXPORT
+ *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS, VM_EXPORT, VM_BIND
  *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
  *    STREAM_DOORBELL
  *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT,
@@ -164,6 +164,7 @@ enum {
 	GPUMEM_CMD_TIMELINE_EXPORT,
 	GPUMEM_CMD_TIMELINE_IMPORT,
 	GPUMEM_CMD_VM_EXPORT,
+	GPUMEM_CMD_VM_BIND,
 };
 
 /**
@@ -607,16 +608,30 @@ struct gpumem_vm_create {
 #define GPUMEM_VM_CREATE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_CREATE)
 
 /**
+ * enum gpumem_vm_map_flags - flags of GPUMEM_VM_MAP
+ * @GPUMEM_VM_MAP_SPARSE: map no buffer object, but make a sparse mapping: tiles
+ *	that GPUMEM_VM_BIND binds to memory.  A tile that is not bound is a hole:
+ *	reads of it return zeros, and writes to it are dropped
+ */
+enum gpumem_vm_map_flags {
+	GPUMEM_VM_MAP_SPARSE = 1 << 0,
+};
+
+/** GPUMEM_TILE_SIZE - bytes of a tile of a sparse mapping */
+#define GPUMEM_TILE_SIZE	0x10000
+
+/**
  * struct gpumem_vm_map - put a buffer object at a device address
  *	(GPUMEM_VM_MAP)
  * @size: sizeof(struct gpumem_vm_map)
  * @vm: address space
- * @bo: buffer object; the mapping keeps it alive
- * @flags: must be 0
- * @offset: in the buffer object, page aligned
+ * @bo: buffer object, which the mapping keeps alive; 0 if the mapping is sparse
+ * @flags: enum gpumem_vm_map_flags
+ * @offset: in the buffer object, page aligned; 0 if the mapping is sparse
  * @addr: device address, page aligned, not 0
  * @length: bytes, page aligned, not 0; for a registration @offset, @addr and
- *	@length may have any alignment
+ *	@length may have any alignment; for a sparse mapping @addr and @length
+ *	are multiples of GPUMEM_TILE_SIZE
  * @readers: devices (bit = index in this client) that may read
  * @writers: devices that may write; must be a subset of @readers
  *
@@ -722,7 +737,7 @@ enum gpumem_access {
  * the user for as long as the DMA-buf lives (EDQUOT).
  *
  * Errors: EINVAL if a byte of the range has no mapping, or if a mapping in it
- * is not of whole pages; EACCES if it contains a registration with
+ * is sparse or not of whole pages; EACCES if it contains a registration with
  * GPUMEM_BO_PIN_RDONLY; EOPNOTSUPP if it contains a DMA-buf of another driver;
  * EMFILE if it has more than GPUMEM_EXPORT_PARTS mappings; EBUSY if other
  * clients have such DMA-bufs of the same memory, and too many of them.
@@ -737,6 +752,53 @@ struct gpumem_vm_export {
 };
 
 #define GPUMEM_VM_EXPORT _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_EXPORT)
+
+/**
+ * enum gpumem_vm_bind_flags - flags of GPUMEM_VM_BIND
+ * @GPUMEM_VM_BIND_RESERVE: bind nothing, but allocate the kernel's memory for
+ *	binds of these tiles, which then do not fail for want of memory; @bo is 0
+ */
+enum gpumem_vm_bind_flags {
+	GPUMEM_VM_BIND_RESERVE = 1 << 0,
+};
+
+/**
+ * struct gpumem_vm_bind - bind tiles of a sparse mapping to memory
+ *	(GPUMEM_VM_BIND)
+ * @size: sizeof(struct gpumem_vm_bind)
+ * @vm: address space
+ * @bo: buffer object, not a registration; each bound tile keeps it alive.  0
+ *	makes the tiles holes
+ * @flags: enum gpumem_vm_bind_flags
+ * @offset: of the first tile's memory in the buffer object
+ * @step: from the memory of a tile to that of the next tile; usually
+ *	GPUMEM_TILE_SIZE
+ * @addr: device address of the first tile
+ * @length: bytes of addresses, not 0
+ *
+ * The range lies in one sparse mapping.  All of its tiles are bound, whatever
+ * they were bound to before.  Each tile changes at once for work of all
+ * streams, also for work that was queued before.  @offset, @step and @length
+ * are multiples of GPUMEM_TILE_SIZE; @offset and @step are 0 without @bo.
+ *
+ * Errors: EINVAL if the range is not whole tiles of a sparse mapping, or for a
+ * registration; EOVERFLOW if a tile's memory is not in the buffer object;
+ * EDQUOT, by the limit of mappings: the kernel's memory for each 256 tiles
+ * counts as 64 mappings; ENOMEM; EINTR when killed.  A call that fails has
+ * bound nothing, unless another thread unmapped the range meanwhile.
+ */
+struct gpumem_vm_bind {
+	__u32 size;
+	__u32 vm;
+	__u32 bo;
+	__u32 flags;
+	__aligned_u64 offset;
+	__aligned_u64 step;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+};
+
+#define GPUMEM_VM_BIND _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_VM_BIND)
 
 /* Streams */
 
