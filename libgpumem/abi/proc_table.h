@@ -398,7 +398,7 @@ PROC_FIRST("cuMemHostRegister", 6050, cuMemHostRegister_v2, cuMemHostRegister_v2
 PROC_FIRST("cuMemHostUnregister", 4000, cuMemHostUnregister, cuMemHostUnregister)
 PROC_FIRST("cuMemImportFromShareableHandle", 10020, cuMemImportFromShareableHandle, cuMemImportFromShareableHandle)
 PROC_FIRST("cuMemMap", 10020, cuMemMap, cuMemMap)
-PROC_ABSENT("cuMemMapArrayAsync", 11010, cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz)
+PROC_FIRST("cuMemMapArrayAsync", 11010, cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz)
 PROC_FIRST("cuMemPoolCreate", 11020, cuMemPoolCreate, cuMemPoolCreate)
 PROC_FIRST("cuMemPoolDestroy", 11020, cuMemPoolDestroy, cuMemPoolDestroy)
 PROC_FIRST("cuMemPoolExportPointer", 11020, cuMemPoolExportPointer, cuMemPoolExportPointer)

@@ -2,8 +2,8 @@
 /*
  * address: the process's device addresses.
  *
- * The arenas, the index from an address to its block and alloc, lookups without a lock, buffer objects, and
- * the list of threads that are giving memory back to the kernel. This layer may include core.
+ * The arenas, the index from an address to its block and alloc, lookups without a lock, sparse ranges, buffer
+ * objects, and the list of threads that are giving memory back to the kernel. This layer may include core.
  *
  * Words
  *
@@ -11,6 +11,8 @@
  *   block       a mapping: one buffer object at one place of an arena, whole slots
  *   alloc       what one call returned to the program: a part of a block, or all of it
  *   span        a consistent copy of an alloc
+ *   tile        64 KiB of a sparse range, bound to memory or not
+ *   hole        a tile that is not bound: reads return zero, and writes are dropped
  *   dark        device memory in strict mode, which the CPU cannot reach
  */
 #ifndef GPUMEM_ADDRESS_ADDRESS_H
@@ -20,6 +22,7 @@
 #include "address/give_back.h"
 #include "address/plain.h"
 #include "address/registered.h"
+#include "address/sparse.h"
 #include "address/vm.h"
 
 #endif /* GPUMEM_ADDRESS_ADDRESS_H */

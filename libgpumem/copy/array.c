@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * Arrays and mipmapped arrays: their memory, parts and properties.
+ * Arrays and mipmapped arrays: their memory and parts.
  *
  * Owns all CUarray_st and CUmipmappedArray_st. A structure is reused for the same type only, so its magic
  * number shows whether a handle is stale.
  *
  * An array's memory is an alloc of the array's context that no lookup finds. It is counted, and freed with its
- * context, as other memory is, but no call accepts an address in it. Sparse arrays, and arrays whose mapping is
- * deferred, have no memory.
- *
- * Layout: a row takes as many bytes as its elements, rounded up to ROW_ALIGN. Levels and planes follow each
- * other, each aligned to PART_ALIGN. All layers of a level lie together. The sizes that sparse and deferred
- * arrays report are of this layout, in units of TILE, as on devices.
+ * context, as other memory is, but no call accepts an address in it. It may be a part of external memory. Sparse
+ * arrays, and arrays whose mapping is deferred, have a sparse range instead (address/sparse.h), which
+ * array_map.c binds to memory.
  *
  * Destroying an array waits first for the work of the array's context, and for copies of other contexts that
  * read the array (free_wait.c). Destroying a part does nothing. A context that ends destroys its arrays.
  *
  * Locks: array_lock for the lists and for the validity of arrays; mem_lock nests inside. array_lock is not held
- * while memory is populated or given back. Under the lock, the creating thread then checks that the context
- * still lives, and adds the array to the list. Copies do not take array_lock.
+ * while memory is populated or given back, or a range is ended. Under the lock, the creating thread then checks
+ * that the context still lives, and adds the array to the list. Copies do not take array_lock.
  */
 #include <stdlib.h>
 
 #include "copy/array.h"
-
-#define ROW_ALIGN	32u
-#define PART_ALIGN	512u
-#define TILE		(64ull << 10)
 
 static struct lock array_lock;
 static CUarray arrays, free_arrays;		/* array_lock */
@@ -49,28 +42,37 @@ static CUarray array_new(enum array_kind kind, const CUDA_ARRAY3D_DESCRIPTOR *de
 	array->desc = *desc;
 	array->layout = (struct array_layout){ .row = 0 };
 	array->bytes = 0;
-	array->alloc = NULL;
+	array->memory = (struct array_memory){ .alloc = NULL };
 	memset(array->plane, 0, sizeof(array->plane));
 	array->next = NULL;
 	array->link = NULL;
 	return array;
 }
 
-/* Invalidate an array and its planes. */
-static void array_end(CUarray array)
+/* Invalidate an array and its planes, and take it out of the list. */
+static void array_stop(CUarray array)
 {
 	unsigned int i;
 
-	if (!array)
-		return;
 	for (i = 0; i < MAX_PLANES; i++)
-		array_end(array->plane[i]);
+		if (array->plane[i])
+			array_stop(array->plane[i]);
 	store_release(&array->magic, 0);
 	if (array->link) {
 		*array->link = array->next;
 		if (array->next)
 			array->next->link = array->link;
 	}
+}
+
+/* Keep the structures of a stopped array and its planes for reuse. */
+static void array_put(CUarray array)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_PLANES; i++)
+		if (array->plane[i])
+			array_put(array->plane[i]);
 	array->next = free_arrays;
 	free_arrays = array;
 }
@@ -86,56 +88,100 @@ static void array_start(CUarray array)
 	store_release(&array->magic, ARRAY_MAGIC);
 }
 
-static void mipmap_end(CUmipmappedArray mipmap)
+static void mipmap_stop(CUmipmappedArray mipmap)
 {
 	unsigned int i;
 
 	for (i = 0; i < mipmap->levels; i++)
-		array_end(mipmap->level[i]);
+		if (mipmap->level[i])
+			array_stop(mipmap->level[i]);
 	store_release(&mipmap->magic, 0);
 	if (mipmap->link) {
 		*mipmap->link = mipmap->next;
 		if (mipmap->next)
 			mipmap->next->link = mipmap->link;
 	}
+}
+
+static void mipmap_put(CUmipmappedArray mipmap)
+{
+	unsigned int i;
+
+	for (i = 0; i < mipmap->levels; i++)
+		if (mipmap->level[i])
+			array_put(mipmap->level[i]);
 	mipmap->next = free_mipmaps;
 	free_mipmaps = mipmap;
 }
 
-/* ---- layout */
+/* ---- memory */
 
-static uint64_t at_least_1(uint64_t extent)
+/*
+ * Get @bytes of memory, from @source if that is not NULL, or a range of memory->length bytes. array_lock is held.
+ * It is dropped meanwhile: the array is not in the list yet.
+ */
+static CUresult memory_get(struct array_memory *memory, const struct array_source *source,
+			   CUcontext ctx, uint64_t bytes, uint64_t *base)
 {
-	return extent ? extent : 1;
+	uint64_t life = ctx_life(ctx);
+	CUresult result;
+
+	lock_drop(&array_lock);
+	if (memory->length) {
+		/* Copies of memory that the CPU does not reach need staging memory: see handle.c. */
+		result = client.strict ? stage_reserve(ctx->device) : CUDA_SUCCESS;
+		if (!result)
+			result = sparse_make(base, memory->length);
+	} else if (source) {
+		result = source->get(source, ctx, life, bytes, &memory->alloc);
+	} else {
+		result = mem_alloc_hidden(ctx, life, &memory->alloc, base, bytes);
+	}
+	lock_take(&array_lock);
+	if (result || ctx_lives_on(ctx, life)) {
+		memory->imported = !result && source;
+		if (memory->imported)
+			*base = memory->alloc->base;
+		return result;
+	}
+	/* The end of the context has freed the memory, or will. */
+	memory->alloc = NULL;
+	if (memory->length)
+		sparse_end(*base, memory->length);
+	return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-static uint64_t blocks(uint64_t extent, unsigned int block)
+/* Free the memory of a stopped array. No work that uses it is left, and no lock is held. */
+static void memory_put(const struct array_memory *memory)
 {
-	return (at_least_1(extent) + block - 1) / block;
-}
+	struct block *doomed = NULL;
 
-/* How the elements of a descriptor lie, without an address. */
-static void lay_out(CUarray array, CUcontext ctx)
-{
-	const CUDA_ARRAY3D_DESCRIPTOR *d = &array->desc;
-	const struct array_format *f = array_format(d->Format);
-	struct array_layout *l = &array->layout;
-
-	l->ctx = ctx;
-	l->hollow = d->Flags & CUDA_ARRAY3D_SPARSE;
-	l->grain = 1;
-	/* An array of planes has no rows of its own. */
-	if (f->planes)
+	if (memory->range)
+		sparse_end(memory->range, memory->length);
+	if (!memory->alloc)
 		return;
-	l->element = element_bytes(f, d->NumChannels);
-	l->grain = f->block > 1 ? l->element : 1;
-	l->row = blocks(d->Width, f->block) * l->element;
-	l->rows = blocks(d->Height, f->block);
-	l->slices = at_least_1(d->Depth);
-	l->pitch = round_up(l->row, ROW_ALIGN);
-	l->slice = l->pitch * l->rows;
-	array->bytes = l->slice * l->slices;
+	if (memory->imported) {
+		lock_take(&mem_lock);
+		mem_drop_adopted(memory->alloc, &doomed);
+		lock_drop(&mem_lock);
+	} else {
+		mem_free_hidden(memory->alloc, &doomed);
+	}
+	blocks_destroy(doomed);
 }
+
+/* Wait for the work that may use the memory of an array. Another thread may destroy the array at the same time. */
+static bool memory_wait(CUcontext ctx, const struct array_memory *memory, CUresult *result)
+{
+	/* Reading the alloc is safe, it never goes to malloc(). */
+	const struct alloc *alloc = load_relaxed(&memory->alloc);
+
+	if (!alloc)
+		return free_wait(ctx, load_relaxed(&memory->range), load_relaxed(&memory->length), result);
+	return free_wait(ctx, load_relaxed(&alloc->base), load_relaxed(&alloc->size), result);
+}
+
+/* ---- arrays */
 
 /* An array with its planes, not yet published; false if there is no memory. */
 static bool array_build(CUarray *out, enum array_kind kind, const CUDA_ARRAY3D_DESCRIPTOR *desc,
@@ -148,7 +194,7 @@ static bool array_build(CUarray *out, enum array_kind kind, const CUDA_ARRAY3D_D
 	*out = array;
 	if (!array)
 		return false;
-	lay_out(array, ctx);
+	array_lay_out(array, ctx);
 	for (i = 0; i < f->planes; i++) {
 		const struct plane_format *p = &f->plane[i];
 		CUDA_ARRAY3D_DESCRIPTOR plane = *desc;
@@ -164,47 +210,6 @@ static bool array_build(CUarray *out, enum array_kind kind, const CUDA_ARRAY3D_D
 	return true;
 }
 
-/* Give an array and its planes their addresses. */
-static void array_place(CUarray array, uint64_t base)
-{
-	unsigned int i;
-
-	if (!array->plane[0]) {
-		array->layout.base = base;
-		return;
-	}
-	for (i = 0; i < MAX_PLANES && array->plane[i]; i++) {
-		array_place(array->plane[i], base);
-		base += round_up(array->plane[i]->bytes, PART_ALIGN);
-	}
-}
-
-/*
- * Allocate @bytes of memory for an array, unless its @flags say that it has none. array_lock is held. It is
- * dropped while the memory is populated: the array is not in the list yet.
- */
-static CUresult backing(CUcontext ctx, unsigned int flags, uint64_t bytes, struct alloc **alloc,
-			uint64_t *base)
-{
-	uint64_t life = ctx_life(ctx);
-	CUresult result;
-
-	*alloc = NULL;
-	*base = 0;
-	if (flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return CUDA_SUCCESS;
-	lock_drop(&array_lock);
-	result = mem_alloc_hidden(ctx, life, alloc, base, bytes);
-	lock_take(&array_lock);
-	if (result || ctx_lives_on(ctx, life))
-		return result;
-	/* The end of the context has freed the memory, or will. */
-	*alloc = NULL;
-	return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-/* ---- arrays */
-
 /* array_lock is held. */
 static CUresult create_locked(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc, CUcontext ctx)
 {
@@ -215,14 +220,21 @@ static CUresult create_locked(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 	/* The end of a context changes the state before it invalidates arrays. */
 	if (load_acquire(&ctx->state) != CTX_LIVE)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	result = array_build(&array, ARRAY_WHOLE, desc, ctx) ?
-		backing(ctx, desc->Flags, array->bytes, &array->alloc, &base) :
-		CUDA_ERROR_OUT_OF_MEMORY;
+	if (array_build(&array, ARRAY_WHOLE, desc, ctx)) {
+		if (array_ranged(desc))
+			array_lay_out_sparse(array);
+		result = memory_get(&array->memory, NULL, ctx, array->bytes, &base);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (result) {
-		array_end(array);
+		if (array)
+			array_put(array);
 		return result;
 	}
-	if (array->alloc)
+	if (array_ranged(desc))
+		array_move(array, base);
+	else
 		array_place(array, base);
 	array->next = arrays;
 	if (array->next)
@@ -252,18 +264,9 @@ CUresult array_create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	return result;
 }
 
-/* Another thread may destroy the array at the same time: reading @alloc is safe, it never goes to malloc(). */
-static bool array_wait(CUcontext ctx, const struct alloc *alloc, CUresult *result)
-{
-	if (!alloc)
-		return free_wait(ctx, 0, 0, result);
-	return free_wait(ctx, load_relaxed(&alloc->base), load_relaxed(&alloc->size), result);
-}
-
 CUresult array_destroy(CUarray array)
 {
-	struct block *doomed = NULL;
-	struct alloc *alloc = NULL;
+	struct array_memory memory = { .alloc = NULL };
 	CUresult result;
 	uint64_t id;
 
@@ -272,20 +275,19 @@ CUresult array_destroy(CUarray array)
 	if (array->kind != ARRAY_WHOLE)
 		return CUDA_SUCCESS;
 	id = load_relaxed(&array->id);
-	if (!array_wait(array->layout.ctx, array->alloc, &result))
+	if (!memory_wait(array->layout.ctx, &array->memory, &result))
 		return result;
 	lock_take(&array_lock);
 	/* Another thread may have destroyed the array before the lock was taken. */
 	if (array_valid(array) && array->id == id) {
-		alloc = array->alloc;
-		array_end(array);
-		if (alloc)
-			mem_free_hidden(alloc, &doomed);
+		memory = array->memory;
+		array_stop(array);
+		array_put(array);
 	} else {
 		result = CUDA_ERROR_INVALID_HANDLE;
 	}
 	lock_drop(&array_lock);
-	blocks_destroy(doomed);
+	memory_put(&memory);
 	return result;
 }
 
@@ -351,15 +353,16 @@ static CUmipmappedArray mipmap_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, CUcontex
 	mipmap->desc = *desc;
 	mipmap->ctx = ctx;
 	mipmap->bytes = 0;
-	mipmap->alloc = NULL;
+	mipmap->memory = (struct array_memory){ .alloc = NULL };
 	mipmap->next = NULL;
 	mipmap->link = NULL;
 	return mipmap;
 }
 
-/* array_lock is held. */
+/* array_lock is held. @source: as for memory_get(). */
 static CUresult mipmap_create_locked(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
-				     unsigned int levels, CUcontext ctx)
+				     unsigned int levels, CUcontext ctx,
+				     const struct array_source *source)
 {
 	CUmipmappedArray mipmap;
 	CUresult result;
@@ -371,17 +374,26 @@ static CUresult mipmap_create_locked(CUmipmappedArray *out, const CUDA_ARRAY3D_D
 	mipmap = mipmap_new(desc, ctx);
 	if (!mipmap)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = mipmap_build(mipmap, desc, levels, ctx) ?
-		backing(ctx, desc->Flags, mipmap->bytes, &mipmap->alloc, &base) :
-		CUDA_ERROR_OUT_OF_MEMORY;
+	if (mipmap_build(mipmap, desc, levels, ctx)) {
+		if (array_ranged(desc))
+			mipmap_lay_out_sparse(mipmap);
+		result = memory_get(&mipmap->memory, source, ctx, mipmap->bytes, &base);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (result) {
-		mipmap_end(mipmap);
+		mipmap_put(mipmap);
 		return result;
 	}
+	if (array_ranged(desc))
+		mipmap_move(mipmap, base);
+	else
+		mipmap_place(mipmap, base);
 	for (i = 0; i < mipmap->levels; i++) {
-		if (mipmap->alloc)
-			array_place(mipmap->level[i], base);
-		base += round_up(mipmap->level[i]->bytes, PART_ALIGN);
+		if (source) {
+			mipmap->level[i]->layout.shared = true;
+			mipmap->level[i]->layout.dark = mipmap->memory.alloc->flags & ALLOC_DARK;
+		}
 		array_start(mipmap->level[i]);
 	}
 	mipmap->next = mipmaps;
@@ -395,8 +407,8 @@ static CUresult mipmap_create_locked(CUmipmappedArray *out, const CUDA_ARRAY3D_D
 	return CUDA_SUCCESS;
 }
 
-CUresult mipmap_create(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
-		       unsigned int levels)
+CUresult mipmap_create_in(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+			  unsigned int levels, const struct array_source *source)
 {
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
@@ -412,34 +424,38 @@ CUresult mipmap_create(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *des
 	most = most_levels(desc);
 	levels = levels < 1 ? 1 : levels > most ? most : levels;
 	lock_take(&array_lock);
-	result = mipmap_create_locked(out, desc, levels, ctx);
+	result = mipmap_create_locked(out, desc, levels, ctx, source);
 	lock_drop(&array_lock);
 	return result;
 }
 
+CUresult mipmap_create(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+		       unsigned int levels)
+{
+	return mipmap_create_in(out, desc, levels, NULL);
+}
+
 CUresult mipmap_destroy(CUmipmappedArray mipmap)
 {
-	struct block *doomed = NULL;
-	struct alloc *alloc = NULL;
+	struct array_memory memory = { .alloc = NULL };
 	CUresult result;
 	uint64_t id;
 
 	if (!mipmap_valid(mipmap))
 		return CUDA_ERROR_INVALID_HANDLE;
 	id = load_relaxed(&mipmap->id);
-	if (!array_wait(mipmap->ctx, mipmap->alloc, &result))
+	if (!memory_wait(mipmap->ctx, &mipmap->memory, &result))
 		return result;
 	lock_take(&array_lock);
 	if (mipmap_valid(mipmap) && mipmap->id == id) {
-		alloc = mipmap->alloc;
-		mipmap_end(mipmap);
-		if (alloc)
-			mem_free_hidden(alloc, &doomed);
+		memory = mipmap->memory;
+		mipmap_stop(mipmap);
+		mipmap_put(mipmap);
 	} else {
 		result = CUDA_ERROR_INVALID_HANDLE;
 	}
 	lock_drop(&array_lock);
-	blocks_destroy(doomed);
+	memory_put(&memory);
 	return result;
 }
 
@@ -453,7 +469,8 @@ CUresult mipmap_level(CUarray *out, CUmipmappedArray mipmap, unsigned int index)
 	return CUDA_SUCCESS;
 }
 
-void arrays_end(CUcontext ctx)
+/* Stop the arrays of a context, and chain them by their next. */
+static void arrays_take(CUcontext ctx, CUarray *stopped, CUmipmappedArray *stopped_mipmaps)
 {
 	CUmipmappedArray mipmap, next_mipmap;
 	CUarray array, next;
@@ -461,101 +478,44 @@ void arrays_end(CUcontext ctx)
 	lock_take(&array_lock);
 	for (array = arrays; array; array = next) {
 		next = array->next;
-		if (array->layout.ctx == ctx)
-			array_end(array);
+		if (array->layout.ctx != ctx)
+			continue;
+		array_stop(array);
+		array->next = *stopped;
+		*stopped = array;
 	}
 	for (mipmap = mipmaps; mipmap; mipmap = next_mipmap) {
 		next_mipmap = mipmap->next;
-		if (mipmap->ctx == ctx)
-			mipmap_end(mipmap);
+		if (mipmap->ctx != ctx)
+			continue;
+		mipmap_stop(mipmap);
+		mipmap->next = *stopped_mipmaps;
+		*stopped_mipmaps = mipmap;
 	}
 	lock_drop(&array_lock);
 }
 
-/* ---- properties */
-
-static bool less_than_tile(const CUDA_ARRAY3D_DESCRIPTOR *d, const unsigned int tile[3])
+/* The context frees the allocs of its arrays by itself. */
+void arrays_end(CUcontext ctx)
 {
-	return d->Width < tile[0] || d->Height < tile[1] || (tile[2] > 1 && d->Depth < tile[2]);
-}
+	CUmipmappedArray stopped_mipmaps = NULL, mipmap, next_mipmap;
+	CUarray stopped = NULL, array, next;
 
-/* If the first level is smaller than a tile, all levels of all layers are mip tail. */
-static void sparse_begin(CUDA_ARRAY_SPARSE_PROPERTIES *p, const CUDA_ARRAY3D_DESCRIPTOR *desc,
-			 uint64_t bytes)
-{
-	unsigned int tile[3];
-
-	array_tile(desc, tile);
-	memset(p, 0, sizeof(*p));
-	p->tileExtent.width = tile[0];
-	p->tileExtent.height = tile[1];
-	p->tileExtent.depth = tile[2];
-	if (less_than_tile(desc, tile)) {
-		p->miptailSize = round_up(bytes, TILE);
-		p->flags = CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL;
+	arrays_take(ctx, &stopped, &stopped_mipmaps);
+	for (array = stopped; array; array = array->next)
+		if (array->memory.range)
+			sparse_end(array->memory.range, array->memory.length);
+	for (mipmap = stopped_mipmaps; mipmap; mipmap = mipmap->next)
+		if (mipmap->memory.range)
+			sparse_end(mipmap->memory.range, mipmap->memory.length);
+	lock_take(&array_lock);
+	for (array = stopped; array; array = next) {
+		next = array->next;
+		array_put(array);
 	}
-}
-
-CUresult array_sparse(CUDA_ARRAY_SPARSE_PROPERTIES *props, CUarray array)
-{
-	if (!array_valid(array))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (array->kind != ARRAY_WHOLE || !(array->desc.Flags & CUDA_ARRAY3D_SPARSE))
-		return CUDA_ERROR_INVALID_VALUE;
-	sparse_begin(props, &array->desc, array->bytes);
-	return CUDA_SUCCESS;
-}
-
-CUresult mipmap_sparse(CUDA_ARRAY_SPARSE_PROPERTIES *props, CUmipmappedArray mipmap)
-{
-	unsigned int tile[3], i;
-	uint64_t tail = 0;
-
-	if (!mipmap_valid(mipmap))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!(mipmap->desc.Flags & CUDA_ARRAY3D_SPARSE))
-		return CUDA_ERROR_INVALID_VALUE;
-	sparse_begin(props, &mipmap->desc, mipmap->bytes);
-	if (props->flags)
-		return CUDA_SUCCESS;
-	array_tile(&mipmap->desc, tile);
-	for (i = 0; i < mipmap->levels; i++)
-		if (less_than_tile(&mipmap->level[i]->desc, tile))
-			break;
-	props->miptailFirstLevel = i;
-	for (; i < mipmap->levels; i++) {
-		const struct array_layout *l = &mipmap->level[i]->layout;
-
-		tail += l->slice * (array_layered(&mipmap->desc) ? 1 : l->slices);
+	for (mipmap = stopped_mipmaps; mipmap; mipmap = next_mipmap) {
+		next_mipmap = mipmap->next;
+		mipmap_put(mipmap);
 	}
-	props->miptailSize = round_up(tail, TILE);
-	return CUDA_SUCCESS;
-}
-
-static CUresult requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *req, unsigned int flags,
-			     uint64_t bytes, CUdevice device)
-{
-	if (!(flags & CUDA_ARRAY3D_DEFERRED_MAPPING) || !device_valid(device))
-		return CUDA_ERROR_INVALID_VALUE;
-	memset(req, 0, sizeof(*req));
-	req->size = round_up(bytes, TILE);
-	req->alignment = TILE;
-	return CUDA_SUCCESS;
-}
-
-CUresult array_requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *req, CUarray array, CUdevice device)
-{
-	if (!array_valid(array))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (array->kind != ARRAY_WHOLE)
-		return CUDA_ERROR_INVALID_VALUE;
-	return requirements(req, array->desc.Flags, array->bytes, device);
-}
-
-CUresult mipmap_requirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *req, CUmipmappedArray mipmap,
-			     CUdevice device)
-{
-	if (!mipmap_valid(mipmap))
-		return CUDA_ERROR_INVALID_HANDLE;
-	return requirements(req, mipmap->desc.Flags, mipmap->bytes, device);
+	lock_drop(&array_lock);
 }

@@ -63,7 +63,7 @@ static uint64_t bytes_of(const struct copy *copy)
 static bool wants_hold(const struct item *item)
 {
 	return item->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && item->copy.src.host &&
-	       !item->copy.src.hollow && !item->copy.dst.host;
+	       !item->copy.dst.host;
 }
 
 static bool needs_engine(const struct copy *copy)
@@ -412,24 +412,10 @@ static CUresult box_item(struct item *item, const CUDA_MEMCPY3D_BATCH_OP *op)
 	CUresult result = box_of(&box, op);
 
 	item->order = op->srcAccessOrder;
-	return result ? result : box_resolve(&box, &item->copy);
-}
-
-/* Reduce the checked copies to those that move bytes. */
-static CUresult boxes_flatten(struct batch *batch)
-{
-	CUresult result = CUDA_SUCCESS;
-	size_t i, kept = 0;
-
-	for (i = 0; !result && i < batch->count; i++) {
-		struct item *item = &batch->items[i];
-
-		if (box_flatten(batch->stream, &item->copy, &result))
-			batch->items[kept++] = *item;
-		else if (result)
-			batch->failed = item->index;
-	}
-	batch->count = kept;
+	if (!result)
+		result = box_resolve(&box, &item->copy);
+	if (!result)
+		box_flatten(&item->copy);
 	return result;
 }
 
@@ -448,8 +434,6 @@ CUresult copy_batch_3d(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, size_t *
 		if (result)
 			batch.failed = i;
 	}
-	if (!result)
-		result = boxes_flatten(&batch);
 	if (!result)
 		result = batch_run(&batch);
 	return batch_end(&batch, result, fail);

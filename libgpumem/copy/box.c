@@ -12,8 +12,8 @@
  *     and widths need not be multiples of an element. In block formats they must be multiples of a block.
  *     Linear copies reach the first row only.
  *   - Multi-planar arrays are copied plane by plane: the array of all planes has no bytes.
- *   - A sparse array without memory is hollow (box.h). An array whose mapping is deferred cannot be used at
- *     all: a copy of it fails the context, as on devices.
+ *   - Holes of sparse arrays, and arrays with deferred mapping that are not mapped, read as zero; writes are
+ *     dropped.
  *
  * Locks: none.
  */
@@ -21,12 +21,6 @@
 #include "copy/box.h"
 
 #define MAX_PITCH	0x7fffffffull
-
-/* No row of an array is longer. */
-#define LONGEST_ROW	(2ull << 20)
-
-/* The bytes that reads of hollow arrays return. Never written, so the array has no pages of its own. */
-static unsigned char zeros[LONGEST_ROW];
 
 /* ---- sides */
 
@@ -106,18 +100,19 @@ static CUresult side_array(const struct copy *copy, struct copy_end *end, const 
 	    side->x % a.grain || copy->width % a.grain)
 		return CUDA_ERROR_INVALID_VALUE;
 	end->ctx = a.ctx;
-	end->hollow = a.hollow;
-	end->unmapped = !a.base && !a.hollow;
-	if (!a.base) {
-		/* The address is used only if the array is the source, and hollow. */
-		end->addr = (uintptr_t)zeros;
-		end->host = true;
-		return CUDA_SUCCESS;
-	}
-	end->addr = a.base + side->z * a.slice + side->y * a.pitch + side->x;
+	end->addr = a.base + side->y * a.pitch;
 	end->pitch = a.pitch;
 	end->slice = a.slice;
-	end->dark = client.strict;
+	end->dark = client.strict || a.dark;
+	end->shared = a.shared;
+	if (a.tiling.row) {
+		end->tiling = a.tiling;
+		end->tiles = a.base;
+		end->x = side->x;
+		end->z = side->z;
+	} else {
+		end->addr += side->z * a.slice + side->x;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -146,31 +141,21 @@ CUresult box_resolve(const struct box *box, struct copy *copy)
 	return result ? result : side_resolve(copy, &copy->src, &box->src);
 }
 
-bool box_flatten(CUstream stream, struct copy *copy, CUresult *result)
+void box_flatten(struct copy *copy)
 {
-	*result = CUDA_SUCCESS;
-	if (copy->dst.unmapped || copy->src.unmapped) {
-		ctx_fail(stream->ctx, CUDA_ERROR_LAUNCH_FAILED);
-		*result = CUDA_ERROR_LAUNCH_FAILED;
-		return false;
-	}
-	if (copy->dst.hollow)
-		return false;
-	/* Slices without a gap between them are one. */
-	if (copy->depth > 1 && copy->dst.slice == copy->height * copy->dst.pitch &&
+	if (copy->depth > 1 && !copy_tiled(copy) && copy->dst.slice == copy->height * copy->dst.pitch &&
 	    copy->src.slice == copy->height * copy->src.pitch) {
 		copy->height *= copy->depth;
 		copy->depth = 1;
 	}
-	return true;
 }
 
 CUresult box_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	struct copy flat = *copy;
-	CUresult result;
 
-	return box_flatten(stream, &flat, &result) ? copy_run(stream, &flat, flags) : result;
+	box_flatten(&flat);
+	return copy_run(stream, &flat, flags);
 }
 
 CUresult box_copy(const struct box *box, CUstream handle, unsigned int flags)

@@ -9,8 +9,11 @@
  *
  * Sizes and positions are in bytes, rows and slices; in arrays of block formats a row is a row of blocks.
  *
- * Vocabulary: side, the program's description of a source or destination; end, the memory that a side names;
- * hollow, an array of which no part has memory: reads return 0, and writes are dropped.
+ * A tiled array (struct tiling) consists of strips: columns of tiles, one tile wide and as high as the array. A
+ * strip is contiguous, and rows in it are one pitch apart. A copy of a tiled array is done part by part
+ * (copy_part()); in each of its parts, both ends lie in one strip.
+ *
+ * Vocabulary: side, the program's description of a source or destination; end, the memory that a side names.
  */
 #ifndef GPUMEM_BOX_H
 #define GPUMEM_BOX_H
@@ -32,8 +35,18 @@ struct box {
 	uint64_t width, height, depth;
 };
 
+/*
+ * How tiles lie. A tile has @slices slices. Its rows lie one after the other, and each row has all slices: the
+ * strip's rows are slices * row bytes apart, its slices row bytes. A group has the strips of @slices slices.
+ */
+struct tiling {
+	uint32_t row;			/* bytes of a row of a tile; 0: not tiled */
+	uint32_t slices;
+	uint64_t strip, group;		/* bytes from one strip, one group to the next */
+};
+
 struct copy_end {
-	uint64_t addr;
+	uint64_t addr;			/* of a tiled array: where the rows begin in the first strip */
 	uint64_t pitch;
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
@@ -44,8 +57,9 @@ struct copy_end {
 	bool shared;			/* another process or driver may reach it */
 	bool dark;			/* the CPU does not reach it, or must not access it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-	bool hollow;
-	bool unmapped;			/* an array that cannot be used before it has memory */
+	struct tiling tiling;
+	uint32_t x, z;			/* of a tiled array: where the copy begins, in bytes and slices */
+	uint64_t tiles;			/* address of a tiled array's first tile */
 };
 
 struct copy {
@@ -60,15 +74,27 @@ struct copy {
  * an array was destroyed.
  */
 CUresult box_resolve(const struct box *box, struct copy *copy);
-/*
- * Reduce a resolved copy to the part that moves bytes. False: the copy moves none, or it cannot be done
- * (*@result is the error).
- */
-bool box_flatten(CUstream stream, struct copy *copy, CUresult *result);
+/* Join slices of a resolved copy that have no gap between them. */
+void box_flatten(struct copy *copy);
 /* Copy what was resolved; @flags: enum call_flags. */
 CUresult box_run(CUstream stream, const struct copy *copy, unsigned int flags);
 /* box_resolve() and box_run() in the stream of a handle; an empty box is a success. */
 CUresult box_copy(const struct box *box, CUstream handle, unsigned int flags);
+
+/* ---- parts of copies of tiled arrays (tiled.c) */
+
+static inline bool copy_tiled(const struct copy *copy)
+{
+	return copy->dst.tiling.row || copy->src.tiling.row;
+}
+
+/* A position in a copy; all zero: before the first part. */
+struct copy_part {
+	uint64_t x, z, width, depth;
+};
+
+/* The next part of a copy, which is not tiled. False: there is none. Needs no lock. */
+bool copy_part(const struct copy *copy, struct copy_part *at, struct copy *part);
 
 /* ---- copies between two ends (memcpy.c) */
 

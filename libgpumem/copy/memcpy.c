@@ -22,7 +22,7 @@
  * An entry's ends must not overlap. CUDA's documentation leaves the result of overlapping copies open. The
  * library copies them like memmove(), through staging memory.
  *
- * A 3D copy is queued slice by slice. A copy between contexts needs no current context: without one, stream 0
+ * A 3D copy is queued slice by slice, a copy of a tiled array strip by strip (box.h). A copy between contexts needs no current context: without one, stream 0
  * means the default stream of a context that an end belongs to. box.c resolves descriptors of 2D and 3D copies
  * and of arrays.
  *
@@ -120,6 +120,8 @@ static bool dark(const struct copy *copy)
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy)
 {
+	if (unlikely(copy_tiled(copy)))
+		return copy->dst.tiles == copy->src.tiles;
 	return copy->dst.addr < copy->src.addr + extent(copy, &copy->src) &&
 	       copy->src.addr < copy->dst.addr + extent(copy, &copy->dst);
 }
@@ -402,7 +404,7 @@ static CUresult put_from_host(CUstream stream, struct queue *queue, const struct
 	return result;
 }
 
-CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buffer)
+static CUresult through(struct queue *queue, const struct copy *copy, uint64_t buffer)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t done;
@@ -420,6 +422,20 @@ CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buf
 				result = queue_wait(queue, load_relaxed(&queue->tail));
 		}
 	}
+	return result;
+}
+
+CUresult copy_through(struct queue *queue, const struct copy *copy, uint64_t buffer)
+{
+	struct copy_part at = { 0 };
+	CUresult result = CUDA_SUCCESS;
+	struct copy part;
+
+	if (!copy_tiled(copy))
+		result = through(queue, copy, buffer);
+	else
+		while (!result && copy_part(copy, &at, &part))
+			result = through(queue, &part, buffer);
 	return result ? result : queue_status(queue);
 }
 
@@ -514,7 +530,7 @@ static CUresult put_slice(CUstream stream, struct queue *queue, const struct cop
 	return put_device(stream, queue, copy);
 }
 
-CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
+static CUresult put_slices(CUstream stream, struct queue *queue, const struct copy *copy)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t done;
@@ -524,6 +540,19 @@ CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
 
 		result = put_slice(stream, queue, &slice);
 	}
+	return result;
+}
+
+CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
+{
+	struct copy_part at = { 0 };
+	CUresult result = CUDA_SUCCESS;
+	struct copy part;
+
+	if (likely(!copy_tiled(copy)))
+		return put_slices(stream, queue, copy);
+	while (!result && copy_part(copy, &at, &part))
+		result = put_slices(stream, queue, &part);
 	return result;
 }
 

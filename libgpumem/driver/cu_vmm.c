@@ -2,10 +2,12 @@
 /*
  * The API's chapter "Virtual Memory Management".
  *
- * Thin: memory/vmm.c, memory/handle.c and share/handle_fd.c implement it. No function needs a context, and none
- * waits for work. Sizes, addresses and offsets are bytes; the granularity is 2 MiB.
+ * Thin: memory/vmm.c, memory/handle.c, share/handle_fd.c and copy/array_map.c implement it. No function needs a
+ * context but cuMemMapArrayAsync(), which needs its stream's, and none waits for work. Sizes, addresses and offsets are bytes; the granularity is 2 MiB.
  */
 #include "driver/driver.h"
+#include "driver/forms.h"
+#include "copy/array.h"
 
 /**
  * cuMemAddressReserve - reserve addresses
@@ -156,6 +158,34 @@ BODY CUresult mem_retain_body(CUmemGenericAllocationHandle *handle, void *addr)
 	CALL_AS("cuMemRetainAllocationHandle", vmm_retain((uint64_t *)handle, addr), handle, addr);
 }
 ENTRY(cuMemRetainAllocationHandle, mem_retain_body);
+
+/**
+ * cuMemMapArrayAsync - map memory to tiles of sparse arrays, or take it away, in stream order
+ * @list: what to map. A box of tiles: offsets and extents in elements are multiples of a tile, or end with the
+ *	array. A mip tail: offset and size are multiples of 64 KiB. A deferred array: all of it, as a box, or any
+ *	part of it as a mip tail. MAP: a handle created with CU_MEM_CREATE_USAGE_TILE_POOL, and an offset, a multiple
+ *	of 64 KiB. UNMAP: no handle
+ * @count: entries; later entries override earlier ones
+ * @stream: copies queued before the call see the arrays as they were
+ *
+ * Mapped memory stays when its handle is released, until it is replaced or unmapped, or the array destroyed. What
+ * is not mapped reads as zero, and writes to it are dropped.
+ *
+ * Return: INVALID_VALUE, OUT_OF_MEMORY. A call that fails maps nothing.
+ */
+BODY CUresult map_array_body(CUarrayMapInfo *list, unsigned int count, CUstream stream)
+{
+	CALL_AFTER_AS("cuMemMapArrayAsync", NEEDS(list && count), array_map(list, count, stream, false),
+		      list, count, stream);
+}
+ENTRY(cuMemMapArrayAsync, map_array_body);
+
+BODY CUresult map_array_own_body(CUarrayMapInfo *list, unsigned int count, CUstream stream)
+{
+	CALL_AFTER_AS("cuMemMapArrayAsync_ptsz", NEEDS(list && count), array_map(list, count, stream, true),
+		      list, count, stream);
+}
+ENTRY(cuMemMapArrayAsync_ptsz, map_array_own_body);
 
 /**
  * cuMemGetAllocationGranularity - what sizes and addresses must be multiples of

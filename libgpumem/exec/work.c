@@ -13,7 +13,7 @@
  * that one worker has such a buffer and a queue, so that the work cannot fail for want of them. A worker without
  * both leaves such work to the others.
  *
- * After work of the queue has failed, items are left out. An error in an item fails the context of its
+ * After work of the queue has failed, items are left out; the work still ends. An error in an item fails the context of its
  * stream.
  *
  * Locks: work_lock for the list and for taken items; inside the stream's lock, and no other lock is taken with
@@ -87,6 +87,8 @@ static bool run_one(struct worker *worker)
 	 * threads must not touch the work after they counted.
 	 */
 	if (__atomic_add_fetch(&work->done, 1, __ATOMIC_ACQ_REL) == items) {
+		if (work->end)
+			work->end(work);
 		__atomic_fetch_sub(&unfinished, 1, __ATOMIC_RELEASE);
 		hold_release(&work->hold);
 		free(work);

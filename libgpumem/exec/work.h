@@ -28,6 +28,7 @@ struct work {
 	struct hold hold;
 	CUdevice device;
 	void (*run)(struct work *work, struct worker *worker, unsigned int item);
+	void (*end)(struct work *work);	/* called last, also if items were left out; or NULL */
 };
 
 /*

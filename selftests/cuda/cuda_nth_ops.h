@@ -23,6 +23,8 @@ struct env {
 	CUstream stream, stream2;
 	CUevent event;
 	CUmipmappedArray mipmap;
+	CUarray array;
+	CUmemGenericAllocationHandle tiles;
 	CUipcMemHandle handle, theirs;
 	struct peer peer;
 	int client, fd;
@@ -157,6 +159,53 @@ static CUresult mipmap(struct env *e)
 static CUresult mipmap_destroy(struct env *e)
 {
 	return cuMipmappedArrayDestroy(e->mipmap);
+}
+
+static CUresult sparse_make(struct env *e)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR d = {
+		.Width = 2048, .Height = 256, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+		.Flags = CUDA_ARRAY3D_SPARSE,
+	};
+
+	return cuArray3DCreate(&e->array, &d);
+}
+
+static CUresult sparse_destroy(struct env *e)
+{
+	return cuArrayDestroy(e->array);
+}
+
+/* A sparse array of eight tiles, and memory for them. */
+static CUresult tiles_make(struct env *e)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.allocFlags = { .usage = CU_MEM_CREATE_USAGE_TILE_POOL },
+	};
+	CUresult result = cuMemCreate(&e->tiles, BLOCK, &prop, 0);
+
+	return result ? result : sparse_make(e);
+}
+
+static CUresult tiles_map(struct env *e)
+{
+	CUarrayMapInfo info = {
+		.resourceType = CU_RESOURCE_TYPE_ARRAY, .resource = { .array = e->array },
+		.subresource = { .sparseLevel = { .extentWidth = 2048, .extentHeight = 256, .extentDepth = 1 } },
+		.memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+		.memHandle = { .memHandle = e->tiles }, .deviceBitMask = 1,
+	};
+
+	return cuMemMapArrayAsync(&info, 1, e->stream);
+}
+
+static CUresult tiles_undo(struct env *e)
+{
+	CUresult result = cuMemRelease(e->tiles);
+
+	return result ? result : sparse_destroy(e);
 }
 
 static CUresult mem_info(struct env *e)

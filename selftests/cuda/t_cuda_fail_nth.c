@@ -64,6 +64,8 @@ WARM(free_host, alloc_host, free_host, NULL);
 WARM(host_register, NULL, register_host, unregister_host);
 WARM(host_unregister, register_host, unregister_host, NULL);
 WARM(mipmap, NULL, mipmap, mipmap_destroy);
+WARM(sparse_array, NULL, sparse_make, sparse_destroy);
+WARM(map_array, tiles_make, tiles_map, tiles_undo);
 WARM(mem_info, NULL, mem_info, NULL);
 WARM(stream, NULL, stream_create, stream_destroy, .calm = true);
 WARM(event, event_create, event_record, event_destroy, .calm = true);

@@ -34,6 +34,46 @@ static int in_alloc(struct scene *sc)
 	}
 }
 
+/* Tiles of an array get memory and lose it, in the order of a stream. */
+static int in_map_array(struct scene *sc)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.allocFlags = { .usage = CU_MEM_CREATE_USAGE_TILE_POOL },
+	};
+	const CUDA_ARRAY3D_DESCRIPTOR d = {
+		.Width = 8192, .Height = sc->bytes / 8192, .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+		.NumChannels = 1, .Flags = CUDA_ARRAY3D_SPARSE,
+	};
+	CUmemGenericAllocationHandle h;
+	CUcontext ctx;
+	CUarray a;
+
+	MUST_CU(cuda_start(&ctx));
+	ready(sc);
+	for (;;) {
+		CUarrayMapInfo info = {
+			.resourceType = CU_RESOURCE_TYPE_ARRAY,
+			.subresource = { .sparseLevel = {
+				.extentWidth = d.Width, .extentHeight = d.Height, .extentDepth = 1,
+			} },
+			.memOperationType = CU_MEM_OPERATION_TYPE_MAP, .deviceBitMask = 1,
+		};
+
+		MUST_CU(cuMemCreate(&h, sc->bytes, &prop, 0));
+		MUST_CU(cuArray3DCreate(&a, &d));
+		info.resource.array = a;
+		info.memHandle.memHandle = h;
+		MUST_CU(CALL(sc, cuMemMapArrayAsync(&info, 1, NULL)));
+		MUST_CU(cuMemRelease(h));
+		info.memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+		info.memHandle.memHandle = 0;
+		MUST_CU(CALL(sc, cuMemMapArrayAsync(&info, 1, NULL)));
+		MUST_CU(CALL(sc, cuArrayDestroy(a)));
+	}
+}
+
 static void CUDA_CB rest(void *arg)
 {
 	CALL((struct scene *)arg, usleep(2000));
@@ -372,6 +412,7 @@ FIXTURE_VARIANT(cuda_state)
 #define STATE(name, ...) FIXTURE_VARIANT_ADD(cuda_state, name) { __VA_ARGS__ }
 STATE(init, in_init, 0, 6, 20000);
 STATE(alloc, in_alloc, 32 * MIB, 4, 40000);
+STATE(map_array, in_map_array, 16 * MIB, 4, 40000);
 STATE(host_alloc, in_host_alloc, 32 * MIB, 4, 40000);
 STATE(host_register, in_register, 32 * MIB, 4, 60000);
 STATE(copy, in_copy, 8 * MIB, 4, 40000);
