@@ -41,7 +41,25 @@ BODY CUresult external_buffer_body(CUdeviceptr *ptr, CUexternalMemory memory,
 }
 ENTRY(cuExternalMemoryGetMappedBuffer, external_buffer_body);
 
-/** cuDestroyExternalMemory - forget external memory; its mapped buffers stay. Return: INVALID_VALUE */
+/**
+ * cuExternalMemoryGetMappedMipmappedArray - a mipmapped array in external memory
+ * @mipmap: the mipmapped array. cuMipmappedArrayDestroy() destroys it
+ * @memory: may be destroyed before the array
+ * @desc: where the array begins, any alignment; the array, neither sparse nor deferred; at least one level
+ *
+ * The array lies as one of cuMipmappedArrayCreate(), which need not be as another driver lays it out.
+ *
+ * Return: INVALID_CONTEXT; INVALID_VALUE, also if the array does not fit; OUT_OF_MEMORY.
+ */
+BODY CUresult external_mipmap_body(CUmipmappedArray *mipmap, CUexternalMemory memory,
+				   const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc)
+{
+	CALL_AFTER_AS("cuExternalMemoryGetMappedMipmappedArray", NEEDS(mipmap && memory && desc),
+		      external_mipmap(mipmap, memory, desc), mipmap, memory, desc);
+}
+ENTRY(cuExternalMemoryGetMappedMipmappedArray, external_mipmap_body);
+
+/** cuDestroyExternalMemory - forget external memory; its mapped buffers and arrays stay. Return: INVALID_VALUE */
 BODY CUresult destroy_external_memory_body(CUexternalMemory memory)
 {
 	CALL_AFTER_AS("cuDestroyExternalMemory", NEEDS(memory), external_destroy(memory), memory);

@@ -529,7 +529,7 @@ void mem_free_context(CUcontext ctx)
 /* ---- memory of other processes and drivers */
 
 CUresult mem_adopt(CUcontext ctx, uint64_t life, struct block *block, uint64_t delta,
-		   uint64_t bytes, struct share *share, uint32_t flags, uint64_t *ptr)
+		   uint64_t bytes, struct share *share, uint32_t flags, struct alloc **made)
 {
 	struct alloc *alloc;
 	CUresult result = alloc_for(ctx, life, &alloc);
@@ -538,8 +538,9 @@ CUresult mem_adopt(CUcontext ctx, uint64_t life, struct block *block, uint64_t d
 		return result;
 	alloc_set(alloc, ctx, block, block->base + delta, bytes, ALLOC_IMPORTED | flags);
 	alloc->share = share;
-	store_release(&block->whole, alloc);
-	*ptr = alloc->base;
+	if (!(flags & ALLOC_HIDDEN))
+		store_release(&block->whole, alloc);
+	*made = alloc;
 	return CUDA_SUCCESS;
 }
 

@@ -48,7 +48,7 @@ void alloc_clear(struct alloc *alloc);
 uint64_t mem_new_block_id(void);
 /* Make an alloc for the block of an opened buffer object. mem_lock is held. */
 CUresult mem_adopt(CUcontext ctx, uint64_t life, struct block *block, uint64_t delta,
-		   uint64_t bytes, struct share *share, uint32_t flags, uint64_t *ptr);
+		   uint64_t bytes, struct share *share, uint32_t flags, struct alloc **made);
 /* Undo mem_adopt(). The caller destroys the doomed block (block.h). mem_lock is held. */
 void mem_drop_adopted(struct alloc *alloc, struct block **doomed);
 

@@ -4,7 +4,8 @@
  *
  * An external memory is a descriptor that the library keeps, and the size that the program named. Each mapped
  * buffer is an import of its own from that descriptor: an alloc of the current context (ipc.c), which cuMemFree()
- * frees, and which outlives the external memory.
+ * frees, and which outlives the external memory. So is the memory of a mapped mipmapped array, which no lookup
+ * finds, and which cuMipmappedArrayDestroy() frees.
  *
  * An opaque descriptor is a memory handle of cuMemExportToShareableHandle(). Its import closes the program's
  * descriptor, also if the descriptor is no handle, as on an H200. A DMA-buf's descriptor stays the program's.
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "copy/array.h"
 #include "share/share.h"
 
 struct external {
@@ -249,10 +251,21 @@ static CUresult external_get(struct external *copy, CUexternalMemory handle)
 	return result;
 }
 
+/* Make a part of external memory an alloc; @flags: as for share_map_part(). */
+static CUresult external_part(CUcontext ctx, uint64_t life, const struct external *memory,
+			      uint64_t offset, uint64_t size, uint32_t flags, struct alloc **alloc,
+			      uint64_t *ptr)
+{
+	if (offset > memory->size || size > memory->size - offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	return share_map_part(ctx, life, memory->fd, memory->dmabuf, offset, size, flags, alloc, ptr);
+}
+
 CUresult external_buffer(uint64_t *ptr, CUexternalMemory handle,
 			 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
 {
 	struct external copy;
+	struct alloc *alloc;
 	uint64_t life;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
@@ -267,9 +280,48 @@ CUresult external_buffer(uint64_t *ptr, CUexternalMemory handle,
 		result = external_get(&copy, handle);
 	if (result)
 		return result;
-	result = desc->offset > copy.size || desc->size > copy.size - desc->offset ?
-		CUDA_ERROR_INVALID_VALUE :
-		share_map_part(ctx, life, copy.fd, copy.dmabuf, desc->offset, desc->size, ptr);
+	result = external_part(ctx, life, &copy, desc->offset, desc->size, 0, &alloc, ptr);
 	fd_close(copy.fd);
+	return result;
+}
+
+/* The memory of a mipmapped array. */
+struct mipmap_source {
+	struct array_source source;
+	struct external memory;
+	uint64_t offset;
+};
+
+static CUresult mipmap_get(const struct array_source *arg, CUcontext ctx, uint64_t life, uint64_t bytes,
+			   struct alloc **alloc)
+{
+	const struct mipmap_source *source = (const void *)arg;
+	uint64_t ptr;
+
+	return external_part(ctx, life, &source->memory, source->offset, bytes, ALLOC_HIDDEN, alloc, &ptr);
+}
+
+CUresult external_mipmap(CUmipmappedArray *mipmap, CUexternalMemory handle,
+			 const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc)
+{
+	struct mipmap_source source = { .source = { mipmap_get }, .offset = desc->offset };
+	CUcontext ctx;
+	CUresult result = ctx_current(&ctx);
+	unsigned int i;
+
+	if (result)
+		return result;
+	for (i = 0; i < sizeof(desc->reserved) / sizeof(desc->reserved[0]); i++)
+		if (desc->reserved[i])
+			return CUDA_ERROR_INVALID_VALUE;
+	if (!desc->numLevels || array_ranged(&desc->arrayDesc))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stage_reserve(ctx->device);
+	if (!result)
+		result = external_get(&source.memory, handle);
+	if (result)
+		return result;
+	result = mipmap_create_in(mipmap, &desc->arrayDesc, desc->numLevels, &source.source);
+	fd_close(source.memory.fd);
 	return result;
 }

@@ -112,7 +112,7 @@ CUresult ipc_get(CUipcMemHandle *out, uint64_t ptr)
 /* Map a buffer object that was opened, and make it an alloc of the share. No lock is held. */
 static CUresult adopt(CUcontext ctx, uint64_t life, struct share *share, CUdevice device,
 		      uint32_t bo, uint64_t length, uint64_t delta, uint64_t bytes, uint32_t flags,
-		      uint64_t *ptr)
+		      uint64_t *ptr, struct alloc **made)
 {
 	struct block *block, *doomed = NULL;
 	CUresult result = block_make(&block, device, bo, length,
@@ -121,11 +121,11 @@ static CUresult adopt(CUcontext ctx, uint64_t life, struct share *share, CUdevic
 	if (result)
 		return result;
 	lock_take(&mem_lock);
-	result = mem_adopt(ctx, life, block, delta, bytes, share, flags, ptr);
+	result = mem_adopt(ctx, life, block, delta, bytes, share, flags, made);
 	if (result) {
 		block_doom(block, &doomed);
 	} else {
-		share->ptr = *ptr;
+		*ptr = share->ptr = (*made)->base;
 		share->opening = false;
 	}
 	lock_drop(&mem_lock);
@@ -138,6 +138,7 @@ static CUresult import(CUcontext ctx, uint64_t life, struct share *share, uint64
 		       uint64_t *ptr)
 {
 	struct gpumem_token_open open = { .size = sizeof(open) };
+	struct alloc *alloc;
 	CUdevice device;
 	int error;
 
@@ -154,7 +155,7 @@ static CUresult import(CUcontext ctx, uint64_t life, struct share *share, uint64
 			CUDA_ERROR_INVALID_VALUE;
 	}
 	return adopt(ctx, life, share, device, open.id, open.length, open.delta, open.bytes, 0,
-		     ptr);
+		     ptr, &alloc);
 }
 
 /* Wait until some thread has finished opening a share, or failed. mem_lock is held, and dropped in between. */
@@ -306,7 +307,7 @@ int share_bo_import(int fd, bool dmabuf, uint32_t *bo, CUdevice *device, uint64_
 /* Make @size bytes of an imported buffer object, or all bytes if @size is 0, an alloc. No lock is held. */
 static CUresult import_part(CUcontext ctx, uint64_t life, uint32_t bo, CUdevice device,
 			    uint64_t length, uint64_t offset, uint64_t size, uint32_t flags,
-			    uint64_t *ptr)
+			    uint64_t *ptr, struct alloc **alloc)
 {
 	struct share *share;
 	CUresult result;
@@ -324,14 +325,14 @@ static CUresult import_part(CUcontext ctx, uint64_t life, uint32_t bo, CUdevice 
 	share->import = true;
 	share->opens = 1;
 	result = adopt(ctx, life, share, device, bo, length, offset, size ? size : length,
-		       flags | (can_map(bo) ? 0 : ALLOC_DARK), ptr);
+		       flags | (can_map(bo) ? 0 : ALLOC_DARK), ptr, alloc);
 	if (result)
 		free(share);
 	return result;
 }
 
 CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint64_t offset,
-			uint64_t size, uint64_t *ptr)
+			uint64_t size, uint32_t flags, struct alloc **alloc, uint64_t *ptr)
 {
 	uint64_t length;
 	CUdevice device;
@@ -341,12 +342,13 @@ CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint6
 	if (error)
 		return result_of_errno(error);
 	return import_part(ctx, life, bo, device, length, offset, size,
-			   ALLOC_EXTERNAL | (dmabuf ? ALLOC_DMABUF : 0), ptr);
+			   flags | ALLOC_EXTERNAL | (dmabuf ? ALLOC_DMABUF : 0), ptr, alloc);
 }
 
 /* Import a DMA-buf as an alloc of @ctx. No lock is held. */
 static CUresult dmabuf_open(CUcontext ctx, uint64_t life, int fd, uint64_t *ptr, uint64_t *bytes)
 {
+	struct alloc *alloc;
 	uint64_t length;
 	CUdevice device;
 	CUresult result;
@@ -356,7 +358,7 @@ static CUresult dmabuf_open(CUcontext ctx, uint64_t life, int fd, uint64_t *ptr,
 	if (error)
 		return error == EBADF ? CUDA_ERROR_INVALID_VALUE :
 			error == EACCES ? CUDA_ERROR_NOT_PERMITTED : result_of_errno(error);
-	result = import_part(ctx, life, bo, device, length, 0, 0, ALLOC_DMABUF, ptr);
+	result = import_part(ctx, life, bo, device, length, 0, 0, ALLOC_DMABUF, ptr, &alloc);
 	if (!result && bytes)
 		*bytes = length;
 	return result;

@@ -32,6 +32,8 @@ CUresult external_import(CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HA
 CUresult external_destroy(CUexternalMemory handle);
 CUresult external_buffer(uint64_t *ptr, CUexternalMemory handle,
 			 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc);
+CUresult external_mipmap(CUmipmappedArray *mipmap, CUexternalMemory memory,
+			 const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *desc);
 /* Signals or waits of one call; @signals or @waits has the parameters. */
 struct semaphore_ops {
 	bool wait;
@@ -51,9 +53,12 @@ CUresult semaphores_submit(CUstream stream, bool own, const struct semaphore_ops
  * NULL.
  */
 int share_bo_import(int fd, bool dmabuf, uint32_t *bo, CUdevice *device, uint64_t *length);
-/* Import a descriptor, and make a part of its memory an alloc that cuMemFree() frees. No lock is held. */
+/*
+ * Import a descriptor, and make a part of its memory an alloc. @flags: ALLOC_HIDDEN for an array; else cuMemFree()
+ * frees the alloc. No lock is held.
+ */
 CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint64_t offset,
-			uint64_t size, uint64_t *ptr);
+			uint64_t size, uint32_t flags, struct alloc **alloc, uint64_t *ptr);
 CUresult dmabuf_import(uint64_t *ptr, uint64_t *bytes, int fd, unsigned int flags);
 CUresult dmabuf_release(uint64_t ptr);
 CUresult dmabuf_export_host(int *fd, uint64_t ptr, uint64_t size, unsigned int flags);

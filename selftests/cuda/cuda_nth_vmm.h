@@ -165,6 +165,23 @@ static CUresult external_buffer_undo(struct env *e)
 	return result ? result : external_undo(e);
 }
 
+static CUresult external_mipmap(struct env *e)
+{
+	const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC desc = {
+		.arrayDesc = { .Width = 512, .Height = 512, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 },
+		.numLevels = 10,
+	};
+
+	return cuExternalMemoryGetMappedMipmappedArray(&e->mipmap, vmm.memory, &desc);
+}
+
+static CUresult external_mipmap_undo(struct env *e)
+{
+	CUresult result = mipmap_destroy(e);
+
+	return result ? result : external_undo(e);
+}
+
 /* --- semaphores */
 
 static CUresult semaphore_make(struct env *e)

@@ -13,6 +13,7 @@
 
 #include "kselftest_harness.h"
 #include "cuda_util.h"
+#include "array_util.h"
 #include "common/exporters.h"
 
 FIXTURE(external)
@@ -289,6 +290,160 @@ TEST_F(external_dmabuf, use)
 	/* The descriptor stays the program's. */
 	EXPECT_EQ(0, close(fd));
 	use_memory(_metadata, m, MIB);
+	if (p)
+		EXPECT_CU(cuMemFree(p));
+}
+
+/* --- mipmapped arrays */
+
+static CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC array_desc(size_t w, size_t h, unsigned int levels, size_t offset)
+{
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a;
+
+	memset(&a, 0, sizeof(a));
+	a.offset = offset;
+	a.arrayDesc = describe(w, h, 0, U8, 4, 0);
+	a.numLevels = levels;
+	return a;
+}
+
+/* An array of four levels at an odd offset: its levels are apart, and lie inside of its range. */
+static void use_mipmap(struct __test_metadata *_metadata, CUexternalMemory m, size_t n)
+{
+	enum { W = 200, H = 100, LEVELS = 4 };
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a = array_desc(W, H, LEVELS, 1001);
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b;
+	unsigned char *host = malloc(n);
+	CUmipmappedArray mipmap;
+	CUarray level[LEVELS], more;
+	CUdeviceptr p;
+
+	ASSERT_NE(NULL, host);
+	memset(&b, 0, sizeof(b));
+	b.size = n;
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	EXPECT_CU(cuMemsetD8(p, 0xee, n));
+	ASSERT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	for (unsigned int i = 0; i < LEVELS; i++) {
+		ASSERT_CU(cuMipmappedArrayGetLevel(&level[i], mipmap, i));
+		memset(host, i + 1, 4 * W * H);
+		EXPECT_CU(write_box(level[i], host, 0, 0, 0, 4 * (W >> i), H >> i, 1));
+	}
+	EXPECT_EQ(INVALID, cuMipmappedArrayGetLevel(&more, mipmap, LEVELS));
+	/* The array outlives the external memory. */
+	EXPECT_CU(cuDestroyExternalMemory(m));
+	for (unsigned int i = 0; i < LEVELS; i++) {
+		EXPECT_CU(read_box(host, level[i], 0, 0, 0, 4 * (W >> i), H >> i, 1));
+		EXPECT_TRUE(all_are(host, i + 1, 4 * (W >> i) * (H >> i)));
+	}
+	EXPECT_CU(cuMemcpyDtoH(host, p, n));
+	EXPECT_TRUE(all_are(host, 0xee, 1001) && all_are(host + 1001, 1, 4 * W * H));
+	EXPECT_TRUE(all_are(host + 1001 + 2 * 4 * W * H, 0xee, n - 1001 - 2 * 4 * W * H));
+	EXPECT_CU(cuMipmappedArrayDestroy(mipmap));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuMipmappedArrayDestroy(mipmap));
+	EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, read_box(host, level[0], 0, 0, 0, 4, 1, 1));
+	EXPECT_CU(cuMemFree(p));
+	free(host);
+}
+
+TEST_F(external, mipmap)
+{
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a;
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUmipmappedArray mipmap;
+	CUexternalMemory m;
+	int fds = count_fds();
+	long long was = used(0);
+	size_t exact = 4 * (256 * 256 + 128 * 128 + 64 * 64);
+
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	a = array_desc(256, 256, 0, 0);
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a = array_desc(256, 256, 3, 2 * MIB - exact + 1);
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a.offset = ~0ULL;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a.offset = 0;
+	a.reserved[15] = 1;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a.reserved[15] = 0;
+	a.arrayDesc.NumChannels = 3;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a.arrayDesc.NumChannels = 4;
+	a.arrayDesc.Flags = SPARSE;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a.arrayDesc.Flags = DEFERRED;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	a = array_desc(256, 256, 3, 2 * MIB - exact);
+	EXPECT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	EXPECT_CU(cuMipmappedArrayDestroy(mipmap));
+	use_mipmap(_metadata, m, 2 * MIB);
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	EXPECT_EQ(fds, count_fds());
+	/* Only staging memory is left. */
+	EXPECT_LE(used(0) - was, 2 * (long long)MIB);
+}
+
+/* The memory is kept until the array is destroyed, or its context ends. */
+TEST_F(external, mipmap_lifetime)
+{
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a = array_desc(256, 256, 3, 0);
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUmipmappedArray mipmap;
+	CUexternalMemory m;
+	CUcontext ctx;
+	CUdeviceptr p;
+	long long was;
+
+	/* Have staging memory. */
+	ASSERT_CU(cuMemAlloc(&p, 1));
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	ASSERT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	ASSERT_CU(cuMipmappedArrayDestroy(mipmap));
+	ASSERT_CU(cuDestroyExternalMemory(m));
+	was = used(0);
+	for (int end = 0; end < 2; end++) {
+		ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+		d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), 2 * MIB);
+		ASSERT_CU(cuImportExternalMemory(&m, &d));
+		ASSERT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+		ASSERT_CU(cuDestroyExternalMemory(m));
+		EXPECT_EQ(was + 2 * (long long)MIB, used(0));
+		if (!end) {
+			EXPECT_CU(cuMipmappedArrayDestroy(mipmap));
+			EXPECT_EQ(was, used(0));
+		}
+		EXPECT_CU(cuCtxDestroy(ctx));
+		EXPECT_TRUE(dev_attr_becomes(0, "used", was, 5));
+		EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuMipmappedArrayDestroy(mipmap));
+	}
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemFree(p));
+}
+
+TEST_F(external_dmabuf, mipmap)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUexternalMemory m;
+	CUdeviceptr p = 0;
+	int fd;
+
+	if (variant->make) {
+		fd = variant->make();
+		if (fd == -ENOENT)
+			SKIP(return, "no udmabuf");
+	} else {
+		ASSERT_CU(cuMemAlloc(&p, MIB));
+		ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, MIB,
+							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	}
+	ASSERT_LE(0, fd);
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, fd, MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	EXPECT_EQ(0, close(fd));
+	use_mipmap(_metadata, m, MIB);
 	if (p)
 		EXPECT_CU(cuMemFree(p));
 }

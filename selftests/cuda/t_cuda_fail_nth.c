@@ -114,6 +114,7 @@ WARM(handle_export, vmm_create, vmm_export, vmm_close);
 WARM(handle_import, vmm_exported, vmm_import, vmm_import_undo);
 WARM(external_import, vmm_exported, external_import, external_undo);
 WARM(external_buffer, external_ready, external_buffer, external_buffer_undo);
+WARM(external_mipmap, external_ready, external_mipmap, external_mipmap_undo);
 WARM(semaphore, NULL, semaphore_make, semaphore_end);
 WARM(semaphore_export, semaphore_make, semaphore_out, semaphore_out_undo);
 WARM(semaphore_import, semaphore_ready, semaphore_in, semaphore_in_undo);
