@@ -70,9 +70,10 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix check-interop kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
+ifneq ($(filter check check-matrix check-interop check-clients kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
 ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) \
 	$(if $(filter check-interop,$(MAKECMDGOALS)),--interop) \
+	$(if $(filter check-clients,$(MAKECMDGOALS)),--clients) \
 	$(if $(filter bench bench-%,$(MAKECMDGOALS)),--bench) >&2 || \
 	echo failed),)
 $(error packages are missing: see above)
@@ -292,6 +293,12 @@ check-matrix: lib tools selftests
 .PHONY: check-interop
 check-interop: lib tools selftests
 	@+$(check_env) selftests/vm/check --interop
+
+# Clients from sources that SRC has; nothing is downloaded.
+.PHONY: check-clients
+check-clients: lib
+	@$(if $(SRC),,echo "check-clients: give SRC=directory, see Documentation/clients.rst" >&2; exit 2)
+	@+$(check_env) selftests/interop/sources '$(SRC)' $(if $(ONLY),--only '$(ONLY)')
 
 # gpumem-dkms in a root of Debian 12, beside headers of 6.1 and 6.12; some minutes, as root.
 .PHONY: check-dkms

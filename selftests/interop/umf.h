@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Included before UMF's tests, which are written for CUDA 12's headers: there cuCtxCreate() is
+ * cuCtxCreate_v2(), with three parameters.
+ */
+#include <cuda.h>
+
+#undef cuCtxCreate
+#define cuCtxCreate cuCtxCreate_v2
+#ifdef __cplusplus
+extern "C"
+#endif
+CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device);
