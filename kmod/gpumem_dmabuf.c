@@ -598,6 +598,13 @@ static struct gpumem_dmabuf *gpumem_dmabuf_new(struct gpumem_client *client,
 		length += parts[i].length;
 		cond_resched();
 	}
+	/*
+	 * All parts are memory of this machine.  A longer range has some of it
+	 * more than once, which would let a client with little memory make
+	 * importers allocate and loop for any length.
+	 */
+	if (length >> PAGE_SHIFT > totalram_pages())
+		return ERR_PTR(-EOVERFLOW);
 	buf = gpumem_dmabuf_alloc(client, parts[0].bo->dev, n, length);
 	if (IS_ERR(buf))
 		return buf;

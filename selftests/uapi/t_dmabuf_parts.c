@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>
+#include <sys/sysinfo.h>
 
 #include "kselftest_harness.h"
 #include "common/client_fixture.h"
@@ -400,6 +401,28 @@ TEST_F_TIMEOUT(parts, most, 300)
 	munmap(q, n * page_size);
 	close(fd);
 	EXPECT_TRUE(dev_attr_becomes(0, "exports", 0, 60));
+}
+
+/* A client cannot make a DMA-buf that is longer than the machine's memory, by mapping a little memory often. */
+TEST_F(parts, longer_than_memory)
+{
+	__u64 at = ADDR + 64 * MIB, size = 4 * MIB, n;
+	struct gpumem_stats stats;
+	struct sysinfo info;
+	int fd;
+
+	ASSERT_EQ(0, sysinfo(&info));
+	n = (__u64)info.totalram * info.mem_unit / size + 1;
+	ASSERT_GE((__u64)GPUMEM_EXPORT_PARTS, n) TH_LOG("a machine with too much memory for this test");
+	for (__u64 i = 0; i < n; i++)
+		ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo[0], 0, at + i * size, size, 0, 0));
+	EXPECT_EQ(-EOVERFLOW, EXPORT(at, n * size, 0));
+	ASSERT_EQ(0, gp_stats(self->fd, &stats));
+	EXPECT_EQ(0, stats.exports);
+	EXPECT_EQ(n + PARTS, stats.mappings);
+	fd = EXPORT(at, (n - 1) * size, 0);
+	EXPECT_LE(0, fd);
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

@@ -739,8 +739,9 @@ enum gpumem_access {
  * Errors: EINVAL if a byte of the range has no mapping, or if a mapping in it
  * is sparse or not of whole pages; EACCES if it contains a registration with
  * GPUMEM_BO_PIN_RDONLY; EOPNOTSUPP if it contains a DMA-buf of another driver;
- * EMFILE if it has more than GPUMEM_EXPORT_PARTS mappings; EBUSY if other
- * clients have such DMA-bufs of the same memory, and too many of them.
+ * EMFILE if it has more than GPUMEM_EXPORT_PARTS mappings; EOVERFLOW if it is
+ * longer than the machine's memory, because it has the same memory many times;
+ * EBUSY if too many other clients have such DMA-bufs of the same memory.
  */
 struct gpumem_vm_export {
 	__u32 size;
