@@ -308,7 +308,7 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 	}
 	if (root->foreign) {
 		*folio = NULL;
-		return gpumem_foreign_map(root->foreign, offset);
+		return gpumem_foreign_map(root->foreign, offset, len);
 	}
 	return gpumem_shmem_map(root->file, bo->base + offset, len, folio);
 }

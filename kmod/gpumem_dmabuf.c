@@ -741,8 +741,8 @@ int gpumem_ioctl_vm_export(struct gpumem_ucmd *ucmd)
 }
 
 /*
- * Create a view of the root behind @buf, which has one part.  Store the index that the root's
- * device has in @client in *@device.
+ * Create a view of the root behind @buf, which has one part.  Store the index
+ * that the root's device has in @client in *@device.
  */
 static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 					    struct gpumem_dmabuf *buf,
@@ -757,12 +757,39 @@ static struct gpumem_bo *gpumem_dmabuf_view(struct gpumem_client *client,
 			      buf->part[0].base, buf->length);
 }
 
+/**
+ * gpumem_dmabuf_is_own - did gpumem make a DMA-buf?
+ * @dmabuf: DMA-buf
+ *
+ * Return: true if it did.
+ */
+bool gpumem_dmabuf_is_own(struct dma_buf *dmabuf)
+{
+	return dmabuf->ops == &gpumem_dmabuf_ops;
+}
+
+/**
+ * gpumem_dmabuf_address - find the kernel's address of an offset
+ * @dmabuf: DMA-buf that gpumem made; its caller's reference keeps the pages
+ * @offset: offset in @dmabuf
+ * @len: in: bytes wanted; out: bytes that are contiguous at the address
+ *
+ * Return: the address, or an ERR_PTR: -EIO if the memory failed.
+ */
+void *gpumem_dmabuf_address(struct dma_buf *dmabuf, u64 offset, size_t *len)
+{
+	struct gpumem_dmabuf *buf = dmabuf->priv;
+
+	return gpumem_dmabuf_addr(buf, gpumem_dmabuf_find(buf, offset), offset,
+				  len);
+}
+
 /* Is it a DMA-buf that gpumem made of one part? */
 static bool gpumem_dmabuf_single(struct dma_buf *dmabuf)
 {
 	struct gpumem_dmabuf *buf = dmabuf->priv;
 
-	return dmabuf->ops == &gpumem_dmabuf_ops && buf->nparts == 1;
+	return gpumem_dmabuf_is_own(dmabuf) && buf->nparts == 1;
 }
 
 /* Make a DMA-buf a buffer object of @client. */

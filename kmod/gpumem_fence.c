@@ -27,7 +27,7 @@
  *		next portion.
  *
  * Access to a buffer that another driver exported (a foreign buffer, see
- * gpumem_foreign.c) begins and ends with a call of that driver.  The calls may
+ * gpumem_foreign.c; an import of gpumem's own is none here) begins and ends with a call of that driver.  The calls may
  * wait, allocate and lock the resv, so neither is made while a fence of the
  * entry is published and not signalled.  The call that begins access follows
  * the fences of others and precedes the entry's: an asked entry waits, by
@@ -99,7 +99,7 @@ struct gpumem_fenced_resv {
 	struct gpumem_client *client;
 	/** @resv: lives as long as @root or @client */
 	struct dma_resv *resv;
-	/** @foreign: the foreign buffer that @root is, or NULL */
+	/** @foreign: of @root, if another driver exported it; or NULL */
 	struct gpumem_foreign *foreign;
 	/** @write: the entry writes the root */
 	bool write;
@@ -193,7 +193,8 @@ static unsigned int gpumem_fenced_own(struct gpumem_bo *root, bool write,
 		kref_get(&root->obj.ref);
 		list->root = root;
 		list->resv = root->resv;
-		list->foreign = root->foreign;
+		if (root->foreign && !gpumem_foreign_is_own(root->foreign))
+			list->foreign = root->foreign;
 		list->write = write;
 	}
 	return 1;
@@ -417,8 +418,9 @@ static int gpumem_fenced_compare(const void *a, const void *b)
 	if (x->resv != y->resv)
 		return x->resv < y->resv ? -1 : 1;
 	/*
-	 * A foreign buffer that is a joint DMA-buf has a joint resv.  The first
-	 * entry decides which fences the entry waits for: foreign ones first.
+	 * The first entry of a resv decides which of its fences to wait for.
+	 * If another driver exported a buffer with a resv of gpumem's, wait for
+	 * those of gpumem, too: foreign buffers first.
 	 */
 	if (!x->foreign != !y->foreign)
 		return x->foreign ? -1 : 1;

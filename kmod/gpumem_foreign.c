@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_foreign: DMA-bufs of other drivers as buffer objects.
+ * gpumem_foreign: DMA-bufs of other drivers, and those of several parts of
+ * gpumem's own, as buffer objects.
  *
  * The *exporter* is the driver that made the DMA-buf.  A foreign buffer object
  * is a root without a file.  The engine is a CPU, so it reaches the memory by
@@ -10,6 +11,10 @@
  * move it during a copy.  The buffer object holds a reference on the DMA-buf,
  * and so on the exporter's module: it stays usable after the descriptor is
  * closed and the exporting process has ended.
+ *
+ * An *own* DMA-buf is one of several parts that gpumem made (gpumem_dmabuf.c).
+ * The engine reaches its pages part by part, so it needs no attachment and no
+ * kernel mapping, and access to it has no begin and no end.
  *
  * A process that maps the buffer object gets the exporter's own mapping, if the
  * exporter offers one.  A mapping always begins at offset 0, because some
@@ -42,11 +47,13 @@
 #include "gpumem_dmabuf.h"
 
 /**
- * struct gpumem_foreign - a DMA-buf of another driver; constant
+ * struct gpumem_foreign - an imported DMA-buf; constant
  */
 struct gpumem_foreign {
 	/** @dmabuf: referenced */
 	struct dma_buf *dmabuf;
+	/** @own: gpumem made the DMA-buf; the fields below are not used */
+	bool own;
 	/** @attach: keeps the memory in place */
 	struct dma_buf_attachment *attach;
 	/** @sgt: pins the memory of an exporter that could move it; or NULL */
@@ -99,8 +106,8 @@ static int gpumem_foreign_vmap(struct gpumem_foreign *foreign)
 }
 
 /*
- * Attach @dev to a DMA-buf, pin and map it.  The result holds its own reference
- * on the DMA-buf.
+ * Attach @dev to a DMA-buf, pin and map it, unless it is gpumem's own.  The
+ * result holds its own reference on the DMA-buf.
  */
 static struct gpumem_foreign *gpumem_foreign_new(struct device *dev,
 						 struct dma_buf *dmabuf)
@@ -112,6 +119,9 @@ static struct gpumem_foreign *gpumem_foreign_new(struct device *dev,
 	if (!foreign)
 		return ERR_PTR(-ENOMEM);
 	foreign->dmabuf = dmabuf;
+	foreign->own = gpumem_dmabuf_is_own(dmabuf);
+	if (foreign->own)
+		goto out_get;
 	foreign->attach = dma_buf_attach(dmabuf, dev);
 	if (IS_ERR(foreign->attach)) {
 		ret = PTR_ERR(foreign->attach);
@@ -123,6 +133,7 @@ static struct gpumem_foreign *gpumem_foreign_new(struct device *dev,
 	ret = gpumem_foreign_vmap(foreign);
 	if (ret)
 		goto err_unpin;
+out_get:
 	get_dma_buf(dmabuf);
 	return foreign;
 
@@ -136,9 +147,9 @@ err_free:
 }
 
 /**
- * gpumem_foreign_create - make a DMA-buf of another driver a buffer object
+ * gpumem_foreign_create - make a DMA-buf a buffer object
  * @client: whose object it becomes
- * @dmabuf: DMA-buf; gets a reference
+ * @dmabuf: DMA-buf of another driver, or own one; gets a reference
  *
  * Context: may sleep; the exporter may wait for its device.
  * Return: the buffer object, or an ERR_PTR: -EOPNOTSUPP if processors cannot
@@ -172,9 +183,11 @@ struct gpumem_bo *gpumem_foreign_create(struct gpumem_client *client,
  */
 void gpumem_foreign_free(struct gpumem_foreign *foreign)
 {
-	dma_buf_vunmap_unlocked(foreign->dmabuf, &foreign->map);
-	gpumem_foreign_unpin(foreign);
-	dma_buf_detach(foreign->dmabuf, foreign->attach);
+	if (!foreign->own) {
+		dma_buf_vunmap_unlocked(foreign->dmabuf, &foreign->map);
+		gpumem_foreign_unpin(foreign);
+		dma_buf_detach(foreign->dmabuf, foreign->attach);
+	}
 	dma_buf_put(foreign->dmabuf);
 	kfree(foreign);
 }
@@ -183,11 +196,15 @@ void gpumem_foreign_free(struct gpumem_foreign *foreign)
  * gpumem_foreign_map - find the kernel's address of an offset
  * @foreign: DMA-buf
  * @offset: offset in @foreign
+ * @len: in: bytes wanted; out: bytes that are contiguous at the address
  *
- * Return: the address; the whole DMA-buf is contiguous there.
+ * Return: the address, or an ERR_PTR: -EIO if the memory failed.
  */
-void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset)
+void *gpumem_foreign_map(struct gpumem_foreign *foreign, u64 offset,
+			 size_t *len)
 {
+	if (foreign->own)
+		return gpumem_dmabuf_address(foreign->dmabuf, offset, len);
 	return foreign->map.vaddr + offset;
 }
 
@@ -208,6 +225,17 @@ int gpumem_foreign_mmap(struct gpumem_foreign *foreign,
 	return dma_buf_mmap(foreign->dmabuf, vma, 0);
 }
 
+/**
+ * gpumem_foreign_is_own - did gpumem make the DMA-buf?
+ * @foreign: DMA-buf
+ *
+ * Return: true if access has no begin and no end.
+ */
+bool gpumem_foreign_is_own(struct gpumem_foreign *foreign)
+{
+	return foreign->own;
+}
+
 static enum dma_data_direction gpumem_foreign_dir(bool write)
 {
 	return write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
@@ -215,7 +243,7 @@ static enum dma_data_direction gpumem_foreign_dir(bool write)
 
 /**
  * gpumem_foreign_begin - begin access
- * @foreign: DMA-buf
+ * @foreign: DMA-buf of another driver
  * @write: the entry writes the DMA-buf
  *
  * Context: may sleep until the fences in the DMA-buf's resv are signalled.

@@ -589,6 +589,43 @@ TEST_F(share, joint_and_its_import)
 	close(joint);
 }
 
+/* Work on an import of the DMA-buf does not wait for other streams, but for other drivers. */
+TEST_F(share, joint_import_beside_streams)
+{
+	int joint = joint_export(self->fd, self->vm, self->bo), fd = gp_open(0);
+	struct gpumem_bo_import import;
+	__u32 vm, handle = 0, fence = 0;
+	struct stream s;
+
+	ASSERT_LE(0, joint);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, gp_bo_import(fd, joint, &import));
+	ASSERT_EQ(0, gp_vm_create(fd, &vm));
+	ASSERT_EQ(0, gp_vm_map(fd, vm, import.id, 0, JOINT, 2 * BYTES, 1, 1));
+	ASSERT_EQ(0, stream_open(&s, fd, vm, 0, 16));
+	/* A fill of the first bo has left its fence in the DMA-buf, and waits for a fence elsewhere. */
+	ASSERT_EQ(0, vgem_attach(self->card, self->handle, true, &self->fence));
+	PUSH(&self->s, sqe_fill(A, 1, 77, BYTES));
+	ASSERT_TRUE(becomes_busy(joint));
+	PUSH(&s, sqe_fill(JOINT + BYTES, 1, 78, BYTES));
+	ASSERT_EQ(0, stream_wait(&s, 1, 10));
+	EXPECT_EQ(78, self->p[2][BYTES - 1]);
+	EXPECT_FALSE(ready(joint));
+	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
+	EXPECT_EQ(0, stream_sync(&self->s));
+
+	ASSERT_EQ(0, vgem_import(self->card, joint, &handle));
+	ASSERT_EQ(0, vgem_attach(self->card, handle, false, &fence));
+	PUSH(&s, sqe_fill(JOINT + BYTES, 1, 79, BYTES));
+	EXPECT_TRUE(stands_still(&s, &self->other, 1));
+	ASSERT_EQ(0, vgem_signal(self->card, fence));
+	EXPECT_EQ(0, stream_sync(&s));
+	EXPECT_EQ(79, self->p[2][BYTES - 1]);
+	EXPECT_EQ(0, vgem_close(self->card, handle));
+	close(joint);
+	close(fd);
+}
+
 /* The maker of the DMA-buf is gone; work of the client whose memory it is still finds the fences. */
 TEST_F(share, joint_of_another_client)
 {
