@@ -3,8 +3,8 @@
 """The public headers are CUDA 13.3's interface, fact by fact.
 
 The facts to compare are listed from libgpumem's own headers: every type, member, enumerator,
-constant, mapped name and function signature.  One generated program prints their values; it is
-compiled with libgpumem's headers and with CUDA's.  CUDA's answers are also recorded, in
+constant, mapped name, function signature and pointer type of cudaTypedefs.h.  One generated program
+prints their values; it is compiled with libgpumem's headers and with CUDA's.  CUDA's answers are also recorded, in
 selftests/golden/cuda_abi.tsv, so that the comparison happens where CUDA is not installed.
 The record is CUDA 13.0's.  selftests/golden/documented-13.3 has what is newer, as documented; these
 facts are compared with CUDA's headers only if those are of 13.3.
@@ -27,10 +27,11 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 OURS = TOP / "libgpumem/include"
 GOLDEN = TOP / "selftests/golden"
 RECORD = GOLDEN / "cuda_abi.tsv"
-KINDS = ("type", "member", "enum", "constant", "name", "thread", "function")
+KINDS = ("type", "member", "enum", "constant", "name", "thread", "function", "pointer")
 HEADERS = ("cuda_base.h", "cuda_result.h", "cuda_attrs.h", "cuda_formats.h", "cuda_enums.h",
            "cuda_structs.h", "cuda_legacy.h", "cuda.h", "cudaGL.h", "cudaProfiler.h")
-INCLUDES = "#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n"
+INCLUDES = "#include <cuda.h>\n#include <cudaGL.h>\n#include <cudaProfiler.h>\n" \
+           "#include <cudaTypedefs.h>\n"
 # Macros that are not constants of the interface.
 NOT_CONSTANTS = re.compile(r"CU_PTDS|CU_PTSZ|CUDAAPI|CUDA_CB|CU_UUID_HAS_BEEN_DEFINED|GPUMEM_\w*|"
                            r"\w+_H|__cuda_cuda_h__")
@@ -93,6 +94,9 @@ def inventory():
     # A name that maps to a function of ours in per-thread programs is the same in CUDA's only in
     # effect; its signature is among the functions.
     facts["constant"] = [c for c in facts["constant"] if not c.startswith("cu")]
+    facts["pointer"] = [name for name, version in re.findall(
+        r"\b(PFN_\w+?_v(\d+)(?:_pt[ds][sz])?)\)\(", (OURS / "cudaTypedefs.h").read_text())
+        if int(version) <= RECORDED]
     facts["name"] = [n for n in facts["name"] if n not in ("cuGetProcAddress", "cuGetProcAddress_v2")]
     return {kind: sorted(set(names)) for kind, names in facts.items()}
 
@@ -122,6 +126,8 @@ def signature_program(facts):
     lines = [INCLUDES, "#include <cstdio>\n#include <typeinfo>\nint main()\n{"]
     for name in facts["function"]:
         lines.append(f'std::printf("function\\t{name}\\t%s\\n", typeid(decltype({name})).name());')
+    for name in facts["pointer"]:
+        lines.append(f'std::printf("pointer\\t{name}\\t%s\\n", typeid({name}).name());')
     return "\n".join(lines + ["return 0;", "}", ""])
 
 
@@ -268,7 +274,7 @@ def check_stand_alone(tap, work):
             tap.skip(f"headers in {language}", f"no {compiler[0]}")
             continue
         failures = []
-        for header in ("cuda.h", "cudaGL.h", "cudaProfiler.h", "gpumem.h"):
+        for header in ("cuda.h", "cudaGL.h", "cudaProfiler.h", "cudaTypedefs.h", "gpumem.h"):
             for flag in ("-DPLAIN", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM", "-D__CUDA_API_VERSION_INTERNAL"):
                 source = work / ("alone.cc" if language == "C++11" else "alone.c")
                 source.write_text(f"#include <{header}>\n#include <{header}>\nint unused;\n")
@@ -286,7 +292,7 @@ def record(cuda, version, facts, work):
              "# What CUDA's own headers say about every fact of libgpumem's, by abi_check --record.",
              f"# CUDA_VERSION {version}, x86-64.  type: size alignment; member: offset size;",
              "# enum, constant: value; name, thread: the symbol a name means, without and with",
-             "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function: the mangled type."]
+             "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function, pointer: the mangled type."]
     for kind in KINDS:
         lines += [f"{kind}\t{name}\t{value}" for name, value in sorted(values[kind].items())]
     RECORD.write_text("\n".join(lines) + "\n")
@@ -307,8 +313,8 @@ def check_facts(tap, module, facts, cuda, version, work):
         tap.result(False, "the facts compile with our headers", str(error).splitlines())
         return False
     for kind in kinds:
-        if kind == "function" and kind not in ours:
-            tap.skip("signatures agree with the record", f"no C++ compiler ({CXX[0]})")
+        if kind in ("function", "pointer", "channel") and kind not in ours:
+            tap.skip(f"facts about {kind}s agree with the record", f"no C++ compiler ({CXX[0]})")
         else:
             compare(tap, kind, ours, golden, "the record")
     if not cuda or version not in (RECORDED, DOCUMENTED):

@@ -48,9 +48,9 @@ awk '!/^#/ && NF { print $1 }' "$lib/abi/runtime_symbols.txt" | sort >"$work/lis
 sort -u "$work/listed" >"$work/rt-unique"
 check "runtime_symbols.txt lists each name once" "$work/listed" "$work/rt-unique"
 
-# The files that mkmap makes are up to date.
+# The files that mkmap and mktypedefs make are up to date.
 echo "in step" >"$work/want"
-{ "$lib/abi/mkmap" --check && echo "in step"; } >"$work/have" 2>&1
+{ "$lib/abi/mkmap" --check && "$lib/abi/mktypedefs" --check && echo "in step"; } >"$work/have" 2>&1
 check "maps and tables match symbols.txt and runtime_symbols.txt" "$work/want" "$work/have"
 
 # The functions that the headers declare, legacy forms included.
