@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime API, version 13.3, as far as libgpumem serves it: devices, memory, copies,
- * streams, events, pools, inter-process handles and errors.
+ * The CUDA runtime API, version 13.3, as far as libgpumem serves it: devices, memory, arrays, copies,
+ * streams, events, pools, inter-process handles, external memory and semaphores, and errors.
  *
  * Source and binary compatible with CUDA: names, values, layouts and signatures are the
  * interface's own. With CUDA_API_PER_THREAD_DEFAULT_STREAM defined, functions that can use a
@@ -165,6 +165,97 @@ CUDART_PTSZ(cudaMemcpy3DPeerAsync, (const struct cudaMemcpy3DPeerParms *copy,
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src,
 					  int src_device, size_t count,
 					  cudaStream_t stream __dv(0));
+
+/*
+ * Arrays. Widths and extents are elements, except in the copies of rows below, which have bytes. A copy of a box
+ * (cudaMemcpy3D) has elements if an array takes part, but positions at addresses are bytes.
+ */
+cudaError_t CUDARTAPI cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
+				      size_t width, size_t height __dv(0),
+				      unsigned int flags __dv(0));
+cudaError_t CUDARTAPI cudaMalloc3DArray(cudaArray_t *array,
+					const struct cudaChannelFormatDesc *desc,
+					struct cudaExtent extent, unsigned int flags __dv(0));
+cudaError_t CUDARTAPI cudaMallocMipmappedArray(cudaMipmappedArray_t *mipmap,
+					       const struct cudaChannelFormatDesc *desc,
+					       struct cudaExtent extent, unsigned int levels,
+					       unsigned int flags __dv(0));
+cudaError_t CUDARTAPI cudaGetMipmappedArrayLevel(cudaArray_t *level_array,
+						 cudaMipmappedArray_const_t mipmap,
+						 unsigned int level);
+cudaError_t CUDARTAPI cudaFreeArray(cudaArray_t array);
+cudaError_t CUDARTAPI cudaFreeMipmappedArray(cudaMipmappedArray_t mipmap);
+cudaError_t CUDARTAPI cudaArrayGetInfo(struct cudaChannelFormatDesc *desc,
+				       struct cudaExtent *extent, unsigned int *flags,
+				       cudaArray_t array);
+cudaError_t CUDARTAPI cudaArrayGetPlane(cudaArray_t *plane, cudaArray_t array, unsigned int index);
+cudaError_t CUDARTAPI cudaArrayGetMemoryRequirements(struct cudaArrayMemoryRequirements *req,
+						     cudaArray_t array, int device);
+cudaError_t CUDARTAPI cudaMipmappedArrayGetMemoryRequirements(
+		struct cudaArrayMemoryRequirements *req, cudaMipmappedArray_t mipmap, int device);
+cudaError_t CUDARTAPI cudaArrayGetSparseProperties(struct cudaArraySparseProperties *props,
+						   cudaArray_t array);
+cudaError_t CUDARTAPI cudaMipmappedArrayGetSparseProperties(struct cudaArraySparseProperties *props,
+							    cudaMipmappedArray_t mipmap);
+cudaError_t CUDARTAPI cudaGetChannelDesc(struct cudaChannelFormatDesc *desc,
+					 cudaArray_const_t array);
+CUDART_PTDS(cudaMemcpy2DToArray, (cudaArray_t dst, size_t x, size_t y, const void *src,
+				  size_t src_pitch, size_t width, size_t height,
+				  enum cudaMemcpyKind kind));
+CUDART_PTDS(cudaMemcpy2DFromArray, (void *dst, size_t dst_pitch, cudaArray_const_t src, size_t x,
+				    size_t y, size_t width, size_t height,
+				    enum cudaMemcpyKind kind));
+CUDART_PTDS(cudaMemcpy2DArrayToArray, (cudaArray_t dst, size_t dst_x, size_t dst_y,
+				       cudaArray_const_t src, size_t src_x, size_t src_y,
+				       size_t width, size_t height,
+				       enum cudaMemcpyKind kind __dv(cudaMemcpyDeviceToDevice)));
+CUDART_PTSZ(cudaMemcpy2DToArrayAsync, (cudaArray_t dst, size_t x, size_t y, const void *src,
+				       size_t src_pitch, size_t width, size_t height,
+				       enum cudaMemcpyKind kind, cudaStream_t stream __dv(0)));
+CUDART_PTSZ(cudaMemcpy2DFromArrayAsync, (void *dst, size_t dst_pitch, cudaArray_const_t src,
+					 size_t x, size_t y, size_t width, size_t height,
+					 enum cudaMemcpyKind kind, cudaStream_t stream __dv(0)));
+/* Deprecated in CUDA: copies of bytes that continue in the array's next row. */
+CUDART_PTDS(cudaMemcpyToArray, (cudaArray_t dst, size_t x, size_t y, const void *src, size_t count,
+				enum cudaMemcpyKind kind));
+CUDART_PTDS(cudaMemcpyFromArray, (void *dst, cudaArray_const_t src, size_t x, size_t y,
+				  size_t count, enum cudaMemcpyKind kind));
+CUDART_PTDS(cudaMemcpyArrayToArray, (cudaArray_t dst, size_t dst_x, size_t dst_y,
+				     cudaArray_const_t src, size_t src_x, size_t src_y,
+				     size_t count,
+				     enum cudaMemcpyKind kind __dv(cudaMemcpyDeviceToDevice)));
+CUDART_PTSZ(cudaMemcpyToArrayAsync, (cudaArray_t dst, size_t x, size_t y, const void *src,
+				     size_t count, enum cudaMemcpyKind kind,
+				     cudaStream_t stream __dv(0)));
+CUDART_PTSZ(cudaMemcpyFromArrayAsync, (void *dst, cudaArray_const_t src, size_t x, size_t y,
+				       size_t count, enum cudaMemcpyKind kind,
+				       cudaStream_t stream __dv(0)));
+
+/* Copies in batches. The copies of a batch have no order among themselves. */
+CUDART_PTSZ(cudaMemcpyBatchAsync, (void *const *dsts, const void *const *srcs, const size_t *sizes,
+				   size_t count, struct cudaMemcpyAttributes *attrs,
+				   size_t *attr_indices, size_t attr_count, cudaStream_t stream));
+CUDART_PTSZ(cudaMemcpy3DBatchAsync, (size_t op_count, struct cudaMemcpy3DBatchOp *ops,
+				     unsigned long long flags, cudaStream_t stream));
+
+/* External memory and semaphores. */
+cudaError_t CUDARTAPI cudaImportExternalMemory(cudaExternalMemory_t *memory,
+					       const struct cudaExternalMemoryHandleDesc *desc);
+cudaError_t CUDARTAPI cudaExternalMemoryGetMappedBuffer(void **ptr, cudaExternalMemory_t memory,
+		const struct cudaExternalMemoryBufferDesc *desc);
+cudaError_t CUDARTAPI cudaExternalMemoryGetMappedMipmappedArray(cudaMipmappedArray_t *mipmap,
+		cudaExternalMemory_t memory,
+		const struct cudaExternalMemoryMipmappedArrayDesc *desc);
+cudaError_t CUDARTAPI cudaDestroyExternalMemory(cudaExternalMemory_t memory);
+cudaError_t CUDARTAPI cudaImportExternalSemaphore(cudaExternalSemaphore_t *semaphore,
+		const struct cudaExternalSemaphoreHandleDesc *desc);
+cudaError_t CUDARTAPI cudaDestroyExternalSemaphore(cudaExternalSemaphore_t semaphore);
+CUDART_PTSZ(cudaSignalExternalSemaphoresAsync, (const cudaExternalSemaphore_t *semaphores,
+		const struct cudaExternalSemaphoreSignalParams *params, unsigned int count,
+		cudaStream_t stream __dv(0)));
+CUDART_PTSZ(cudaWaitExternalSemaphoresAsync, (const cudaExternalSemaphore_t *semaphores,
+		const struct cudaExternalSemaphoreWaitParams *params, unsigned int count,
+		cudaStream_t stream __dv(0)));
 
 /* Fills with a byte; counts and widths are bytes. */
 CUDART_PTDS(cudaMemset, (void *ptr, int value, size_t count));

@@ -8,5 +8,7 @@
 #include "host_defines.h"
 #include "vector_types.h"
 #include "cuda_rt_types.h"
+#include "cuda_rt_arrays.h"
+#include "cuda_rt_external.h"
 
 #endif /* __DRIVER_TYPES_H__ */

@@ -63,7 +63,26 @@ SAME(cudaEnablePerThreadDefaultStream, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_ST
 SAME(cudaDriverEntryPointSymbolNotFound, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 SAME(cudaDriverEntryPointVersionNotSufficent, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 
+SAME(cudaMemcpyFlagPreferOverlapWithCompute, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
+SAME(cudaMemcpySrcAccessOrderStream, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+SAME(cudaMemcpySrcAccessOrderAny, CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+SAME(cudaMemcpyOperandTypePointer, CU_MEMCPY_OPERAND_TYPE_POINTER);
+SAME(cudaMemcpyOperandTypeArray, CU_MEMCPY_OPERAND_TYPE_ARRAY);
+SAME(cudaExternalMemoryHandleTypeOpaqueFd, CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD);
+SAME(cudaExternalMemoryHandleTypeNvSciBuf, CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF);
+SAME(cudaExternalSemaphoreHandleTypeOpaqueFd, CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD);
+SAME(cudaExternalSemaphoreHandleTypeTimelineSemaphoreFd,
+     CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD);
+
 /* Flags. */
+SAME(cudaArrayLayered, CUDA_ARRAY3D_LAYERED);
+SAME(cudaArraySurfaceLoadStore, CUDA_ARRAY3D_SURFACE_LDST);
+SAME(cudaArrayCubemap, CUDA_ARRAY3D_CUBEMAP);
+SAME(cudaArrayTextureGather, CUDA_ARRAY3D_TEXTURE_GATHER);
+SAME(cudaArraySparse, CUDA_ARRAY3D_SPARSE);
+SAME(cudaArrayDeferredMapping, CUDA_ARRAY3D_DEFERRED_MAPPING);
+SAME(cudaArraySparsePropertiesSingleMipTail, CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL);
+SAME(cudaExternalMemoryDedicated, CUDA_EXTERNAL_MEMORY_DEDICATED);
 SAME(cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME(cudaEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
 SAME(cudaEventInterprocess, CU_EVENT_INTERPROCESS);
@@ -98,6 +117,28 @@ SAME_PLACE(struct cudaMemPoolProps, win32SecurityAttributes, CUmemPoolProps,
 SAME_PLACE(struct cudaMemPoolProps, maxSize, CUmemPoolProps, maxSize);
 SAME_PLACE(struct cudaMemPoolProps, usage, CUmemPoolProps, usage);
 SAME_SIZE(void *, CUdeviceptr);
+SAME_SIZE(struct cudaArraySparseProperties, CUDA_ARRAY_SPARSE_PROPERTIES);
+SAME_PLACE(struct cudaArraySparseProperties, miptailSize, CUDA_ARRAY_SPARSE_PROPERTIES, miptailSize);
+SAME_SIZE(struct cudaArrayMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS);
+SAME_SIZE(struct cudaMemcpyAttributes, CUmemcpyAttributes);
+SAME_PLACE(struct cudaMemcpyAttributes, flags, CUmemcpyAttributes, flags);
+SAME_SIZE(struct cudaMemcpy3DOperand, CUmemcpy3DOperand);
+SAME_PLACE(struct cudaMemcpy3DOperand, op.ptr.locHint, CUmemcpy3DOperand, op.ptr.locHint);
+SAME_PLACE(struct cudaMemcpy3DOperand, op.array.offset, CUmemcpy3DOperand, op.array.offset);
+SAME_SIZE(struct cudaMemcpy3DBatchOp, CUDA_MEMCPY3D_BATCH_OP);
+SAME_PLACE(struct cudaMemcpy3DBatchOp, extent, CUDA_MEMCPY3D_BATCH_OP, extent);
+SAME_PLACE(struct cudaMemcpy3DBatchOp, flags, CUDA_MEMCPY3D_BATCH_OP, flags);
+SAME_SIZE(struct cudaExternalMemoryHandleDesc, CUDA_EXTERNAL_MEMORY_HANDLE_DESC);
+SAME_PLACE(struct cudaExternalMemoryHandleDesc, size, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size);
+SAME_SIZE(struct cudaExternalMemoryBufferDesc, CUDA_EXTERNAL_MEMORY_BUFFER_DESC);
+SAME_PLACE(struct cudaExternalMemoryBufferDesc, flags, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags);
+SAME_SIZE(struct cudaExternalSemaphoreHandleDesc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC);
+SAME_PLACE(struct cudaExternalSemaphoreHandleDesc, flags, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, flags);
+SAME_SIZE(struct cudaExternalSemaphoreSignalParams, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS);
+SAME_PLACE(struct cudaExternalSemaphoreSignalParams, flags, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS,
+	   flags);
+SAME_SIZE(struct cudaExternalSemaphoreWaitParams, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS);
+SAME_PLACE(struct cudaExternalSemaphoreWaitParams, flags, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, flags);
 
 /* The layout of CUDA 12's structures, as its headers define it. */
 static_assert(sizeof(struct rt_prop12) == 1032, "properties of CUDA 12");

@@ -6,10 +6,40 @@
  * Programs of CUDA 12 call their header's cudaGetDeviceProperties() under the name
  * cudaGetDeviceProperties_v2, which cuda_rt_device.c has; the name without _v2 is CUDA 11's.
  */
+#include <stdlib.h>
+
 #define RT_TYPES_ONLY
 #include "runtime/runtime.h"
 
 const int rt_version = 12090;
+
+/* The parameters of signals and waits in CUDA 10 and 11.1, without reserved members. */
+struct rt_signal10 {
+	struct {
+		struct {
+			unsigned long long value;
+		} fence;
+		unsigned long long nvSciSync;
+		struct {
+			unsigned long long key;
+		} keyedMutex;
+	} params;
+	unsigned int flags;
+};
+
+struct rt_wait10 {
+	struct {
+		struct {
+			unsigned long long value;
+		} fence;
+		unsigned long long nvSciSync;
+		struct {
+			unsigned long long key;
+			unsigned int timeoutMs;
+		} keyedMutex;
+	} params;
+	unsigned int flags;
+};
 
 #pragma GCC visibility push(default)
 
@@ -39,6 +69,23 @@ PTSZ(cudaStreamUpdateCaptureDependencies, (cudaStream_t stream, cudaGraphNode_t 
 PTSZ(cudaStreamUpdateCaptureDependencies_v2, (cudaStream_t stream, cudaGraphNode_t *dependencies,
 					      const cudaGraphEdgeData *dependency_data,
 					      size_t dependency_count, unsigned int flags));
+PTSZ(cudaMemcpyBatchAsync, (void **dsts, void **srcs, size_t *sizes, size_t count,
+			    struct cudaMemcpyAttributes *attrs, size_t *attr_indices,
+			    size_t attr_count, size_t *fail_index, cudaStream_t stream));
+PTSZ(cudaMemcpy3DBatchAsync, (size_t op_count, struct cudaMemcpy3DBatchOp *ops, size_t *fail_index,
+			      unsigned long long flags, cudaStream_t stream));
+PTSZ(cudaSignalExternalSemaphoresAsync, (const cudaExternalSemaphore_t *semaphores,
+					 const struct rt_signal10 *params, unsigned int count,
+					 cudaStream_t stream));
+PTSZ(cudaSignalExternalSemaphoresAsync_v2, (const cudaExternalSemaphore_t *semaphores,
+					    const struct cudaExternalSemaphoreSignalParams *params,
+					    unsigned int count, cudaStream_t stream));
+PTSZ(cudaWaitExternalSemaphoresAsync, (const cudaExternalSemaphore_t *semaphores,
+				       const struct rt_wait10 *params, unsigned int count,
+				       cudaStream_t stream));
+PTSZ(cudaWaitExternalSemaphoresAsync_v2, (const cudaExternalSemaphore_t *semaphores,
+					  const struct cudaExternalSemaphoreWaitParams *params,
+					  unsigned int count, cudaStream_t stream));
 cudaError_t cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaThreadExit(void);
 cudaError_t cudaThreadSynchronize(void);
@@ -139,6 +186,103 @@ RT_PTSZ(cudaStreamUpdateCaptureDependencies_v2,
 	rt_code(SZ(cuStreamUpdateCaptureDependencies_v2)(stream, dependencies,
 							 (const CUgraphEdgeData *)dependency_data,
 							 dependency_count, flags)))
+
+/* ---- batches of copies: on failure *@fail_index is the failing copy's index, or SIZE_MAX */
+
+/** cudaMemcpyBatchAsync - linear copies, as cuMemcpyBatchAsync() */
+RT_PTSZ(cudaMemcpyBatchAsync,
+	(void **dsts, void **srcs, size_t *sizes, size_t count, struct cudaMemcpyAttributes *attrs,
+	 size_t *attr_indices, size_t attr_count, size_t *fail_index, cudaStream_t stream),
+	rt_code(SZ(cuMemcpyBatchAsync)((CUdeviceptr *)dsts, (CUdeviceptr *)srcs, sizes, count,
+				       (CUmemcpyAttributes *)attrs, attr_indices, attr_count,
+				       fail_index, stream)))
+
+/** cudaMemcpy3DBatchAsync - copies of boxes, as cuMemcpy3DBatchAsync() */
+RT_PTSZ(cudaMemcpy3DBatchAsync,
+	(size_t op_count, struct cudaMemcpy3DBatchOp *ops, size_t *fail_index,
+	 unsigned long long flags, cudaStream_t stream),
+	rt_code(SZ(cuMemcpy3DBatchAsync)(op_count, (CUDA_MEMCPY3D_BATCH_OP *)ops, fail_index, flags,
+					 stream)))
+
+/* ---- semaphores */
+
+/** cudaSignalExternalSemaphoresAsync_v2 - as cuSignalExternalSemaphoresAsync() */
+RT_PTSZ(cudaSignalExternalSemaphoresAsync_v2,
+	(const cudaExternalSemaphore_t *semaphores,
+	 const struct cudaExternalSemaphoreSignalParams *params, unsigned int count,
+	 cudaStream_t stream),
+	rt_code(SZ(cuSignalExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores,
+		(const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *)params, count, stream)))
+
+/** cudaWaitExternalSemaphoresAsync_v2 - as cuWaitExternalSemaphoresAsync() */
+RT_PTSZ(cudaWaitExternalSemaphoresAsync_v2,
+	(const cudaExternalSemaphore_t *semaphores,
+	 const struct cudaExternalSemaphoreWaitParams *params, unsigned int count,
+	 cudaStream_t stream),
+	rt_code(SZ(cuWaitExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores,
+		(const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *)params, count, stream)))
+
+/* Programs of CUDA 10 and 11.1 pass shorter parameters; the copies have zeros in the reserved members. */
+static cudaError_t signal_10(const cudaExternalSemaphore_t *semaphores, const struct rt_signal10 *params,
+			     unsigned int count, cudaStream_t stream, bool own)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *full = NULL;
+	cudaError_t error;
+	unsigned int i;
+
+	if (params && count) {
+		full = calloc(count, sizeof(*full));
+		if (!full)
+			return cudaErrorMemoryAllocation;
+	}
+	for (i = 0; full && i < count; i++) {
+		full[i].params.fence.value = params[i].params.fence.value;
+		full[i].params.nvSciSync.reserved = params[i].params.nvSciSync;
+		full[i].params.keyedMutex.key = params[i].params.keyedMutex.key;
+		full[i].flags = params[i].flags;
+	}
+	error = rt_code(SZ(cuSignalExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores, full,
+			count, stream));
+	free(full);
+	return error;
+}
+
+/** cudaSignalExternalSemaphoresAsync - the same, with the parameters of CUDA 10 */
+RT_PTSZ(cudaSignalExternalSemaphoresAsync,
+	(const cudaExternalSemaphore_t *semaphores, const struct rt_signal10 *params,
+	 unsigned int count, cudaStream_t stream),
+	signal_10(semaphores, params, count, stream, own))
+
+static cudaError_t wait_10(const cudaExternalSemaphore_t *semaphores, const struct rt_wait10 *params,
+			   unsigned int count, cudaStream_t stream, bool own)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *full = NULL;
+	cudaError_t error;
+	unsigned int i;
+
+	if (params && count) {
+		full = calloc(count, sizeof(*full));
+		if (!full)
+			return cudaErrorMemoryAllocation;
+	}
+	for (i = 0; full && i < count; i++) {
+		full[i].params.fence.value = params[i].params.fence.value;
+		full[i].params.nvSciSync.reserved = params[i].params.nvSciSync;
+		full[i].params.keyedMutex.key = params[i].params.keyedMutex.key;
+		full[i].params.keyedMutex.timeoutMs = params[i].params.keyedMutex.timeoutMs;
+		full[i].flags = params[i].flags;
+	}
+	error = rt_code(SZ(cuWaitExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores, full, count,
+			stream));
+	free(full);
+	return error;
+}
+
+/** cudaWaitExternalSemaphoresAsync - the same, with the parameters of CUDA 10 */
+RT_PTSZ(cudaWaitExternalSemaphoresAsync,
+	(const cudaExternalSemaphore_t *semaphores, const struct rt_wait10 *params,
+	 unsigned int count, cudaStream_t stream),
+	wait_10(semaphores, params, count, stream, own))
 
 /** cudaEventElapsedTime_v2 - as cudaEventElapsedTime() */
 cudaError_t cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t start, cudaEvent_t end)

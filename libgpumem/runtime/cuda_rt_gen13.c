@@ -96,6 +96,37 @@ RT_PTSZ(cudaStreamUpdateCaptureDependencies,
 							 (const CUgraphEdgeData *)dependency_data,
 							 dependency_count, flags)))
 
+/** cudaMemcpyBatchAsync - linear copies, as cuMemcpyBatchAsync_v2() */
+RT_PTSZ(cudaMemcpyBatchAsync,
+	(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+	 struct cudaMemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
+	 cudaStream_t stream),
+	rt_code(SZ(cuMemcpyBatchAsync_v2)((CUdeviceptr *)dsts, (CUdeviceptr *)srcs, (size_t *)sizes,
+					  count, (CUmemcpyAttributes *)attrs, attr_indices,
+					  attr_count, stream)))
+
+/** cudaMemcpy3DBatchAsync - copies of boxes, as cuMemcpy3DBatchAsync_v2() */
+RT_PTSZ(cudaMemcpy3DBatchAsync,
+	(size_t op_count, struct cudaMemcpy3DBatchOp *ops, unsigned long long flags,
+	 cudaStream_t stream),
+	rt_code(SZ(cuMemcpy3DBatchAsync_v2)(op_count, (CUDA_MEMCPY3D_BATCH_OP *)ops, flags, stream)))
+
+/** cudaSignalExternalSemaphoresAsync - as cuSignalExternalSemaphoresAsync() */
+RT_PTSZ(cudaSignalExternalSemaphoresAsync,
+	(const cudaExternalSemaphore_t *semaphores,
+	 const struct cudaExternalSemaphoreSignalParams *params, unsigned int count,
+	 cudaStream_t stream),
+	rt_code(SZ(cuSignalExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores,
+		(const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *)params, count, stream)))
+
+/** cudaWaitExternalSemaphoresAsync - as cuWaitExternalSemaphoresAsync() */
+RT_PTSZ(cudaWaitExternalSemaphoresAsync,
+	(const cudaExternalSemaphore_t *semaphores,
+	 const struct cudaExternalSemaphoreWaitParams *params, unsigned int count,
+	 cudaStream_t stream),
+	rt_code(SZ(cuWaitExternalSemaphoresAsync)((const CUexternalSemaphore *)semaphores,
+		(const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *)params, count, stream)))
+
 /* ---- names that are new in CUDA 13 */
 
 /** cudaMemPrefetchBatchAsync - as cuMemPrefetchBatchAsync() */

@@ -4,9 +4,13 @@
  *
  * Owns nothing. A host address where @kind says device memory is cudaErrorInvalidValue. With cudaMemcpyDefault,
  * and in linear copies with cudaMemcpyHostToHost, the addresses decide. A size of 0 succeeds whatever the
- * addresses are. There are no arrays: a copy from or to an array is cudaErrorNotSupported.
+ * addresses are.
+ *
+ * Boxes may have arrays as ends: the extent and positions in arrays are then in elements, and positions at
+ * addresses in bytes. Of a block compressed array the blocks that the box touches are copied. cuda_rt_array_copy.c
+ * has the copies of rows of arrays.
  */
-#include "runtime/runtime.h"
+#include "runtime/cuda_rt_array.h"
 
 static bool kind_known(enum cudaMemcpyKind kind)
 {
@@ -133,10 +137,10 @@ static CUmemorytype end_type(enum cudaMemcpyKind kind, bool dst)
 static cudaError_t fill_2d(CUDA_MEMCPY2D *c, void *dst, size_t dst_pitch, const void *src,
 			   size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind)
 {
+	if (height > 1 && (dst_pitch < width || src_pitch < width))
+		return cudaErrorInvalidPitchValue;
 	if (!kind_known(kind))
 		return cudaErrorInvalidMemcpyDirection;
-	if (width && height && (dst_pitch < width || src_pitch < width))
-		return cudaErrorInvalidPitchValue;
 	*c = (CUDA_MEMCPY2D) {
 		.srcMemoryType = end_type(kind, false), .srcHost = src, .srcDevice = rt_addr(src),
 		.srcPitch = src_pitch,
@@ -151,16 +155,19 @@ static cudaError_t copy_2d(void *dst, size_t dst_pitch, const void *src, size_t 
 			   size_t width, size_t height, enum cudaMemcpyKind kind, bool own)
 {
 	CUDA_MEMCPY2D c;
-	cudaError_t error = fill_2d(&c, dst, dst_pitch, src, src_pitch, width, height, kind);
+	cudaError_t error;
 
+	if (!width || !height)
+		return cudaSuccess;
+	error = fill_2d(&c, dst, dst_pitch, src, src_pitch, width, height, kind);
 	return error ? error : rt_code(DS(cuMemcpy2DUnaligned_v2)(&c));
 }
 
 /**
  * cudaMemcpy2D - copy @height rows of @width bytes
  *
- * Return: cudaErrorInvalidPitchValue for a pitch less than the width, cudaErrorInvalidValue,
- * cudaErrorInvalidMemcpyDirection.
+ * Return: cudaErrorInvalidPitchValue for a pitch less than the width if there are several rows; the driver's
+ * cudaErrorInvalidValue if there is one, and the pitch is not 0; cudaErrorInvalidMemcpyDirection.
  */
 RT_PTDS(cudaMemcpy2D, (void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
 		       size_t height, enum cudaMemcpyKind kind),
@@ -171,8 +178,11 @@ static cudaError_t copy_2d_async(void *dst, size_t dst_pitch, const void *src, s
 				 cudaStream_t stream, bool own)
 {
 	CUDA_MEMCPY2D c;
-	cudaError_t error = fill_2d(&c, dst, dst_pitch, src, src_pitch, width, height, kind);
+	cudaError_t error;
 
+	if (!width || !height)
+		return cudaSuccess;
+	error = fill_2d(&c, dst, dst_pitch, src, src_pitch, width, height, kind);
 	return error ? error : rt_code(SZ(cuMemcpy2DAsync_v2)(&c, stream));
 }
 
@@ -182,55 +192,144 @@ RT_PTSZ(cudaMemcpy2DAsync, (void *dst, size_t dst_pitch, const void *src, size_t
 			    cudaStream_t stream),
 	copy_2d_async(dst, dst_pitch, src, src_pitch, width, height, kind, stream, own))
 
-/* Refuse an end that is both an array and an address. The driver refuses an end that is neither. */
-static cudaError_t ends_3d(cudaArray_t src_array, const struct cudaPitchedPtr *src,
-			   cudaArray_t dst_array, const struct cudaPitchedPtr *dst)
-{
-	if ((src_array && src->ptr) || (dst_array && dst->ptr))
-		return cudaErrorInvalidValue;
-	return src_array || dst_array ? cudaErrorNotSupported : cudaSuccess;
-}
+/* What the two kinds of boxes have in common, and what an element of the extent is. */
+struct box {
+	cudaArray_t src_array, dst_array;
+	const struct cudaPitchedPtr *src, *dst;
+	const struct cudaPos *src_pos, *dst_pos;
+	const struct cudaExtent *extent;
+	unsigned int element;		/* bytes of an element, or of a block */
+	unsigned int block;		/* elements on each side of a block */
+};
 
 static bool empty(const struct cudaExtent *e)
 {
 	return !e->width || !e->height || !e->depth;
 }
 
-/* Describe a copy for the driver. Positions and widths are in bytes, because there are no arrays. */
+/*
+ * Refuse ends that are both an array and an address, or arrays whose elements have different sizes, and find the
+ * size of an element. The driver refuses an end that is neither.
+ */
+static cudaError_t check_ends(struct box *b)
+{
+	struct rt_shape src = { .element = 1, .block = 1 }, dst = src;
+	cudaError_t error = cudaSuccess;
+
+	if ((b->src_array && b->src->ptr) || (b->dst_array && b->dst->ptr))
+		return cudaErrorInvalidValue;
+	if (b->src_array)
+		error = rt_array_shape(&src, b->src_array);
+	if (!error && b->dst_array)
+		error = rt_array_shape(&dst, b->dst_array);
+	if (error)
+		return error;
+	if (b->src_array && b->dst_array && (src.element != dst.element || src.block != dst.block))
+		return cudaErrorInvalidValue;
+	b->element = b->src_array ? src.element : dst.element;
+	b->block = b->src_array ? src.block : dst.block;
+	return cudaSuccess;
+}
+
+/*
+ * A pitch less than the extent's width, or a slice with fewer rows than its height, is an error of the runtime if the
+ * box has a second row or slice there. The driver checks the others.
+ */
+static bool pitch_bad(const struct cudaExtent *e, cudaArray_t array, const struct cudaPitchedPtr *p)
+{
+	return !array && (((e->height > 1 || e->depth > 1) && p->pitch < e->width) ||
+			  (e->depth > 1 && p->ysize < e->height));
+}
+
+static cudaError_t check_pitches(const struct box *b)
+{
+	return pitch_bad(b->extent, b->src_array, b->src) || pitch_bad(b->extent, b->dst_array, b->dst) ?
+	       cudaErrorInvalidPitchValue : cudaSuccess;
+}
+
+static size_t box_blocks(const struct box *b, size_t elements)
+{
+	return elements / b->block + (elements % b->block != 0);
+}
+
+/* Extents and positions for the driver, in bytes and rows. False: they do not fit. */
+static bool measure(const struct box *b, size_t *width, size_t *height, size_t *src_x, size_t *dst_x)
+{
+	const unsigned int bytes = b->element;
+
+	*height = box_blocks(b, b->extent->height);
+	*src_x = b->src_pos->x;
+	*dst_x = b->dst_pos->x;
+	return !__builtin_mul_overflow(box_blocks(b, b->extent->width), bytes, width) &&
+	       (!b->src_array || !__builtin_mul_overflow(*src_x / b->block, bytes, src_x)) &&
+	       (!b->dst_array || !__builtin_mul_overflow(*dst_x / b->block, bytes, dst_x));
+}
+
+static size_t row_of(const struct box *b, cudaArray_t array, size_t y)
+{
+	return array ? y / b->block : y;
+}
+
+/* Fill the members that CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common. */
+#define DESCRIBE_BOX(c, b, src_type, dst_type) ({							\
+	size_t width_, height_, src_x_, dst_x_;								\
+	bool fits_ = measure(b, &width_, &height_, &src_x_, &dst_x_);					\
+													\
+	*(c) = (__typeof__(*(c))) {									\
+		.srcXInBytes = src_x_, .srcY = row_of(b, (b)->src_array, (b)->src_pos->y),		\
+		.srcZ = (b)->src_pos->z,								\
+		.srcMemoryType = (b)->src_array ? CU_MEMORYTYPE_ARRAY : (src_type),			\
+		.srcHost = (b)->src->ptr, .srcDevice = rt_addr((b)->src->ptr),				\
+		.srcArray = rt_array((b)->src_array),							\
+		.srcPitch = (b)->src->pitch, .srcHeight = (b)->src->ysize,				\
+		.dstXInBytes = dst_x_, .dstY = row_of(b, (b)->dst_array, (b)->dst_pos->y),		\
+		.dstZ = (b)->dst_pos->z,								\
+		.dstMemoryType = (b)->dst_array ? CU_MEMORYTYPE_ARRAY : (dst_type),			\
+		.dstHost = (b)->dst->ptr, .dstDevice = rt_addr((b)->dst->ptr),				\
+		.dstArray = rt_array((b)->dst_array),							\
+		.dstPitch = (b)->dst->pitch, .dstHeight = (b)->dst->ysize,				\
+		.WidthInBytes = width_, .Height = height_, .Depth = (b)->extent->depth,			\
+	};												\
+	fits_;												\
+})
+
+static struct box box_3d(const struct cudaMemcpy3DParms *p)
+{
+	return (struct box) {
+		.src_array = p->srcArray, .dst_array = p->dstArray, .src = &p->srcPtr, .dst = &p->dstPtr,
+		.src_pos = &p->srcPos, .dst_pos = &p->dstPos, .extent = &p->extent,
+	};
+}
+
+/* Describe a copy for the driver. */
 static cudaError_t describe_3d(CUDA_MEMCPY3D *c, const struct cudaMemcpy3DParms *p)
 {
 	cudaError_t error;
+	struct box b;
 
-	if (!p)
-		return cudaErrorInvalidValue;
 	if (!kind_known(p->kind))
 		return cudaErrorInvalidMemcpyDirection;
-	error = ends_3d(p->srcArray, &p->srcPtr, p->dstArray, &p->dstPtr);
+	b = box_3d(p);
+	error = check_ends(&b);
+	/* An array as the source is not the host. */
+	if (!error && b.src_array && (p->kind == cudaMemcpyHostToDevice || p->kind == cudaMemcpyHostToHost))
+		error = cudaErrorInvalidValue;
+	if (!error)
+		error = check_pitches(&b);
 	if (error)
 		return error;
-	if (!empty(&p->extent) &&
-	    (p->srcPtr.pitch < p->extent.width || p->dstPtr.pitch < p->extent.width))
-		return cudaErrorInvalidPitchValue;
-	*c = (CUDA_MEMCPY3D) {
-		.srcXInBytes = p->srcPos.x, .srcY = p->srcPos.y, .srcZ = p->srcPos.z,
-		.srcMemoryType = end_type(p->kind, false),
-		.srcHost = p->srcPtr.ptr, .srcDevice = rt_addr(p->srcPtr.ptr),
-		.srcPitch = p->srcPtr.pitch, .srcHeight = p->srcPtr.ysize,
-		.dstXInBytes = p->dstPos.x, .dstY = p->dstPos.y, .dstZ = p->dstPos.z,
-		.dstMemoryType = end_type(p->kind, true),
-		.dstHost = p->dstPtr.ptr, .dstDevice = rt_addr(p->dstPtr.ptr),
-		.dstPitch = p->dstPtr.pitch, .dstHeight = p->dstPtr.ysize,
-		.WidthInBytes = p->extent.width, .Height = p->extent.height,
-		.Depth = p->extent.depth,
-	};
-	return cudaSuccess;
+	return DESCRIBE_BOX(c, &b, end_type(p->kind, false), end_type(p->kind, true)) ?
+	       cudaSuccess : cudaErrorInvalidValue;
 }
 
 static cudaError_t copy_3d(const struct cudaMemcpy3DParms *p, bool own)
 {
 	CUDA_MEMCPY3D c;
-	cudaError_t error = describe_3d(&c, p);
+	cudaError_t error;
 
+	if (!p || empty(&p->extent))
+		return p ? cudaSuccess : cudaErrorInvalidValue;
+	error = describe_3d(&c, p);
 	return error ? error : rt_code(DS(cuMemcpy3D_v2)(&c));
 }
 
@@ -238,15 +337,18 @@ static cudaError_t copy_3d(const struct cudaMemcpy3DParms *p, bool own)
  * cudaMemcpy3D - copy a box
  *
  * Return: cudaErrorInvalidValue, also if an end is both an array and an address;
- * cudaErrorInvalidPitchValue, cudaErrorInvalidMemcpyDirection, cudaErrorNotSupported.
+ * cudaErrorInvalidPitchValue, cudaErrorInvalidMemcpyDirection.
  */
 RT_PTDS(cudaMemcpy3D, (const struct cudaMemcpy3DParms *copy), copy_3d(copy, own))
 
 static cudaError_t copy_3d_async(const struct cudaMemcpy3DParms *p, cudaStream_t stream, bool own)
 {
 	CUDA_MEMCPY3D c;
-	cudaError_t error = describe_3d(&c, p);
+	cudaError_t error;
 
+	if (!p || empty(&p->extent))
+		return p ? cudaSuccess : cudaErrorInvalidValue;
+	error = describe_3d(&c, p);
 	return error ? error : rt_code(SZ(cuMemcpy3DAsync_v2)(&c, stream));
 }
 
@@ -254,31 +356,34 @@ static cudaError_t copy_3d_async(const struct cudaMemcpy3DParms *p, cudaStream_t
 RT_PTSZ(cudaMemcpy3DAsync, (const struct cudaMemcpy3DParms *copy, cudaStream_t stream),
 	copy_3d_async(copy, stream, own))
 
+static struct box box_3d_peer(const struct cudaMemcpy3DPeerParms *p)
+{
+	return (struct box) {
+		.src_array = p->srcArray, .dst_array = p->dstArray, .src = &p->srcPtr, .dst = &p->dstPtr,
+		.src_pos = &p->srcPos, .dst_pos = &p->dstPos, .extent = &p->extent,
+	};
+}
+
 static cudaError_t describe_3d_peer(CUDA_MEMCPY3D_PEER *c, const struct cudaMemcpy3DPeerParms *p)
 {
 	CUcontext to, from;
 	cudaError_t error;
+	struct box b;
 
 	if (!p)
 		return cudaErrorInvalidValue;
-	error = ends_3d(p->srcArray, &p->srcPtr, p->dstArray, &p->dstPtr);
+	b = box_3d_peer(p);
+	error = check_ends(&b);
 	if (!error)
 		error = two_contexts(&to, p->dstDevice, &from, p->srcDevice);
+	if (!error && !empty(&p->extent))
+		error = check_pitches(&b);
 	if (error)
 		return error;
-	if (!empty(&p->extent) &&
-	    (p->srcPtr.pitch < p->extent.width || p->dstPtr.pitch < p->extent.width))
-		return cudaErrorInvalidPitchValue;
-	*c = (CUDA_MEMCPY3D_PEER) {
-		.srcXInBytes = p->srcPos.x, .srcY = p->srcPos.y, .srcZ = p->srcPos.z,
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = rt_addr(p->srcPtr.ptr),
-		.srcContext = from, .srcPitch = p->srcPtr.pitch, .srcHeight = p->srcPtr.ysize,
-		.dstXInBytes = p->dstPos.x, .dstY = p->dstPos.y, .dstZ = p->dstPos.z,
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = rt_addr(p->dstPtr.ptr),
-		.dstContext = to, .dstPitch = p->dstPtr.pitch, .dstHeight = p->dstPtr.ysize,
-		.WidthInBytes = p->extent.width, .Height = p->extent.height,
-		.Depth = p->extent.depth,
-	};
+	if (!DESCRIBE_BOX(c, &b, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE))
+		return cudaErrorInvalidValue;
+	c->srcContext = from;
+	c->dstContext = to;
 	return cudaSuccess;
 }
 

@@ -27,7 +27,8 @@
 #include "cuda.h"
 /* Generation 12 declares its own functions. */
 #ifdef RT_TYPES_ONLY
-#include "cuda_rt_types.h"
+#include "cuda_rt_arrays.h"
+#include "cuda_rt_external.h"
 #else
 #include "cuda_runtime_api.h"
 #endif

@@ -285,7 +285,7 @@ TEST_F(rt_mem, boxes)
 	c.srcArray = (cudaArray_t)&c;
 	EXPECT_FAILS(BAD, cudaMemcpy3D(&c));
 	c.srcPtr.ptr = NULL;
-	EXPECT_FAILS(cudaErrorNotSupported, cudaMemcpy3D(&c));
+	EXPECT_FAILS(cudaErrorInvalidResourceHandle, cudaMemcpy3D(&c));
 	c.srcArray = NULL;
 	EXPECT_FAILS(BAD, cudaMemcpy3D(&c));
 	c.srcPtr = box;

@@ -207,7 +207,7 @@ TEST_F(so, structures)
 TEST_F(so, absent)
 {
 	static const char *const names[] = {
-		"cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaGraphCreate", "cudaMallocArray",
+		"cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaGraphCreate", "cudaCreateSurfaceObject",
 		"cudaCreateTextureObject", "cudaMemcpyToSymbol", "cudaFuncGetAttributes",
 		"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaGraphicsMapResources",
 		"__cudaPopCallConfiguration",
@@ -233,6 +233,168 @@ TEST_F(so, absent)
 	ASSERT_NE(NULL, push);
 	EXPECT_NE(0, push());
 	EXPECT_EQ(cudaErrorNotSupported, rt->get_last());
+}
+
+static void *symbol(const struct runtime *rt, const char *name)
+{
+	void *fn = dlvsym(rt->lib, name, rt->soname);
+
+	if (!fn)
+		fprintf(stderr, "# %s\n", dlerror());
+	return fn;
+}
+
+#define FIND(rt, type, name, args)				\
+	type (*name) args = symbol(rt, #name);			\
+								\
+	ASSERT_NE(NULL, name)
+
+/* Arrays are the same in both generations, also the deprecated copies. */
+TEST_F(so, arrays)
+{
+	const struct cudaChannelFormatDesc desc = { 8, 8, 0, 0, cudaChannelFormatKindUnsigned };
+	unsigned char data[400], back[400] = { 0 };
+	cudaArray_t array;
+
+	FIND(&self->rt, cudaError_t, cudaMallocArray,
+	     (cudaArray_t *, const struct cudaChannelFormatDesc *, size_t, size_t, unsigned int));
+	FIND(&self->rt, cudaError_t, cudaFreeArray, (cudaArray_t));
+	FIND(&self->rt, cudaError_t, cudaMemcpyToArray,
+	     (cudaArray_t, size_t, size_t, const void *, size_t, enum cudaMemcpyKind));
+	FIND(&self->rt, cudaError_t, cudaMemcpy2DFromArray,
+	     (void *, size_t, cudaArray_const_t, size_t, size_t, size_t, size_t, enum cudaMemcpyKind));
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = i * 7;
+	ASSERT_EQ(cudaSuccess, cudaMallocArray(&array, &desc, 20, 10, 0));
+	EXPECT_EQ(cudaSuccess, cudaMemcpyToArray(array, 0, 0, data, 400, cudaMemcpyHostToDevice));
+	EXPECT_EQ(cudaSuccess, cudaMemcpy2DFromArray(back, 40, array, 0, 0, 40, 10, cudaMemcpyDefault));
+	EXPECT_EQ(0, memcmp(data, back, sizeof(data)));
+	EXPECT_EQ(cudaSuccess, cudaFreeArray(array));
+	EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaFreeArray(array));
+	EXPECT_EQ(cudaErrorInvalidResourceHandle, self->rt.get_last());
+}
+
+/* Batches have another argument in CUDA 12: the index of the copy that failed. */
+TEST_F(so, batches)
+{
+	const bool old = variant->version < 13000;
+	const size_t none = SIZE_MAX;
+	size_t sizes[2] = { 100, 200 }, first = 0, failed = none;
+	struct cudaMemcpyAttributes attr = { .srcAccessOrder = cudaMemcpySrcAccessOrderStream };
+	struct cudaMemcpy3DBatchOp ops[2];
+	unsigned char data[200], back[200];
+	void *srcs[2] = { data, data }, *dsts[2];
+	cudaStream_t stream;
+
+	FIND(&self->rt, cudaError_t, cudaStreamCreate, (cudaStream_t *));
+	FIND(&self->rt, cudaError_t, cudaStreamSynchronize, (cudaStream_t));
+	FIND(&self->rt, cudaError_t, cudaMemcpyBatchAsync, ());
+	FIND(&self->rt, cudaError_t, cudaMemcpy3DBatchAsync, ());
+	cudaError_t (*linear12)(void **, void **, size_t *, size_t, struct cudaMemcpyAttributes *, size_t *,
+			size_t,
+				size_t *, cudaStream_t) = (void *)cudaMemcpyBatchAsync;
+	cudaError_t (*linear13)(void **, void **, size_t *, size_t, struct cudaMemcpyAttributes *, size_t *,
+			size_t,
+				cudaStream_t) = (void *)cudaMemcpyBatchAsync;
+	cudaError_t (*boxes12)(size_t, struct cudaMemcpy3DBatchOp *, size_t *, unsigned long long,
+			cudaStream_t) =
+		(void *)cudaMemcpy3DBatchAsync;
+	cudaError_t (*boxes13)(size_t, struct cudaMemcpy3DBatchOp *, unsigned long long, cudaStream_t) =
+		(void *)cudaMemcpy3DBatchAsync;
+
+	ASSERT_EQ(cudaSuccess, cudaStreamCreate(&stream));
+	memset(data, 0x39, sizeof(data));
+	ASSERT_EQ(cudaSuccess, self->rt.malloc(&dsts[0], 200));
+	ASSERT_EQ(cudaSuccess, self->rt.malloc(&dsts[1], 200));
+	EXPECT_EQ(cudaSuccess, old ? linear12(dsts, srcs, sizes, 2, &attr, &first, 1, &failed, stream) :
+			       linear13(dsts, srcs, sizes, 2, &attr, &first, 1, stream));
+	EXPECT_EQ(cudaSuccess, cudaStreamSynchronize(stream));
+	EXPECT_EQ(cudaSuccess, self->rt.memcpy(back, dsts[1], 200, cudaMemcpyDeviceToHost));
+	EXPECT_EQ(0, memcmp(data, back, 200));
+	sizes[1] = 0;
+	EXPECT_EQ(cudaErrorInvalidValue, old ? linear12(dsts, srcs, sizes, 2, &attr, &first, 1, &failed,
+			stream) :
+					 linear13(dsts, srcs, sizes, 2, &attr, &first, 1, stream));
+	EXPECT_EQ(old ? 1 : none, failed);
+	memset(ops, 0, sizeof(ops));
+	ops[0].src.type = ops[0].dst.type = cudaMemcpyOperandTypePointer;
+	ops[0].src.op.ptr.ptr = dsts[1];
+	ops[0].dst.op.ptr.ptr = dsts[0];
+	ops[0].extent.width = 20;
+	ops[0].extent.height = 10;
+	ops[0].extent.depth = 1;
+	ops[0].srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+	ops[1] = ops[0];
+	EXPECT_EQ(cudaSuccess, old ? boxes12(1, ops, &failed, 0, stream) : boxes13(1, ops, 0, stream));
+	EXPECT_EQ(cudaSuccess, cudaStreamSynchronize(stream));
+	EXPECT_EQ(cudaSuccess, self->rt.memcpy(back, dsts[0], 200, cudaMemcpyDeviceToHost));
+	EXPECT_EQ(0, memcmp(data, back, 200));
+	ops[1].extent.width = 0;
+	failed = none;
+	EXPECT_EQ(cudaErrorInvalidValue, old ? boxes12(2, ops, &failed, 0, stream) : boxes13(2, ops, 0,
+			stream));
+	EXPECT_EQ(old ? 1 : none, failed);
+}
+
+/* The parameters of CUDA 10 are shorter, and CUDA 12's library has both. */
+TEST_F(so, semaphores)
+{
+	struct old_params {
+		unsigned long long value, sync, key[2];
+		unsigned int flags;
+	} params = { .value = 3 };
+	/* A wait has a timeout beside the key, which makes it longer. */
+	struct { unsigned long long value, sync, key; unsigned int flags; } signal = { .value = 3 };
+	struct cudaExternalSemaphoreHandleDesc desc = { .type = cudaExternalSemaphoreHandleTypeTimelineSemaphoreFd };
+	struct cudaExternalSemaphoreSignalParams full_signal = { .params.fence.value = 4 };
+	struct cudaExternalSemaphoreWaitParams full_wait = { .params.fence.value = 4 };
+	const bool old = variant->version < 13000;
+	CUresult (*create)(CUexternalSemaphore *, unsigned long long, unsigned int);
+	CUresult (*export)(int *, CUexternalSemaphore, unsigned int);
+	cudaExternalSemaphore_t semaphore;
+	CUexternalSemaphore own;
+	cudaStream_t a, b;
+	void *driver;
+
+	FIND(&self->rt, cudaError_t, cudaStreamCreateWithFlags, (cudaStream_t *, unsigned int));
+	FIND(&self->rt, cudaError_t, cudaStreamQuery, (cudaStream_t));
+	FIND(&self->rt, cudaError_t, cudaStreamSynchronize, (cudaStream_t));
+	FIND(&self->rt, cudaError_t, cudaImportExternalSemaphore,
+	     (cudaExternalSemaphore_t *, const struct cudaExternalSemaphoreHandleDesc *));
+	FIND(&self->rt, cudaError_t, cudaDestroyExternalSemaphore, (cudaExternalSemaphore_t));
+	FIND(&self->rt, cudaError_t, cudaSignalExternalSemaphoresAsync,
+	     (const cudaExternalSemaphore_t *, const void *, unsigned int, cudaStream_t));
+	FIND(&self->rt, cudaError_t, cudaWaitExternalSemaphoresAsync,
+	     (const cudaExternalSemaphore_t *, const void *, unsigned int, cudaStream_t));
+
+	ASSERT_EQ(cudaSuccess, cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+	ASSERT_EQ(cudaSuccess, cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+	driver = dlopen("libgpumem-driver.so.1", RTLD_NOW | RTLD_NOLOAD);
+	ASSERT_NE(NULL, driver);
+	create = dlsym(driver, "gpumem_create_semaphore");
+	export = dlsym(driver, "gpumem_export_semaphore");
+	ASSERT_EQ(CUDA_SUCCESS, create(&own, 0, 1));
+	ASSERT_EQ(CUDA_SUCCESS, export(&desc.handle.fd, own, 0));
+	ASSERT_EQ(cudaSuccess, cudaImportExternalSemaphore(&semaphore, &desc));
+	if (old) {
+		EXPECT_EQ(cudaSuccess, cudaWaitExternalSemaphoresAsync(&semaphore, &params, 1, a));
+		EXPECT_EQ(cudaErrorNotReady, cudaStreamQuery(a));
+		EXPECT_EQ(cudaSuccess, cudaSignalExternalSemaphoresAsync(&semaphore, &signal, 1, b));
+		EXPECT_EQ(cudaSuccess, cudaStreamSynchronize(a));
+		signal.flags = 2;
+		EXPECT_EQ(cudaErrorInvalidValue, cudaSignalExternalSemaphoresAsync(&semaphore, &signal, 1, b));
+		params.flags = 4;
+		EXPECT_EQ(cudaErrorInvalidValue, cudaWaitExternalSemaphoresAsync(&semaphore, &params, 1, b));
+		EXPECT_EQ(cudaErrorInvalidValue, cudaSignalExternalSemaphoresAsync(&semaphore, NULL, 1, b));
+		EXPECT_EQ(cudaErrorInvalidValue, cudaWaitExternalSemaphoresAsync(&semaphore, &params, 0, b));
+		cudaSignalExternalSemaphoresAsync = symbol(&self->rt, "cudaSignalExternalSemaphoresAsync_v2");
+		cudaWaitExternalSemaphoresAsync = symbol(&self->rt, "cudaWaitExternalSemaphoresAsync_v2");
+	}
+	EXPECT_EQ(cudaSuccess, cudaWaitExternalSemaphoresAsync(&semaphore, &full_wait, 1, a));
+	EXPECT_EQ(cudaErrorNotReady, cudaStreamQuery(a));
+	EXPECT_EQ(cudaSuccess, cudaSignalExternalSemaphoresAsync(&semaphore, &full_signal, 1, b));
+	EXPECT_EQ(cudaSuccess, cudaStreamSynchronize(a));
+	EXPECT_EQ(cudaSuccess, cudaDestroyExternalSemaphore(semaphore));
 }
 
 /* Both generations in one process use one driver: each can use memory of the other. */

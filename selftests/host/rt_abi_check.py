@@ -22,17 +22,20 @@ sys.dont_write_bytecode = True
 import abi_check  # noqa: E402
 from abi_check import CC, CXX, GOLDEN, OURS, TOP, BuildError, members, run  # noqa: E402
 
-HEADERS = ("cuda_rt_enums.h", "cuda_rt_types.h", "cuda_runtime_api.h", "cuda_profiler_api.h",
-           "device_types.h", "library_types.h", "vector_types.h", "vector_functions.h",
-           "driver_functions.h")
+HEADERS = ("cuda_rt_enums.h", "cuda_rt_types.h", "cuda_rt_arrays.h", "cuda_rt_external.h",
+           "cuda_runtime_api.h", "cuda_profiler_api.h", "device_types.h", "library_types.h",
+           "vector_types.h", "vector_functions.h", "driver_functions.h", "texture_types.h",
+           "surface_types.h")
 # Headers that programs include by their names.
 NAMED = ("cuda_runtime_api.h", "cuda_runtime.h", "cuda_profiler_api.h", "builtin_types.h",
-         "device_types.h", "driver_functions.h", "driver_types.h", "host_defines.h",
-         "library_types.h", "vector_functions.h", "vector_types.h")
+         "channel_descriptor.h", "device_types.h", "driver_functions.h", "driver_types.h",
+         "host_defines.h", "library_types.h", "surface_types.h", "texture_types.h",
+         "vector_functions.h", "vector_types.h")
 INCLUDES = "".join(f"#include <{name}.h>\n" for name in (
-    "cuda_runtime_api", "cuda_profiler_api", "library_types", "vector_functions", "driver_functions"))
+    "cuda_runtime_api", "cuda_profiler_api", "library_types", "vector_functions", "driver_functions",
+    "texture_types", "surface_types"))
 RECORD = GOLDEN / "cuda_rt_abi.tsv"
-KINDS = ("type", "member", "enum", "constant", "thread", "function")
+KINDS = ("type", "member", "enum", "constant", "thread", "function", "channel")
 NOT_CONSTANTS = re.compile(r"CUDARTAPI|CUDART_CB|CU_UUID_HAS_BEEN_DEFINED|GPUMEM_\w*|\w+_H_*|__dv|"
                            r"cudaStreamAttr(ID|Value)")
 
@@ -68,6 +71,13 @@ def inventory():
         facts["function"] += re.findall(r"^[\w *]+\bCUDARTAPI (\w+)\(", text, flags=re.M)
         facts["function"] += re.findall(r"^CUDART_PT(?:DS|SZ)\((\w+),", text, flags=re.M)
     facts["thread"] = facts["function"]
+    # What cudaCreateChannelDesc<> has a description for, and types for which it has none.
+    text = (OURS / "channel_descriptor.h").read_text()
+    facts["channel"] += ["char", "long", "double", "float3", "dim3"]
+    for scalar, vector in re.findall(r"^GPUMEM_CHANNELS_1\(([\w ]+), (\w+),", text, flags=re.M):
+        facts["channel"] += [scalar] + [f"{vector}{n}" for n in (1, 2, 4)]
+    facts["channel"] += [f"cudaChannelFormatKind{name}" for name in
+                         re.findall(r"^GPUMEM_CHANNELS_KIND\(.*, (\w+)\)$", text, flags=re.M)]
     return {kind: sorted(set(names)) for kind, names in facts.items()}
 
 
@@ -99,6 +109,21 @@ def signature_program(facts):
     return "\n".join(lines + ["return 0;", "}", ""])
 
 
+def channel_program(facts):
+    """The function that the templates call is the program's own: it is linked with no library."""
+    lines = [INCLUDES, "#include <channel_descriptor.h>\n#include <cstdio>\n"
+             "cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f)\n"
+             "{\ncudaChannelFormatDesc d = { x, y, z, w, f };\nreturn d;\n}\n"
+             "static void print(const char *name, cudaChannelFormatDesc d)\n{\n"
+             'std::printf("channel\\t%s\\t%d %d %d %d %d\\n", name, d.x, d.y, d.z, d.w, d.f);\n}\n'
+             "int main()\n{"]
+    for name in facts["channel"]:
+        lines.append(f'print("{name}", cudaCreateChannelDesc<{name}>());')
+    for name in ("Half", "Half1", "Half2", "Half4", "NV12"):
+        lines.append(f'print("{name}", cudaCreateChannelDesc{name}());')
+    return "\n".join(lines + ["return 0;", "}", ""])
+
+
 def collect(include, facts, work, tag):
     """Compile the programs with the headers in include; return {kind: {name: value}}."""
     values = {}
@@ -107,8 +132,9 @@ def collect(include, facts, work, tag):
              ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"])]
     if shutil.which(CXX[0]):
         jobs.append(("function", signature_program(facts), CXX + ["-std=c++11", "-w"], []))
+        jobs.append(("channel", channel_program(facts), CXX + ["-std=c++11", "-w"], []))
     for job, text, compiler, flags in jobs:
-        source = work / f"{tag}-{job}.{'cc' if job == 'function' else 'c'}"
+        source = work / f"{tag}-{job}.{'cc' if job in ('function', 'channel') else 'c'}"
         program = work / f"{tag}-{job}"
         source.write_text(text)
         run([*compiler, *flags, f"-I{include}", str(source), "-o", str(program)])
@@ -133,7 +159,8 @@ def record(cuda, version, facts, work):
              "# rt_abi_check --record.",
              f"# CUDART_VERSION {version}, x86-64.  type: size alignment; member: offset size;",
              "# enum, constant: value; thread: the symbol a name means with",
-             "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function: the mangled type."]
+             "# CUDA_API_PER_THREAD_DEFAULT_STREAM; function: the mangled type; channel: bits and kind of",
+             "# cudaCreateChannelDesc<name>()."]
     for kind in KINDS:
         lines += [f"{kind}\t{name}\t{value}" for name, value in sorted(values[kind].items())]
     RECORD.write_text("\n".join(lines) + "\n")

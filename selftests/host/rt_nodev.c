@@ -50,8 +50,12 @@ int main(void)
 	struct cudaPointerAttributes attributes;
 	struct cudaMemPoolProps props;
 	static struct cudaDeviceProp prop;
+	struct cudaChannelFormatDesc desc = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);
+	struct cudaExternalMemoryHandleDesc handle;
 	struct cudaExtent extent = { 1, 1, 1 };
 	struct cudaPitchedPtr box;
+	cudaExternalMemory_t memory;
+	cudaArray_t array;
 	cudaMemPool_t pool;
 	cudaStream_t stream;
 	cudaEvent_t event;
@@ -62,6 +66,7 @@ int main(void)
 
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	memset(&props, 0, sizeof(props));
+	memset(&handle, 0, sizeof(handle));
 	check(!cudaRuntimeGetVersion(&value) && value == 13030 && value >= CUDART_VERSION, "the runtime's version");
 	check(!cudaDriverGetVersion(&value) && value == 13030, "the driver's version");
 	fails(cudaRuntimeGetVersion(NULL), cudaErrorInvalidValue, "a version for nobody");
@@ -79,6 +84,12 @@ int main(void)
 	NO_DEVICE(cudaDeviceReset());
 	NO_DEVICE(cudaMalloc(&p, 4096));
 	NO_DEVICE(cudaMalloc(NULL, 0));
+	NO_DEVICE(cudaMallocArray(&array, &desc, 8, 8, 0));
+	NO_DEVICE(cudaFreeArray(NULL));
+	NO_DEVICE(cudaGetChannelDesc(NULL, NULL));
+	NO_DEVICE(cudaMemcpy2DToArray(NULL, 0, 0, NULL, 0, 0, 0, cudaMemcpyDefault));
+	NO_DEVICE(cudaImportExternalMemory(&memory, &handle));
+	NO_DEVICE(cudaDestroyExternalSemaphore(NULL));
 	NO_DEVICE(cudaFree(NULL));
 	NO_DEVICE(cudaMallocPitch(&p, &size, 1, 1));
 	NO_DEVICE(cudaMalloc3D(&box, extent));

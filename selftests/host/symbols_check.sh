@@ -72,6 +72,14 @@ runtime 13 first | grep -v -e '^__' -e '^cudaGetDeviceProperties_v2$' >"$work/fi
 check "runtime_symbols.txt has status first for what the header declares" "$work/declared" \
 	"$work/first"
 
+# A function that only one API lacks: a program gets an answer from one, and cudaErrorNotSupported from the other.
+listed first | sed -E 's/_pt[ds][sz]$//; s/_v[0-9]+$//; s/^cu/cuda/' | sort -u >"$work/driver"
+{ runtime 12 absent; runtime 13 absent; } | sed -E 's/_pt[ds][sz]$//; s/_v[0-9]+$//' | sort -u |
+	comm -12 - "$work/driver" >"$work/have"
+echo "none" >"$work/want"
+[ -s "$work/have" ] || echo "none" >"$work/have"
+check "the runtime API has each function that its driver API has" "$work/want" "$work/have"
+
 # The functions that known programs look up.
 for generation in 12 13; do
 	grep -v '^#' "$golden/runtime_names.txt" | sort >"$work/want"

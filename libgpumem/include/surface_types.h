@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Constants of surfaces, for programs that include them by this name. Surfaces need kernels, as textures do.
+ */
+#ifndef __SURFACE_TYPES_H__
+#define __SURFACE_TYPES_H__
+
+#include "driver_types.h"
+
+#define cudaSurfaceType1D		0x01
+#define cudaSurfaceType2D		0x02
+#define cudaSurfaceType3D		0x03
+#define cudaSurfaceTypeCubemap		0x0C
+#define cudaSurfaceType1DLayered	0xF1
+#define cudaSurfaceType2DLayered	0xF2
+#define cudaSurfaceTypeCubemapLayered	0xFC
+
+/* What an access outside of the surface does. */
+enum cudaSurfaceBoundaryMode {
+	cudaBoundaryModeZero	= 0,
+	cudaBoundaryModeClamp	= 1,
+	cudaBoundaryModeTrap	= 2,
+};
+
+enum cudaSurfaceFormatMode {
+	cudaFormatModeForced	= 0,
+	cudaFormatModeAuto	= 1,
+};
+
+typedef unsigned long long cudaSurfaceObject_t;
+
+#endif /* __SURFACE_TYPES_H__ */
