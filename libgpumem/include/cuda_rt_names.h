@@ -32,6 +32,8 @@
 #define cudaMemcpyFromArrayAsync		cudaMemcpyFromArrayAsync_ptsz
 #define cudaMemcpyBatchAsync			cudaMemcpyBatchAsync_ptsz
 #define cudaMemcpy3DBatchAsync			cudaMemcpy3DBatchAsync_ptsz
+#define cudaMemcpyWithAttributesAsync		cudaMemcpyWithAttributesAsync_ptsz
+#define cudaMemcpy3DWithAttributesAsync		cudaMemcpy3DWithAttributesAsync_ptsz
 #define cudaSignalExternalSemaphoresAsync	cudaSignalExternalSemaphoresAsync_ptsz
 #define cudaWaitExternalSemaphoresAsync		cudaWaitExternalSemaphoresAsync_ptsz
 #define cudaMemset				cudaMemset_ptds

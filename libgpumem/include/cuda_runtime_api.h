@@ -237,6 +237,11 @@ CUDART_PTSZ(cudaMemcpyBatchAsync, (void *const *dsts, const void *const *srcs, c
 				   size_t *attr_indices, size_t attr_count, cudaStream_t stream));
 CUDART_PTSZ(cudaMemcpy3DBatchAsync, (size_t op_count, struct cudaMemcpy3DBatchOp *ops,
 				     unsigned long long flags, cudaStream_t stream));
+CUDART_PTSZ(cudaMemcpyWithAttributesAsync, (void *dst, const void *src, size_t size,
+					    struct cudaMemcpyAttributes *attr,
+					    cudaStream_t stream));
+CUDART_PTSZ(cudaMemcpy3DWithAttributesAsync, (struct cudaMemcpy3DBatchOp *op,
+					      unsigned long long flags, cudaStream_t stream));
 
 /* External memory and semaphores. */
 cudaError_t CUDARTAPI cudaImportExternalMemory(cudaExternalMemory_t *memory,

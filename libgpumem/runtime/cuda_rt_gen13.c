@@ -111,6 +111,18 @@ RT_PTSZ(cudaMemcpy3DBatchAsync,
 	 cudaStream_t stream),
 	rt_code(SZ(cuMemcpy3DBatchAsync_v2)(op_count, (CUDA_MEMCPY3D_BATCH_OP *)ops, flags, stream)))
 
+/** cudaMemcpyWithAttributesAsync - one linear copy, as cuMemcpyWithAttributesAsync(); new in CUDA 13.2 */
+RT_PTSZ(cudaMemcpyWithAttributesAsync,
+	(void *dst, const void *src, size_t size, struct cudaMemcpyAttributes *attr,
+	 cudaStream_t stream),
+	rt_code(SZ(cuMemcpyWithAttributesAsync)(rt_addr(dst), rt_addr(src), size,
+						(CUmemcpyAttributes *)attr, stream)))
+
+/** cudaMemcpy3DWithAttributesAsync - one copy of a box, as cuMemcpy3DWithAttributesAsync(); new in CUDA 13.2 */
+RT_PTSZ(cudaMemcpy3DWithAttributesAsync,
+	(struct cudaMemcpy3DBatchOp *op, unsigned long long flags, cudaStream_t stream),
+	rt_code(SZ(cuMemcpy3DWithAttributesAsync)((CUDA_MEMCPY3D_BATCH_OP *)op, flags, stream)))
+
 /** cudaSignalExternalSemaphoresAsync - as cuSignalExternalSemaphoresAsync() */
 RT_PTSZ(cudaSignalExternalSemaphoresAsync,
 	(const cudaExternalSemaphore_t *semaphores,

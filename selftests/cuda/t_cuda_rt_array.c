@@ -576,6 +576,12 @@ TEST_F(rt_rows, batches)
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &index, 1, 0));
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 0, &attr, &index, 1, self->stream));
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &bad_index, 1, self->stream));
+	/* One copy, as in CUDA 13.2. */
+	EXPECT_RT(cudaMemcpyWithAttributesAsync(dsts[0], self->second, 1000, &attr, self->stream));
+	EXPECT_RT(cudaStreamSynchronize(self->stream));
+	EXPECT_RT(cudaMemcpy(got, dsts[0], 1000, cudaMemcpyDeviceToHost));
+	EXPECT_EQ(0, memcmp(got, self->second, 1000));
+	EXPECT_FAILS(BAD, cudaMemcpyWithAttributesAsync(dsts[0], NULL, 1000, &attr, self->stream));
 	attr.srcAccessOrder = cudaMemcpySrcAccessOrderInvalid;
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &index, 1, self->stream));
 
@@ -583,6 +589,11 @@ TEST_F(rt_rows, batches)
 	EXPECT_RT(cudaMemcpy3DBatchAsync(1, &op, 0, self->stream));
 	rows(self->model + 2 * ROW + 4, ROW, self->host, 80, 80, 5);
 	EXPECT_TRUE(holds(self));
+	op.dst.op.array.offset.y = 10;
+	EXPECT_RT(cudaMemcpy3DWithAttributesAsync(&op, 0, self->stream));
+	rows(self->model + 10 * ROW + 4, ROW, self->host, 80, 80, 5);
+	EXPECT_TRUE(holds(self));
+	EXPECT_FAILS(BAD, cudaMemcpy3DWithAttributesAsync(&op, 1, self->stream));
 	op.dst.op.array.offset.x = 21;
 	EXPECT_FAILS(BAD, cudaMemcpy3DBatchAsync(1, &op, 0, self->stream));
 	EXPECT_FAILS(BAD, cudaMemcpy3DBatchAsync(1, &op, 1, self->stream));
