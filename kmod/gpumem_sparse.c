@@ -9,7 +9,7 @@
  *
  * Tiles are in *tables* of 256.  A table is allocated when a tile in it is
  * bound, or before that by GPUMEM_VM_BIND_RESERVE, and lives as long as the
- * mapping.  Binding tiles whose tables exist needs no memory, so it does not
+ * mapping, also if the call fails later.  Binding tiles whose tables exist needs no memory, so it does not
  * fail.  The user's limit of mappings counts tables, too, and so bounds the
  * references on a buffer object.
  *
@@ -200,8 +200,8 @@ static int gpumem_table_alloc(struct gpumem_client *client,
 
 /*
  * Make sure that the tile at @at has a table, and move @at to the first tile of
- * the next table or behind @last.  Return -EAGAIN if the mapping lacks the table and there is
- * none in @spare.
+ * the next table or behind @last.  Return -EAGAIN if the mapping lacks the table
+ * and there is none in @spare.
  */
 static int gpumem_sparse_add_table(struct gpumem_vm *vm, u64 addr, u64 last,
 				   u64 *at, struct gpumem_tile **spare)
@@ -397,7 +397,7 @@ int gpumem_ioctl_vm_bind(struct gpumem_ucmd *ucmd)
 		bind.bo = gpumem_bo_get(ucmd->client, cmd->bo);
 		ret = bind.bo ? gpumem_bind_check_bo(bind.bo, cmd) : -ENOENT;
 	}
-	/* A bind that fails changes nothing: allocate all tables first. */
+	/* A bind that fails binds nothing: allocate all tables first. */
 	if (!ret && (bind.bo || cmd->flags & GPUMEM_VM_BIND_RESERVE))
 		ret = gpumem_sparse_reserve(bind.vm, bind.addr, bind.last);
 	if (!ret && !(cmd->flags & GPUMEM_VM_BIND_RESERVE))
