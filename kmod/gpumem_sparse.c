@@ -9,9 +9,9 @@
  *
  * Tiles are in *tables* of 256.  A table is allocated when a tile in it is
  * bound, or before that by GPUMEM_VM_BIND_RESERVE, and lives as long as the
- * mapping, also if the call fails later.  Binding tiles whose tables exist needs no memory, so it does not
- * fail.  The user's limit of mappings counts tables, too, and so bounds the
- * references on a buffer object.
+ * mapping, also if the call fails later.  Binding tiles whose tables exist
+ * needs no memory, so it does not fail.  The user's limit of mappings counts
+ * tables, too, and so bounds the references on a buffer object.
  *
  * Locks: vm->change while tables are added and tiles are bound; vm->lock for
  * writing while the tiles themselves change, GPUMEM_BIND_MOST at a time.
