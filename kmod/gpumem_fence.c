@@ -29,12 +29,12 @@
  * Access to a buffer that another driver exported (a foreign buffer, see
  * gpumem_foreign.c; an import of gpumem's own is none here) begins and ends
  * with a call of that driver.  The calls may wait, allocate and lock the resv,
- * so neither is made while a fence of the entry is published and not signalled.  The call that begins access follows
- * the fences of others and precedes the entry's: an asked entry waits, by
- * callback, for the fences in its foreign buffers, then begins access.  If the
- * foreign buffers have new fences by then, the entry ends access and starts
- * again; otherwise it publishes.  The call that ends access comes when the
- * portion is done.
+ * so neither is made while a fence of the entry is published and not signalled.
+ * The call that begins access follows the fences of others and precedes the
+ * entry's: an asked entry waits, by callback, for the fences in its foreign
+ * buffers, then begins access.  If the foreign buffers have new fences by then,
+ * the entry ends access and starts again; otherwise it publishes.  The call that
+ * ends access comes when the portion is done.
  *
  * The fences of a client that ends are signalled with ECANCELED.  A fence holds
  * a reference on the module.
