@@ -55,6 +55,18 @@ STALE = """\
 [    0.684959] ---[ end trace 0000000000000000 ]---
 """
 
+# A breakpoint that QEMU without KVM ran after the kernel had removed it.
+STALE_BREAKPOINT = """\
+[ 1734.025240] Oops: int3: 0000 [#1] PREEMPT SMP KASAN NOPTI
+[ 1734.025254] CPU: 0 UID: 0 PID: 9 Comm: sh Tainted: G           O       6.12.117-gpumem-debug #1
+[ 1734.025294] RIP: 0010:recalc_sigpending+0x12c/0x1b0
+[ 1734.025306] Code: 83 09 04 00 00 01 75 2a 65 48 8b 3d 15 e6 ef 7e eb <38> be 08 00 00 00 65 48
+[ 1734.025312] Call Trace:
+[ 1734.025314]  <TASK>
+[ 1734.025776]  </TASK>
+[ 1734.026624] ---[ end trace 0000000000000000 ]---
+"""
+
 INJECTED = """mark
 [  1.0] t_cuda_fail_nth: vmalloc error: size 32768, vm_struct allocation failed, mode:0xdc0
 [  1.0] Call Trace:
@@ -352,6 +364,13 @@ int main(void)
             want(splat.find(splat.text_lines(STALE.replace(old, new).encode())),
                  "nothing is found with %s for %s" % (new, old))
         want(splat.find(splat.text_lines((STALE + MIX).encode())), "what follows is not found")
+
+    def test_stale_breakpoint(self):
+        want(splat.stale_breakpoint(splat.text_lines(STALE_BREAKPOINT.encode())),
+             "QEMU's stale breakpoint is not known")
+        for text in (STALE_BREAKPOINT.replace(" eb <38>", " cc <38>"), MIX + STALE_BREAKPOINT,
+                     STALE_BREAKPOINT.replace("int3", "0002"), ""):
+            want(not splat.stale_breakpoint(splat.text_lines(text.encode())), "one in:", text)
 
     def test_kselftest(self):
         """run_kselftest.sh on programs whose verdict is known."""

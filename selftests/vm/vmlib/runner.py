@@ -27,6 +27,7 @@ Boots a throw-away virtual machine whose root is this machine's, read-only below
 and runs COMMAND in the current directory.  Its output streams to standard output.
 
 Exit status: COMMAND's own;
+  123  QEMU without KVM ran a breakpoint in the guest's kernel that was removed already
   124  time-out (the last kernel lines are shown)
   125  the runner could not do its work
   126  the guest died
@@ -421,6 +422,9 @@ def verdict(o, m):
     if failure is not None:
         say("%s; the last kernel lines:\n%s" % (failure, tail(lines, 12)))
         return 127 if blocks else 125
+    if splat.stale_breakpoint(lines):
+        say("QEMU ran a breakpoint that the kernel's text patching had removed")
+        return 123
     if rc is None:
         say("the guest died without an exit status; its last lines:\n" + tail(lines))
         return 126
@@ -434,12 +438,9 @@ def verdict(o, m):
 
 
 def stumbled(m):
-    """Did the guest die of QEMU before anything of COMMAND, or the module, was there?
-
-    QEMU's threads run a breakpoint that the kernel's text patching has removed already, once in some
-    hundred boots without KVM.
-    """
-    return not m.timed_out and b"ready" not in m.words and b"Oops: int3" in m.log
+    """Did the guest die of QEMU before anything of COMMAND, or the module, was there?"""
+    return (not m.timed_out and b"ready" not in m.words
+            and splat.stale_breakpoint(splat.text_lines(bytes(m.log))))
 
 
 def main(argv):

@@ -46,6 +46,8 @@ BOOT_TASK = re.compile(r"CPU: 0 UID: 0 PID: 0 Comm: swapper/0 Not tainted ")
 # run_kselftest.sh has the same expression.
 INJECTED = re.compile(r"t_(cuda_)?fail_nth: vmalloc error: size \d+, "
                       r"|kmem_cache_create.*\(gpumem_cache_item\) failed with error -(12|22)$")
+# The byte before the one at RIP.
+CODE = re.compile(r"Code: .*\b([0-9a-f]{2}) <[0-9a-f]{2}>")
 NEW_THREAD = re.compile(r"copy_process\+|gpumem_cache_init\+")
 
 
@@ -110,6 +112,19 @@ def find(lines, forgive=()):
     return [b for b in blocks
             if not any(re.search(e, line) for e in forgive for line in lines[b[0]:b[1] + 1])
             and not stale_trap(lines[b[0]:b[1] + 1])]
+
+
+def stale_breakpoint(lines):
+    """Is the first complaint about a breakpoint that the guest's memory does not have?
+
+    QEMU without KVM runs one CPU's old translation of an instruction that another CPU patches, once
+    in some hundred boots or suspends.  The kernel then finds no owner of the breakpoint.  The byte
+    before the one at RIP tells: it is not 0xcc any more.
+    """
+    blocks = find(lines)
+    first = lines[blocks[0][0]:blocks[0][1] + 1] if blocks else []
+    code = next((m for m in map(CODE.search, first) if m), None)
+    return bool(code) and code.group(1) != "cc" and any("Oops: int3" in x for x in first)
 
 
 def show(lines, blocks, context=3, most=60):

@@ -68,6 +68,9 @@ class Results:
     """What became of the cases of one run."""
 
     def __init__(self):
+        self.reset()
+
+    def reset(self):
         self.passed, self.other, self.failed, self.broken = set(), set(), set(), set()
         self.program = None
 
