@@ -335,14 +335,12 @@ def case_dlpack():
 # Cases that do the same in each mode run in the first one only: a second process takes minutes to start in
 # a guest without KVM.
 ONCE = ("event_shared", "modules", "device")
-LEFT_OUT = {"python-strict": ("shared",)}
 
 
 def main():
     cases = {n[5:]: f for n, f in sorted(globals().items()) if n.startswith("case_")}
     chosen = sys.argv[2:] or [
-        n for n in cases if sys.argv[1] == "python"
-        or n not in ONCE + LEFT_OUT.get(sys.argv[1], ())]
+        n for n in cases if sys.argv[1] == "python" or n not in ONCE]
     for name in chosen:
         began, why, text = time.monotonic(), None, ""
         try:
