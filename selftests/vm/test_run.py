@@ -402,6 +402,114 @@ int main(void)
         want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
         want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
 
+    def guests(self, number, script, *options):
+        """One run of @script on several small guests, with splats.ko as $1."""
+        return self.vm("--guests", str(number), "--cpus", "1", "--mem", "1G", "--no-leak-scan", *options,
+                       "--", "sh", "-c", script, "sh", self.splats())
+
+    def guests_meet(self, number):
+        """Every guest sends to every other one, and its last bytes arrive though it ended."""
+        out = os.path.join(self.work, "shared %d" % number)
+        script = """set -e
+echo "$GPUMEM_RANK/$GPUMEM_GUESTS $GPUMEM_ADDRESS [$GPUMEM_PEERS] $(hostname)"
+echo "kernel-of-$GPUMEM_RANK" >/dev/kmsg
+echo "$GPUMEM_RANK" >"$GPUMEM_OUT/file$GPUMEM_RANK"
+b=/run/vm/busybox
+if [ $GPUMEM_RANK = 0 ]; then
+	# A standard input that does not end: nc would tell the other end, which would end at once.
+	mkfifo fifo; exec 4<>fifo
+	for peer in $GPUMEM_PEERS; do
+		$b nc -l -p 5000 <&4 >got
+		wc -c <got; cat got | tr -d '\\0'
+	done
+	$b ping -c 1 -q -s 6000 guest1 >/dev/null
+	printf 'no newline'
+else
+	sleep 1
+	until { head -c 1000000 /dev/zero; echo "from $GPUMEM_RANK"; } | $b nc guest0 5000; do sleep 1; done
+fi"""
+        os.environ["GPUMEM_OUT"] = out
+        try:
+            rc, text, err = self.guests(number, script, "--out", out, "--console",
+                                        os.path.join(self.work, "log"))
+        finally:
+            del os.environ["GPUMEM_OUT"]
+        want(rc == 0 and "complained" not in err, "exit status %d" % rc, text, err)
+        address = ["10.71.80.%d" % (n + 1) for n in range(number)]
+        lines = text.split("\n")
+        for n in range(number):
+            peers = " ".join(a for a in address if a != address[n])
+            line = "%d: %d/%d %s [%s] guest%d" % (n, n, number, address[n], peers, n)
+            want(line in lines, "no line %s" % line, text)
+            want("guest %d: exit status 0" % n in err, "guest %d has no status" % n, err)
+            with open(os.path.join(out, "file%d" % n), encoding="ascii") as f:
+                want(f.read() == "%d\n" % n, "file %d" % n)
+            with open(os.path.join(self.work, "log.%d" % n), "rb") as f:
+                want(b"kernel-of-%d" % n in f.read(), "the log of guest %d" % n)
+        for n in range(1, number):
+            want("0: from %d" % n in lines, "guest %d did not arrive" % n, text)
+        want(lines.count("0: 1000007") == number - 1, "bytes are missing", text)
+        want("0: no newline\n" in text and all(re.match(r"\d: |$", x) for x in lines),
+             "a line without rank", text)
+
+    def test_guests_meet(self):
+        self.guests_meet(2)
+
+    def test_guests_meet_at_a_hub(self):
+        self.guests_meet(3)
+
+    def test_guests_one_fails(self):
+        start = time.monotonic()
+        rc, out, err = self.guests(2, "[ $GPUMEM_RANK = 1 ] && exit 7; echo waits; sleep 1000")
+        want(rc == 7 and out == "0: waits\n", "exit status %d" % rc, out, err)
+        want("guest 1: exit status 7" in err and "guest 0: exit status" not in err
+             and re.search(r"guest 0: ended \d+ s after guest 1 had failed", err), "who failed?", err)
+        want(time.monotonic() - start < 200, "too late")
+
+    def test_guests_one_dies(self):
+        rc, out, err = self.guests(2, "[ $GPUMEM_RANK = 0 ] && echo o >/proc/sysrq-trigger; sleep 1000")
+        want(rc == 126 and "guest 0: the guest died" in err
+             and re.search(r"guest 1: ended \d+ s after guest 0 had failed", err),
+             "exit status %d" % rc, out, err)
+
+    def test_guests_peer_may_end(self):
+        """The others have some time when a guest failed, and what they do then is reported."""
+        rc, out, err = self.guests(2, "[ $GPUMEM_RANK = 0 ] && exit 3; sleep 4; echo later; exit 4")
+        want(rc == 3 and out == "1: later\n" and "guest 1: exit status 4" in err,
+             "exit status %d" % rc, out, err)
+
+    def test_guests_splat(self):
+        rc, out, err = self.guests(2, '[ $GPUMEM_RANK = 0 ] || insmod "$1" mode=warn')
+        want(rc == 127 and "guest 1: the kernel complained" in err and "guest 0: exit status 0" in err,
+             "exit status %d" % rc, out, err)
+
+    def test_guests_timeout(self):
+        rc, out, err = self.guests(2, "[ $GPUMEM_RANK = 0 ] || sleep 1000", "--timeout", "5")
+        want(rc == 124 and "guest 1: time-out after 5 s" in err and "guest 0: exit status 0" in err
+             and "guest 0: time-out" not in err, "exit status %d" % rc, out, err)
+
+    def test_guests_of_two_runs(self):
+        """Two runs at a time: the same addresses, and nothing of one arrives at the other."""
+        script = """b=/run/vm/busybox
+if [ $GPUMEM_RANK = 0 ]; then $b nc -l -p 5000; sleep 5
+else sleep 1; until echo "$GPUMEM_RUN" | $b nc guest0 5000; do sleep 1; done; fi"""
+        runs = []
+        for name in ("one", "two"):
+            runs.append((name, subprocess.Popen(
+                [RUN, "--kernel", self.kernel, "--guests", "2", "--cpus", "1", "--mem", "1G", "--", "sh",
+                 "-c", script], cwd=self.work, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                env=dict(os.environ, GPUMEM_RUN=name))))
+        for name, p in runs:
+            text = p.communicate()[0].decode()
+            want(p.returncode == 0 and text == "0: %s\n" % name, "%s: exit status %d" % (
+                name, p.returncode), text)
+
+    def test_guests_bad_use(self):
+        for options, said in ((["--guests", "0"], "1 to "), (["--guests", "9"], "1 to "),
+                              (["--guests", "2", "--icount"], "needs a network")):
+            rc, out, err = self.vm(*options, "--", "true")
+            want(rc == 125 and said in err, "%s: exit status %d" % (options, rc), out, err)
+
     def test_cpio_is_stable(self):
         def make():
             c = initrd.Cpio()

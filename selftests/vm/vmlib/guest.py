@@ -5,7 +5,14 @@ INIT is pid 1 from the initial root; it makes the root that the command sees and
 STAGE2.  Pid 1 itself must change root: kernel threads share its root, and the kernel starts
 modprobe from there.  ttyS0 is the kernel's console, ttyS1 carries the command's output, ttyS2
 carries words for the runner: "rc N", "time-out", "module M".
+
+With several guests, the kernel's command line has the guest's rank and conf the addresses.  Then
+ttyS2 carries words to the guest, too: the guest says "set" and waits for a word before the command, and
+waits for another one before it powers off (cluster.py).
 """
+
+# What COMMAND sees of the other guests.
+RANK_ENV = ("GPUMEM_RANK", "GPUMEM_GUESTS", "GPUMEM_ADDRESS", "GPUMEM_PEERS")
 
 # The two file systems that can share a directory, with their mount options.
 SHARES = {"9p": "trans=virtio,version=9p2000.L,msize=512000,access=any,cache=", "virtiofs": ""}
@@ -92,6 +99,23 @@ mount -t cgroup2 cgroup2 $R/sys/fs/cgroup 2>/dev/null
 [ -e $R/dev/fd ] || ln -s /proc/self/fd $R/dev/fd
 ip link set lo up 2>/dev/null || ifconfig lo 127.0.0.1 up 2>/dev/null
 hostname gpumem-vm
+if [ "$ADDRESSES" ]; then
+	GPUMEM_GUESTS=0 GPUMEM_PEERS=
+	for a in $ADDRESSES; do
+		echo "$a guest$GPUMEM_GUESTS" >>$R/etc/hosts
+		if [ $GPUMEM_GUESTS = $GPUMEM_RANK ]; then
+			GPUMEM_ADDRESS=$a
+		else
+			GPUMEM_PEERS="$GPUMEM_PEERS${GPUMEM_PEERS:+ }$a"
+		fi
+		GPUMEM_GUESTS=$((GPUMEM_GUESTS + 1))
+	done
+	export GPUMEM_RANK GPUMEM_GUESTS GPUMEM_ADDRESS GPUMEM_PEERS
+	hostname guest$GPUMEM_RANK
+	# Addresses are usable at once: no other machine can have them.
+	echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
+	ip addr add $GPUMEM_ADDRESS/24 dev eth0 && ip link set eth0 up || die "no network"
+fi
 [ $R = / ] && exec /bin/sh /run/vm/stage2
 # From here on it is the host's shell and programs: busybox's would prefer its own.
 exec switch_root $R /bin/sh /run/vm/stage2
@@ -128,6 +152,12 @@ fi
 for m in $LOAD; do
 	modprobe $m || { say "fail modprobe $m"; off; }
 done
+if [ "$ADDRESSES" ]; then
+	# Keep it open: what arrives while it is closed is lost.
+	exec 3<>/dev/ttyS2
+	say set
+	read -r word <&3
+fi
 if [ "$TIMEOUT" ]; then
 	(
 		sleep $TIMEOUT
@@ -136,9 +166,10 @@ if [ "$TIMEOUT" ]; then
 		echo w >/proc/sysrq-trigger
 		sleep 1
 		off
-	) &
+	) 3<&- &
+	watch=$!
 fi
-setsid /bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1 &
+setsid /bin/sh /run/vm/command </dev/null >/dev/ttyS1 2>&1 3<&- &
 wait $!
 rc=$?
 read up _ </proc/uptime
@@ -162,6 +193,13 @@ if [ "$LEAKSCAN" ] && [ -w /sys/kernel/debug/kmemleak ]; then
 	sleep 5
 	echo scan >/sys/kernel/debug/kmemleak
 	cat /sys/kernel/debug/kmemleak >/dev/console
+fi
+if [ "$ADDRESSES" ]; then
+	# The time is the command's; the others may need longer.
+	[ ! "$watch" ] || kill $watch
+	say "rc $rc"
+	read -r word <&3
+	off
 fi
 say "rc $rc"
 off

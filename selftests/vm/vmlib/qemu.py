@@ -24,11 +24,11 @@ ICOUNT_BOOT = ("nokaslr norandmaps randomize_kstack_offset=off mitigations=off t
                "kfence.sample_interval=0")
 
 
-def start(command, output):
-    """Start @command; it dies when this process does, however that may happen."""
+def start(command, output, fds=()):
+    """Start @command, which inherits @fds; it dies when this process does, however that may happen."""
     libc = ctypes.CDLL(None)
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                            start_new_session=True,
+                            start_new_session=True, pass_fds=fds,
                             preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
 
 
@@ -136,10 +136,26 @@ class Virtiofs:
             p.wait()
 
 
-def command_line(o, kernel, initrd, serials, virtiofs):
+def network_card(link):
+    """The card whose cable is the Link @link; with several cables, they and the card share a hub."""
+    q, name = [], "cable%d" % (len(link.fds()) - 1)
+    for i, fd in enumerate(link.fds()):
+        q += ["-netdev", "socket,id=cable%d,fd=%d" % (i, fd)]
+    if len(link.fds()) > 1:
+        for i in range(len(link.fds())):
+            q += ["-netdev", "hubport,id=port%d,hubid=0,netdev=cable%d" % (i, i)]
+        name = "card"
+        q += ["-netdev", "hubport,id=card,hubid=0"]
+    # Large frames: each one costs the emulation much.  The card does not boot the machine.
+    return q + ["-device", "virtio-net-pci,netdev=%s,mac=52:54:00:67:6d:%02x,host_mtu=9000,romfile="
+                % (name, link.rank)]
+
+
+def command_line(o, kernel, initrd, serials, virtiofs, link=None):
     """The whole command line for the options @o.
 
     @serials: three chardev specifications.  @virtiofs: a Virtiofs, or None to share by 9p.
+    @link: the Link to other guests, or None.
     """
     kvm = not o.icount and o.accel != "tcg" and (o.accel == "kvm" or kvm_usable(kernel.image))
     # An image that need not unpack itself is not loaded at a random address.
@@ -167,6 +183,10 @@ def command_line(o, kernel, initrd, serials, virtiofs):
             q += share_9p("hostroot", "/", True)
         if o.out:
             q += virtiofs.share("out", o.out) if virtiofs else share_9p("out", o.out, False)
+    if link:
+        # The kernel gives a word that it does not know to the first process, as a variable.
+        boot += "GPUMEM_RANK=%d " % link.rank
+        q += network_card(link)
     q += ["-append", boot + o.append]
     for i, spec in enumerate(serials):
         q += ["-chardev", spec.replace("ID", "c%d" % i), "-serial", "chardev:c%d" % i]

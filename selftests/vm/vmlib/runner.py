@@ -4,27 +4,24 @@ import argparse
 import contextlib
 import os
 import re
-import selectors
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
-from . import Problem, guest, initrd, kernels, qemu, splat
+from . import Problem, cluster, guest, initrd, kernels, qemu
+from .machine import Machine, say
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
-BOOT_LIMIT = 400        # seconds until the guest says that it is ready
-GRACE = 15              # seconds after the guest's own time-out
 
 USAGE = """run [OPTION...] [--insmod [PARAM=VALUE...]] [--] COMMAND [ARG...]
 
 Boots a throw-away virtual machine whose root is this machine's, read-only below a scratch layer,
 and runs COMMAND in the current directory.  Its output streams to standard output.
+With --guests N, N machines on one virtual network run COMMAND; lines of output begin with "RANK: ".
 
 Exit status: COMMAND's own;
   123  QEMU without KVM ran a breakpoint in the guest's kernel that was removed already
@@ -36,17 +33,17 @@ Exit status: COMMAND's own;
 Environment: GPUMEM_BUILD, directory of the library and programs; GPUMEM_MODULES, directory of
 the modules (both default to build/ of the checkout); GPUMEM_CACHE, directory for kernels.
 COMMAND sees variables named GPUMEM_*, PYTHON* and *SAN_OPTIONS.
-"""
+
+Several guests: COMMAND finds its rank in GPUMEM_RANK (0...), their number in GPUMEM_GUESTS, its
+address in GPUMEM_ADDRESS and those of the others, by rank, in GPUMEM_PEERS.  The guests' names are
+guest0, guest1, ...  COMMAND begins when all guests are ready for it, and the network stays until it
+has ended in all of them.  A guest that fails ends the others %d seconds later.  The exit status is
+that of the first guest that failed, or 127 if a kernel complained.
+""" % cluster.PEER_GRACE
 
 # Modules that the initial root loads if the kernel has them as modules.
 EARLY = ["virtio_pci", "virtio_rng", "9pnet_virtio", "9p", "virtiofs", "overlay"]
 PASS_ENV = re.compile(r"(GPUMEM_|PYTHON|[ATU]BSAN_OPTIONS|(A|T|L|UB)SAN_OPTIONS)")
-
-
-def say(text):
-    sys.stdout.flush()
-    sys.stderr.write("vm: %s\n" % text.rstrip("\n"))
-    sys.stderr.flush()
 
 
 def parse(argv):
@@ -55,6 +52,8 @@ def parse(argv):
     a = ap.add_argument
     a("--kernel", default=kernels.DEFAULT, metavar="NAME", help="see kernel --list (%(default)s)")
     a("--cpus", type=int, default=2, metavar="N", help="default: %(default)s")
+    a("--guests", type=int, default=1, metavar="N", help="default: %%(default)s; at most %d; each\n"
+      "one has the processors and the memory that are asked for" % cluster.MOST)
     a("--mem", default="2G", metavar="M", help="default: %(default)s")
     a("--timeout", type=float, default=300, metavar="S", help="for COMMAND; default: %(default)s")
     a("--insmod", action="store_true", help="insert gpumem.ko first, remove it afterwards")
@@ -66,7 +65,7 @@ def parse(argv):
       "need, into the guest's memory at first: programs start much faster")
     a("--randomize", action="store_true", help="address spaces as the kernel likes them best;\n"
       "programs start much slower without KVM")
-    a("--out", metavar="DIR", help="writable in the guest, at the same place")
+    a("--out", metavar="DIR", help="writable in the guest, at the same place;\nall guests share it")
     a("--load", action="append", default=[], metavar="MODULE", help="modprobe before COMMAND")
     a("--expect", action="append", default=[], metavar="REGEX",
       help="forgive a complaint of the kernel that has a matching line")
@@ -75,7 +74,7 @@ def parse(argv):
     a("--qemu-arg", action="append", default=[], metavar="WORDS", help="more options for QEMU")
     a("--leak-scan", action=argparse.BooleanOptionalAction, default=None,
       help="kmemleak after COMMAND, on kernels that have it; default: with --insmod")
-    a("--console", metavar="FILE", help="write the kernel's log there")
+    a("--console", metavar="FILE", help="write the kernel's log there, or FILE.RANK with --guests")
     a("-v", action="store_true", dest="verbose", help="show the kernel's log as it comes")
     a("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     params, words, i = [], [], 0
@@ -160,7 +159,8 @@ def command_script(o):
     env = {"HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8", "USER": "root",
            "PATH": build_dir("bin")
            + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    env.update((k, v) for k, v in os.environ.items() if PASS_ENV.match(k))
+    env.update((k, v) for k, v in os.environ.items() if PASS_ENV.match(k)
+               and (o.guests == 1 or k not in guest.RANK_ENV))
     if o.insmod:
         env["LD_LIBRARY_PATH"] = library_path()
     text = "".join("export %s=%s\n" % (k, shlex.quote(v)) for k, v in sorted(env.items()))
@@ -237,7 +237,10 @@ def make_initrd(o, kernel, busybox, modules, share):
             "SHAREOPT": guest.SHARES[share], "SETTLE": "5" if o.icount else "0",
             "LOAD": " ".join(o.load), "OUT": o.out or "",
             "HOSTROOT": "" if o.icount else "1", "TIMEOUT": "" if o.icount else "%g" % o.timeout,
-            "LEAKSCAN": "1" if o.leak_scan else ""}
+            "LEAKSCAN": "1" if o.leak_scan else "",
+            "ADDRESSES": " ".join(cluster.addresses(o.guests)) if o.guests > 1 else ""}
+    if o.guests > 1:
+        early = early + cluster.DRIVERS
     if o.insmod:
         ko = module_for(kernel)
         needs = module_needs(ko)
@@ -269,204 +272,37 @@ def make_initrd(o, kernel, busybox, modules, share):
     return c.finish()
 
 
-class Machine:
-    """A running guest: its three serial lines and what came from them."""
-
-    def __init__(self, o, kernel, image, work, share):
-        self.virtiofs = qemu.Virtiofs(work) if share == "virtiofs" and not o.icount else None
-        self.proc, self.conns = None, []
-        self.o, self.log, self.words = o, bytearray(), bytearray()
-        self.timed_out = False
-        self.console = open(o.console, "wb") if o.console else None
-        names = [os.path.join(work, "serial%d" % i) for i in range(3)]
-        self.files, servers = [], []
-        if o.icount:
-            # Writing to a file never makes the guest wait, so the host's speed does not affect it.
-            for n in names:
-                with open(n, "wb"):
-                    pass
-                self.files.append(open(n, "rb"))
-            specs = ["file,id=ID,path=" + n for n in names]
-        else:
-            for n in names:
-                s = socket.socket(socket.AF_UNIX)
-                s.bind(n)
-                s.listen(1)
-                servers.append(s)
-            specs = ["socket,id=ID,path=" + n for n in names]
-        self.errors = open(os.path.join(work, "qemu.log"), "w+b")
-        try:
-            command = qemu.command_line(o, kernel, image, specs, self.virtiofs)
-            self.proc = qemu.start(command, self.errors)
-            self.started, self.ready = time.monotonic(), None
-            self.connect(servers)
-        except BaseException:
-            self.stop()
-            raise
-
-    def connect(self, servers):
-        """Wait for QEMU to open its ends of the sockets."""
-        for s in servers:
-            while True:
-                s.settimeout(0.2)
-                try:
-                    self.conns.append(s.accept()[0])
-                    break
-                except socket.timeout:
-                    if self.proc.poll() is not None or time.monotonic() > self.started + 30:
-                        raise Problem("qemu did not start: " + self.complaint()) from None
-            s.close()
-
-    def stop(self):
-        if self.proc:
-            if self.proc.poll() is None:
-                self.proc.kill()
-            self.proc.wait()
-        if self.virtiofs:
-            self.virtiofs.stop()
-
-    def complaint(self):
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace").strip()
-
-    def take(self, line, data):
-        """@data came from the serial line number @line."""
-        if line == 0:
-            self.log += data
-            if self.console:
-                self.console.write(data)
-                self.console.flush()
-            if self.o.verbose:
-                sys.stderr.buffer.write(data)
-                sys.stderr.flush()
-        elif line == 1:
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
-        else:
-            self.words += data
-
-    def late(self):
-        """Has the guest overrun its time?  It has a clock of its own; this is the last resort."""
-        now = time.monotonic()
-        if b"ready" not in self.words and not self.o.icount:
-            return now > self.started + BOOT_LIMIT
-        if self.ready is None:
-            self.ready = now
-        return now > self.ready + self.o.timeout + GRACE
-
-    def follow(self):
-        """Pass on what the guest says until it ends."""
-        if self.files:
-            while True:
-                ended = self.proc.poll() is not None
-                for i, f in enumerate(self.files):
-                    self.take(i, f.read())
-                if ended:
-                    return
-                if self.late():
-                    self.timed_out = True
-                    self.stop()
-                time.sleep(0.05)
-        sel = selectors.DefaultSelector()
-        for i, conn in enumerate(self.conns):
-            sel.register(conn, selectors.EVENT_READ, i)
-        while sel.get_map():
-            for key, _ in sel.select(0.5):
-                try:
-                    data = key.fileobj.recv(65536)
-                except ConnectionError:
-                    data = b""
-                if data:
-                    self.take(key.data, data)
-                else:
-                    sel.unregister(key.fileobj)
-            if not self.timed_out and self.late():
-                self.timed_out = True
-                self.stop()
-        self.proc.wait()
-
-    def word(self, name):
-        """What the guest told about @name, or None."""
-        m = re.search(rb"^%s ?(.*)$" % name.encode(), bytes(self.words), re.M)
-        return m.group(1).decode(errors="replace").strip() if m else None
-
-
-def tail(lines, most=25):
-    return "".join("  %s\n" % line for line in [x for x in lines if x.strip()][-most:])
-
-
-def verdict(o, m):
-    """The exit status, after telling what went wrong."""
-    lines = splat.text_lines(bytes(m.log))
-    complaint = m.complaint()
-    if complaint:
-        say("qemu: " + complaint)
-    if m.timed_out or m.word("time-out") is not None:
-        cut = next((i for i, line in enumerate(lines) if "vm: time-out" in line), len(lines))
-        blocks = splat.find(lines[:cut], o.expect)
-        if blocks:
-            say("the kernel complained:\n" + splat.show(lines[:cut], blocks))
-        if b"ready" not in m.words:
-            say("the guest was not ready after %d s; its last lines:\n%s"
-                % (BOOT_LIMIT, tail(lines)))
-        else:
-            say("time-out after %g s; the last kernel lines:\n%s%s"
-                % (o.timeout, tail(lines[:cut], 15), tail(lines[cut:], 60)))
-        return 124
-    rc, failure, inuse = m.word("rc"), m.word("fail"), m.word("inuse")
-    blocks = splat.find(lines, o.expect)
-    if blocks:
-        say("the kernel complained:\n" + splat.show(lines, blocks))
-    if m.word("warn"):
-        say(m.word("warn"))
-    if failure is not None:
-        say("%s; the last kernel lines:\n%s" % (failure, tail(lines, 12)))
-        return 127 if blocks else 125
-    if splat.stale_breakpoint(lines):
-        say("QEMU ran a breakpoint that the kernel's text patching had removed")
-        return 123
-    if rc is None:
-        say("the guest died without an exit status; its last lines:\n" + tail(lines))
-        return 126
-    if inuse is not None:
-        say(inuse)
-    if blocks:
-        return 127
-    if inuse is not None:
-        return int(rc) or 127
-    return int(rc)
-
-
-def stumbled(m):
-    """Did the guest die of QEMU before anything of COMMAND, or the module, was there?"""
-    return (not m.timed_out and b"ready" not in m.words
-            and splat.stale_breakpoint(splat.text_lines(bytes(m.log))))
-
-
 def main(argv):
     o = parse(argv)
     for sig in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, lambda *_: sys.exit(125))
     work = tempfile.mkdtemp(prefix="gpumem-vm.")
-    machine = None
+    machines = []
     try:
         busybox = qemu.tools()
         kernel = kernels.get(o.kernel)
         modules = initrd.Modules(kernel.modules)
+        cluster.check(o.guests, o, modules)
         share = "9p" if modules.has("9p") else "virtiofs"
         image = os.path.join(work, "initrd")
         with open(image, "wb") as f:
             f.write(make_initrd(o, kernel, busybox, modules, share))
         for attempt in range(2):
-            place = os.path.join(work, str(attempt))
-            os.mkdir(place)
-            machine = Machine(o, kernel, image, place, share)
-            machine.follow()
-            if attempt or not stumbled(machine):
+            machines.clear()
+            for rank, link in enumerate(cluster.network(o.guests)):
+                place = os.path.join(work, "%d.%d" % (attempt, rank))
+                os.mkdir(place)
+                machines.append(Machine(o, kernel, image, place, share, link))
+            for m in machines:
+                if m.link:
+                    m.link.close()
+            ended = cluster.follow(machines)
+            if attempt or not any(m.stumbled() for m in machines):
                 break
             say("QEMU stumbled over text patching at boot; once more")
-            machine.stop()
-        return verdict(o, machine)
+            for m in machines:
+                m.stop()
+        return ended.status()
     except Problem as e:
         say(str(e))
         return 125
@@ -481,6 +317,6 @@ def main(argv):
         # Ignore further signals during the clean-up.
         for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(sig, signal.SIG_IGN)
-        if machine:
-            machine.stop()
+        for m in machines:
+            m.stop()
         shutil.rmtree(work, ignore_errors=True)
