@@ -116,7 +116,8 @@ rt_obj := $(filter $(out)/obj/libgpumem/runtime/%,$(lib_obj))
 gen = $(out)/obj/libgpumem/runtime/cuda_rt_gen$(1).o
 stands_for = $(out)/obj/libgpumem/abi/release$(1).o
 video_obj := $(filter $(out)/obj/libgpumem/video/%,$(lib_obj))
-driver_obj := $(filter-out $(rt_obj) $(video_obj) $(call stands_for,%),$(lib_obj))
+file_obj := $(filter $(out)/obj/libgpumem/file/%,$(lib_obj))
+driver_obj := $(filter-out $(rt_obj) $(video_obj) $(file_obj) $(call stands_for,%),$(lib_obj))
 driver := libgpumem-driver.so.1
 drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
 libs := $(out)/lib/libgpumem.so.1
@@ -124,17 +125,19 @@ filters := $(foreach d,compat compat/cuda12,$(out)/$d/libcuda.so.1 $(out)/$d/lib
 cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
 # The video libraries: no codecs, no state of the driver.
 videos := $(out)/compat/libnvcuvid.so.1 $(out)/compat/libnvidia-encode.so.1
-links := $(out)/lib/libgpumem.so $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
+# The cuFile API.
+cufile := $(out)/compat/libcufile.so.0
+links := $(out)/lib/libgpumem.so $(cufile:%.0=%) $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
 	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so
 
 # What tells pkg-config and CMake where the libraries are, and the version of CUDA's API in them.
 cuda_version := $(shell awk '$$2 == "CUDA_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' \
 	libgpumem/include/cuda_base.h)
-for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cmake/CUDAToolkitConfig.cmake \
+for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cufile.pc cmake/CUDAToolkitConfig.cmake \
 	cmake/CUDAToolkitConfigVersion.cmake)
 
 .PHONY: lib
-lib: $(drivers) $(libs) $(filters) $(cudarts) $(videos) $(links) $(for_builds)
+lib: $(drivers) $(libs) $(filters) $(cudarts) $(videos) $(cufile) $(links) $(for_builds)
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -195,8 +198,15 @@ $(out)/compat/libnvidia-encode.so.1: $(out)/obj/libgpumem/video/nvencode.o
 $(videos): libgpumem/abi/video.map
 	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map))
 
+# As the runtime API: whatever libcuda.so.1 the process has serves it.
+$(cufile): libgpumem/abi/cufile.map $(file_obj) $(out)/compat/libcuda.so.1
+	$(call say,LD,$@)$(call shared,$(map)) $(filter %/libcuda.so.1,$^) -luring -Wl,-rpath,'$$ORIGIN'
+
 $(out)/lib/libgpumem.so $(videos:%.1=%) $(filters:%.1=%): %: %.1
 	@ln -sfn $(@F).1 $@
+
+$(cufile:%.0=%): $(cufile)
+	@ln -sfn $(<F) $@
 
 $(out)/compat/libcudart.so: $(cudarts)
 	@ln -sfn libcudart.so.13 $@
@@ -220,6 +230,10 @@ $(out)/cuda.pc: Makefile FORCE
 $(out)/cudart.pc: Makefile FORCE
 	@mkdir -p $(@D)
 	@$(call pc,cudart,CUDA runtime API by gpumem,$(cuda_version),-L$${libdir}/gpumem -lcudart) >$@
+
+$(out)/cufile.pc: Makefile FORCE
+	@mkdir -p $(@D)
+	@$(call pc,cufile,cuFile API by gpumem,$(cuda_version),-L$${libdir}/gpumem -lcufile -lcuda) >$@
 
 # find_package(CUDAToolkit) in config mode. Paths are relative to the file.
 $(out)/cmake/%.cmake: tools/cmake/%.cmake.in Makefile FORCE
@@ -380,7 +394,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
-		$(DESTDIR)$(LIBDIR)/gpumem
+		$(cufile) $(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \
 		$(DESTDIR)$(LIBDIR)/gpumem/cuda12
 	$(foreach l,$(links),cp -d $l $(DESTDIR)$(LIBDIR)/$(patsubst compat/%,gpumem/%,$(patsubst lib/%,%,$(l:$(out)/%=%))) &&) :

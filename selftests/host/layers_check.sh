@@ -17,8 +17,9 @@ import subprocess
 import sys
 
 LAYERS = ["abi", "core", "address", "exec", "memory", "copy", "pool", "share", "driver"]
-# They stand beside the layers: the runtime calls public functions only, nvml the kernel only, video neither.
-BESIDE = {"runtime": ["abi"], "nvml": ["abi"], "video": []}
+# They stand beside the layers: the runtime and file call public functions only, nvml the kernel only, video
+# neither.
+BESIDE = {"runtime": ["abi"], "nvml": ["abi"], "video": [], "file": []}
 UNNAMED = ("abi", "nvml", "video")      # no header of the folder's name: lists of symbols, private header
 # Calls that go up, and why.  Do not add one where the function can move down or be passed from above.
 UP = {

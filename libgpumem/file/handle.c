@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Registered files.
+ *
+ * A registration opens the program's file twice more: once with O_DIRECT and once without. The program's descriptor
+ * is not used afterwards. A program that closes it early therefore never reads or writes another file by its number,
+ * and its flags stay as they are. If the file cannot be opened again, a duplicate of the descriptor takes the place
+ * of the one that has the same O_DIRECT.
+ *
+ * A file is in compatibility mode if it cannot be opened with O_DIRECT, or if its file system keeps its data in the
+ * page cache anyway.
+ *
+ * A handle is a number, not an address: its low bits are the place in the table, the others tell one registration in
+ * a place from the next.
+ *
+ * Locks: file_lock for the table. A request keeps its file by @users.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "file/file.h"
+
+#define PLACE_BITS	20u
+
+/* All protected by file_lock. */
+static struct file **table;
+static unsigned int places;
+static uint64_t generation;
+
+struct file *file_get_locked(CUfileHandle_t handle)
+{
+	unsigned int place = (uintptr_t)handle & ((1u << PLACE_BITS) - 1);
+	struct file *file;
+
+	if (!handle || place >= places)
+		return NULL;
+	file = table[place];
+	if (!file || file->handle != handle)
+		return NULL;
+	__atomic_fetch_add(&file->users, 1, __ATOMIC_RELAXED);
+	return file;
+}
+
+void file_put(struct file *file)
+{
+	if (__atomic_sub_fetch(&file->users, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (file->plain >= 0)
+		close(file->plain);
+	if (file->direct >= 0)
+		close(file->direct);
+	free(file);
+}
+
+static int reopen(int fd, int flags)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* Whether O_DIRECT would only pass through the page cache. */
+static bool cached(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	switch ((unsigned long)fs.f_type) {
+	case TMPFS_MAGIC:
+	case RAMFS_MAGIC:
+	case HUGETLBFS_MAGIC:
+	case PROC_SUPER_MAGIC:
+	case SYSFS_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Ask for the alignment that O_DIRECT needs. False if it is not possible. */
+static bool alignment(struct file *file)
+{
+	struct statx answer;
+
+	file->memory_align = file->read_align = FILE_PAGE;
+	if (!statx(file->direct, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) && answer.stx_mask & STATX_DIOALIGN) {
+		if (!answer.stx_dio_offset_align)
+			return false;
+		file->memory_align = answer.stx_dio_mem_align ?: 1;
+		file->read_align = answer.stx_dio_offset_align;
+	}
+	file->write_align = file->read_align > FILE_PAGE ? file->read_align : FILE_PAGE;
+	return true;
+}
+
+static CUfileOpError descriptors(struct file *file, int flags)
+{
+	int access = flags & O_ACCMODE;
+
+	file->plain = reopen(file->fd, access);
+	if (file->plain >= 0)
+		posix_fadvise(file->plain, 0, 0, POSIX_FADV_RANDOM);
+	else
+		file->plain = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (file->plain < 0)
+		return CU_FILE_GETNEWFD_FAILED;
+	if (param_bool(CUFILE_PARAM_FORCE_COMPAT_MODE) || cached(file->fd))
+		return CU_FILE_SUCCESS;
+	file->direct = reopen(file->fd, access | O_DIRECT);
+	if (file->direct < 0 && flags & O_DIRECT)
+		file->direct = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (file->direct >= 0 && !alignment(file)) {
+		close(file->direct);
+		file->direct = -1;
+	}
+	return CU_FILE_SUCCESS;
+}
+
+static CUfileOpError examine(struct file *file)
+{
+	int flags = fcntl(file->fd, F_GETFL);
+	struct stat st;
+
+	if (flags < 0 || fstat(file->fd, &st))
+		return CU_FILE_INVALID_VALUE;
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return CU_FILE_INVALID_FILE_TYPE;
+	if (flags & (O_PATH | O_APPEND))
+		return CU_FILE_INVALID_FILE_OPEN_FLAG;
+	file->dev = st.st_dev;
+	file->ino = st.st_ino;
+	return CU_FILE_SUCCESS;
+}
+
+/* Put a file into the table. */
+static CUfileOpError enter(struct file *file)
+{
+	CUfileOpError err = driver_lock();
+	unsigned int place = places;
+
+	if (err)
+		return err;
+	for (unsigned int i = places; i--; ) {
+		if (!table[i])
+			place = i;
+		else if (table[i]->fd == file->fd && table[i]->dev == file->dev && table[i]->ino == file->ino)
+			err = CU_FILE_HANDLE_ALREADY_REGISTERED;
+	}
+	if (!err && place == places) {
+		unsigned int more = places ? 2 * places : 16;
+		struct file **grown = more <= 1u << PLACE_BITS ? realloc(table, more * sizeof(*table)) : NULL;
+
+		if (grown) {
+			memset(grown + places, 0, (more - places) * sizeof(*table));
+			table = grown;
+			places = more;
+		} else {
+			err = CU_FILE_NOMEM_ERROR;
+		}
+	}
+	if (!err) {
+		file->handle = (CUfileHandle_t)(uintptr_t)(++generation << PLACE_BITS | place);
+		table[place] = file;
+	}
+	driver_unlock();
+	return err;
+}
+
+static CUfileOpError file_register(CUfileHandle_t *handle, const CUfileDescr_t *descr)
+{
+	struct file *file;
+	CUfileOpError err;
+
+	if (descr->type == CU_FILE_HANDLE_TYPE_USERSPACE_FS)
+		return CU_FILE_IO_NOT_SUPPORTED;
+	if (descr->type == CU_FILE_HANDLE_TYPE_OPAQUE_WIN32)
+		return CU_FILE_PLATFORM_NOT_SUPPORTED;
+	if (descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD)
+		return CU_FILE_INVALID_VALUE;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return CU_FILE_NOMEM_ERROR;
+	file->users = 1;
+	file->fd = descr->handle.fd;
+	file->plain = file->direct = -1;
+	err = examine(file);
+	if (!err)
+		err = descriptors(file, fcntl(file->fd, F_GETFL));
+	if (!err && file->direct < 0 && !param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE))
+		err = CU_FILE_IO_NOT_SUPPORTED;
+	if (!err)
+		err = enter(file);
+	if (err)
+		file_put(file);
+	else
+		*handle = file->handle;
+	return err;
+}
+
+EXPORT CUfileError_t cuFileHandleRegister(CUfileHandle_t *fh, CUfileDescr_t *descr)
+{
+	CUfileError_t result = file_result(CU_FILE_INVALID_VALUE);
+
+	if (!fh || !descr)
+		return result;
+	result.err = driver_need(&result.cu_err);
+	if (result.err)
+		return result;
+	result.err = file_register(fh, descr);
+	count(COUNT_FILE_REGISTER, !result.err);
+	return result;
+}
+
+EXPORT void cuFileHandleDeregister(CUfileHandle_t fh)
+{
+	struct file *file;
+
+	if (driver_lock())
+		return;
+	file = file_get_locked(fh);
+	if (file)
+		table[(uintptr_t)fh & ((1u << PLACE_BITS) - 1)] = NULL;
+	driver_unlock();
+	count(COUNT_FILE_DEREGISTER, file);
+	if (file) {
+		file_put(file);
+		file_put(file);
+	}
+}
+
+void files_end(void)
+{
+	struct file **all;
+	unsigned int n;
+
+	pthread_mutex_lock(&file_lock);
+	all = table;
+	n = places;
+	table = NULL;
+	places = 0;
+	pthread_mutex_unlock(&file_lock);
+	for (unsigned int i = 0; i < n; i++)
+		if (all[i])
+			file_put(all[i]);
+	free(all);
+}
