@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
-#include "nth_ops.h"
+#include "nth_process_ops.h"
 #include "common/fail_sweep.h"
 
 /* --- sweeps */
