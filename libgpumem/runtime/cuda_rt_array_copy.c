@@ -77,10 +77,21 @@ static cudaError_t memory_type(CUmemorytype *type, enum cudaMemcpyKind kind, enu
 
 /* ---- rows */
 
-/* A pitch does not matter to a copy of one row. The driver refuses other pitches of one row that are too small. */
-static bool pitch_small(size_t pitch, size_t width, size_t height)
+/*
+ * Check a copy of rows between an array and memory, and find the memory's type. @host: as in memory_type(). A pitch
+ * does not matter to a copy of one row. The driver refuses other pitches of one row that are too small.
+ */
+static cudaError_t check_rows(CUmemorytype *type, cudaArray_const_t array, size_t pitch, size_t width,
+			      size_t height, enum cudaMemcpyKind kind, enum cudaMemcpyKind host)
 {
-	return height > 1 && pitch < width;
+	cudaError_t error;
+
+	if (height > 1 && pitch < width)
+		return cudaErrorInvalidPitchValue;
+	error = memory_type(type, kind, host);
+	if (error)
+		return error;
+	return array ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
 static cudaError_t to_array(cudaArray_t dst, size_t x, size_t y, const void *src, size_t pitch,
@@ -92,13 +103,9 @@ static cudaError_t to_array(cudaArray_t dst, size_t x, size_t y, const void *src
 
 	if (!width || !height)
 		return cudaSuccess;
-	if (pitch_small(pitch, width, height))
-		return cudaErrorInvalidPitchValue;
-	error = memory_type(&type, kind, cudaMemcpyHostToDevice);
+	error = check_rows(&type, dst, pitch, width, height, kind, cudaMemcpyHostToDevice);
 	if (error)
 		return error;
-	if (!dst)
-		return cudaErrorInvalidResourceHandle;
 	from = place_in_memory(src, pitch, type);
 	return copy_rows(&to, &from, width, height, &lane);
 }
@@ -112,13 +119,9 @@ static cudaError_t from_array(void *dst, size_t pitch, cudaArray_const_t src, si
 
 	if (!width || !height)
 		return cudaSuccess;
-	if (pitch_small(pitch, width, height))
-		return cudaErrorInvalidPitchValue;
-	error = memory_type(&type, kind, cudaMemcpyDeviceToHost);
+	error = check_rows(&type, src, pitch, width, height, kind, cudaMemcpyDeviceToHost);
 	if (error)
 		return error;
-	if (!src)
-		return cudaErrorInvalidResourceHandle;
 	to = place_in_memory(dst, pitch, type);
 	return copy_rows(&to, &from, width, height, &lane);
 }

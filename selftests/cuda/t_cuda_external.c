@@ -265,6 +265,17 @@ FIXTURE_SETUP(external_dmabuf)
 
 QUIET_AFTERWARDS(external_dmabuf)
 
+/* A DMA-buf of 1 MiB that @make makes, or without @make one of new memory at *@p. */
+static int dmabuf_make(int (*make)(void), CUdeviceptr *p)
+{
+	int fd;
+
+	if (make)
+		return make();
+	return cuMemAlloc(p, MIB) || cuMemGetHandleForAddressRange(&fd, *p, MIB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+								   0) ? -EIO : fd;
+}
+
 TEST_F(external_dmabuf, use)
 {
 	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
@@ -272,15 +283,9 @@ TEST_F(external_dmabuf, use)
 	CUdeviceptr p = 0;
 	int fd;
 
-	if (variant->make) {
-		fd = variant->make();
-		if (fd == -ENOENT)
-			SKIP(return, "no udmabuf");
-	} else {
-		ASSERT_CU(cuMemAlloc(&p, MIB));
-		ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, MIB,
-							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
-	}
+	fd = dmabuf_make(variant->make, &p);
+	if (fd == -ENOENT)
+		SKIP(return, "no udmabuf");
 	ASSERT_LE(0, fd);
 	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, fd, MIB);
 	d.flags = CUDA_EXTERNAL_MEMORY_DEDICATED;
@@ -430,15 +435,9 @@ TEST_F(external_dmabuf, mipmap)
 	CUdeviceptr p = 0;
 	int fd;
 
-	if (variant->make) {
-		fd = variant->make();
-		if (fd == -ENOENT)
-			SKIP(return, "no udmabuf");
-	} else {
-		ASSERT_CU(cuMemAlloc(&p, MIB));
-		ASSERT_CU(cuMemGetHandleForAddressRange(&fd, p, MIB,
-							CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
-	}
+	fd = dmabuf_make(variant->make, &p);
+	if (fd == -ENOENT)
+		SKIP(return, "no udmabuf");
 	ASSERT_LE(0, fd);
 	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, fd, MIB);
 	ASSERT_CU(cuImportExternalMemory(&m, &d));
