@@ -62,7 +62,8 @@ struct block {
 	struct chunk *chunk;		/* a pool's chunk: the fields below are unused then; or NULL; atomic */
 	/* Of a shared block, which has several small allocs. */
 	uint64_t used[SLOT_UNITS / 64];	/* units taken or withheld; mem_lock */
-	uint64_t dirty[SLOT_UNITS / 64];/* units that ever had an owner; mem_lock */
+	uint64_t dirty[SLOT_UNITS / 64];/* units that ever had an owner, or were exported; mem_lock */
+	uint64_t exposed[SLOT_UNITS / 64];/* taken or withheld units in exported pages; mem_lock */
 	uint64_t clearing;		/* jobs about its units (clear.c); mem_lock */
 	unsigned int allocs;		/* mem_lock */
 	unsigned int longest;		/* no free run is longer, in units; mem_lock */

@@ -28,6 +28,7 @@ struct device {
 	struct shared shared;		/* blocks with room for small allocs */
 	struct shared shared_host;	/* the same, outside the device's memory */
 	struct shared shared_managed;	/* the same, managed */
+	struct shared shared_hidden;	/* the same, of arrays: no DMA-buf reaches their bytes */
 };
 
 struct client {

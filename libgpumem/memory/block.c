@@ -21,6 +21,11 @@
  * asks without the lock: it collects a few ranges at a time, and applies the answers to those that are still
  * withheld then.
  *
+ * The pages of a DMA-buf may hold several allocs, and free units. units_expose() marks the allocs as exported, and
+ * withholds the free units from the start, so no allocation gets them while the DMA-buf reaches them. Units that a
+ * thread has taken and not published yet, or that are about to be freed, have no alloc that a lookup finds. The
+ * block's map of exposed units says that they were exported.
+ *
  * Invariants: a block in a list has units that are taken, or a thread that holds mem_lock is about to remove it
  * from the list. Units that are taken belong to the thread that took them until the thread has published an
  * alloc, so it may zero them without the lock. clear.c may write to free units until clear_take() has taken
@@ -102,6 +107,7 @@ static void block_destroy(struct block *block)
 	}
 	memset(block->used, 0, sizeof(block->used));
 	memset(block->dirty, 0, sizeof(block->dirty));
+	memset(block->exposed, 0, sizeof(block->exposed));
 	lock_take(&mem_lock);
 	block_put(block);
 	lock_drop(&mem_lock);
@@ -221,6 +227,7 @@ static int units_find(struct block *block, unsigned int want)
 static void units_free(struct block *block, unsigned int first, unsigned int count)
 {
 	map_clear(block->used, first, count);
+	map_clear(block->exposed, first, count);
 	block->longest = SLOT_UNITS;
 }
 
@@ -261,6 +268,56 @@ static bool retired_reached(const struct block *block, unsigned int first, unsig
 	struct gpumem_bo_retire retire = about(block, first, units, 0);
 
 	return bo_reached(&retire);
+}
+
+/*
+ * Enter taken units into the block's list, where reclaim() finds them. Without memory for the entry they stay taken
+ * until the block is destroyed. mem_lock is held.
+ */
+static void withhold(struct block *block, unsigned int first, unsigned int units)
+{
+	struct withheld *held = malloc(sizeof(*held));
+
+	if (!held)
+		return;
+	held->number = ++last_withheld;
+	held->first = first;
+	held->units = units;
+	held->next = block->withheld;
+	block->withheld = held;
+}
+
+bool units_expose(struct block *block, unsigned int first, unsigned int units, bool *held)
+{
+	unsigned int unit = first, end = first + units, from;
+	struct withheld *range;
+	struct alloc *alloc;
+
+	if (unlikely(block->clearing) && !clear_take(block, first, units)) {
+		clear_await(held);
+		return false;
+	}
+	/* The kernel's answers so far say nothing about the export that follows. */
+	for (range = block->withheld; range; range = range->next)
+		if (range->first < end && first < range->first + range->units)
+			range->number = ++last_withheld;
+	while (unit < end) {
+		from = unit;
+		unit = map_run(block->used, from, end);
+		if (map_has(block->used, from))
+			continue;
+		map_set(block->used, from, unit - from);
+		withhold(block, from, unit - from);
+	}
+	map_set(block->exposed, first, units);
+	/* Others may write to the units. */
+	map_set(block->dirty, first, units);
+	for (unit = first; unit < end; unit++) {
+		alloc = load_relaxed(&block->unit[unit]);
+		if (alloc && (unit == first || alloc != load_relaxed(&block->unit[unit - 1])))
+			__atomic_fetch_or(&alloc->flags, ALLOC_EXPORTED, __ATOMIC_SEQ_CST);
+	}
+	return true;
 }
 
 /* A round of questions to the kernel: ranges, highest number first, and the answers. */
@@ -453,22 +510,13 @@ CUresult units_take(struct shared *list, CUdevice device, unsigned int units, ui
 void units_give(struct block *block, unsigned int first, unsigned int units, uint32_t how,
 		struct block **doomed)
 {
-	struct withheld *held;
-
 	if (!--block->allocs) {
 		block_doom(block, doomed);
 		return;
 	}
-	if (how & UNITS_EXPORTED && retired_reached(block, first, units)) {
-		held = malloc(sizeof(*held));
-		/* Without memory for the entry the units stay taken until the block is destroyed. */
-		if (held) {
-			held->number = ++last_withheld;
-			held->first = first;
-			held->units = units;
-			held->next = block->withheld;
-			block->withheld = held;
-		}
+	if ((how & UNITS_EXPORTED || units_exposed(block, first, units)) &&
+	    retired_reached(block, first, units)) {
+		withhold(block, first, units);
 		return;
 	}
 	units_free(block, first, units);

@@ -88,6 +88,24 @@ static inline unsigned int map_run(const uint64_t *map, unsigned int unit, unsig
 	return unit < end ? unit : end;
 }
 
+/* Whether any of @count units is in a map. */
+static inline bool map_meets(const uint64_t *map, unsigned int first, unsigned int count)
+{
+	return map_has(map, first) || map_run(map, first, first + count) < first + count;
+}
+
+/* Whether one of some taken units is in a page that was exported while it was taken. mem_lock is held. */
+static inline bool units_exposed(const struct block *block, unsigned int first, unsigned int units)
+{
+	return map_meets(block->exposed, first, units);
+}
+
+/*
+ * Prepare the export of pages of a shared block: mark the allocs in them as exported, and withhold the free units.
+ * False: the cleaner is writing to the units. The lock was dropped, so the caller looks everything up again; and
+ * clear_go() must follow (clear_await()). mem_lock is held.
+ */
+bool units_expose(struct block *block, unsigned int first, unsigned int units, bool *held);
 /* Zero units that had an earlier owner. mem_lock is not held; the units are taken. */
 CUresult units_scrub(const struct block *block, const struct scrub *scrub);
 /*

@@ -125,7 +125,8 @@ static CUresult alloc_for(CUcontext ctx, uint64_t life, struct alloc **alloc)
 
 static struct shared *shared_list(struct device *device, uint32_t flags)
 {
-	return flags & ALLOC_HOST ? &device->shared_host :
+	return flags & ALLOC_HIDDEN ? &device->shared_hidden :
+		flags & ALLOC_HOST ? &device->shared_host :
 		flags & ALLOC_MANAGED ? &device->shared_managed : &device->shared;
 }
 
@@ -167,6 +168,9 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, 
 	if (result) {
 		units_give(block, scrub.first, units, 0, &doomed);
 	} else {
+		/* Another thread may have exported the pages meanwhile. */
+		if (units_exposed(block, scrub.first, units))
+			flags |= ALLOC_EXPORTED;
 		alloc_set(alloc, ctx, block, block->base + scrub.first * UNIT, size, flags);
 		if (!(flags & ALLOC_HIDDEN))
 			owner_set(block, scrub.first, units, alloc);
