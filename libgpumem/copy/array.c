@@ -13,17 +13,17 @@
  * Destroying an array waits first for the work of the array's context, and for copies of other contexts that
  * read the array (free_wait.c). Destroying a part does nothing. A context that ends destroys its arrays.
  *
- * Locks: array_lock for the lists and for the validity of arrays; mem_lock nests inside. array_lock is not held
- * while memory is populated or given back, or a range is ended. Under the lock, the creating thread then checks
- * that the context still lives, and adds the array to the list. Copies do not take array_lock.
+ * Locks: array_lock for the contexts' lists of arrays, and for the validity of arrays; mem_lock nests inside.
+ * array_lock is not held while memory is populated or given back, or a range is ended. Under the lock, the creating
+ * thread then checks that the context still lives, and adds the array to the list. Copies do not take array_lock.
  */
 #include <stdlib.h>
 
 #include "copy/array.h"
 
 static struct lock array_lock;
-static CUarray arrays, free_arrays;		/* array_lock */
-static CUmipmappedArray mipmaps, free_mipmaps;	/* array_lock */
+static CUarray free_arrays;		/* array_lock */
+static CUmipmappedArray free_mipmaps;	/* array_lock */
 static uint64_t last_array_id;		/* array_lock */
 
 /* ---- structures; array_lock is held */
@@ -236,11 +236,11 @@ static CUresult create_locked(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc,
 		array_move(array, base);
 	else
 		array_place(array, base);
-	array->next = arrays;
+	array->next = ctx->arrays;
 	if (array->next)
 		array->next->link = &array->next;
-	array->link = &arrays;
-	arrays = array;
+	array->link = &ctx->arrays;
+	ctx->arrays = array;
 	array_start(array);
 	*out = array;
 	return CUDA_SUCCESS;
@@ -396,11 +396,11 @@ static CUresult mipmap_create_locked(CUmipmappedArray *out, const CUDA_ARRAY3D_D
 		}
 		array_start(mipmap->level[i]);
 	}
-	mipmap->next = mipmaps;
+	mipmap->next = ctx->mipmaps;
 	if (mipmap->next)
 		mipmap->next->link = &mipmap->next;
-	mipmap->link = &mipmaps;
-	mipmaps = mipmap;
+	mipmap->link = &ctx->mipmaps;
+	ctx->mipmaps = mipmap;
 	mipmap->id = ++last_array_id;
 	store_release(&mipmap->magic, MIPMAP_MAGIC);
 	*out = mipmap;
@@ -472,22 +472,16 @@ CUresult mipmap_level(CUarray *out, CUmipmappedArray mipmap, unsigned int index)
 /* Stop the arrays of a context, and chain them by their next. */
 static void arrays_take(CUcontext ctx, CUarray *stopped, CUmipmappedArray *stopped_mipmaps)
 {
-	CUmipmappedArray mipmap, next_mipmap;
-	CUarray array, next;
+	CUmipmappedArray mipmap;
+	CUarray array;
 
 	lock_take(&array_lock);
-	for (array = arrays; array; array = next) {
-		next = array->next;
-		if (array->layout.ctx != ctx)
-			continue;
+	while ((array = ctx->arrays)) {
 		array_stop(array);
 		array->next = *stopped;
 		*stopped = array;
 	}
-	for (mipmap = mipmaps; mipmap; mipmap = next_mipmap) {
-		next_mipmap = mipmap->next;
-		if (mipmap->ctx != ctx)
-			continue;
+	while ((mipmap = ctx->mipmaps)) {
 		mipmap_stop(mipmap);
 		mipmap->next = *stopped_mipmaps;
 		*stopped_mipmaps = mipmap;

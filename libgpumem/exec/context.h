@@ -37,6 +37,8 @@ struct CUctx_st {
 	CUstream whole;			/* the stream of kind STREAM_CONTEXT; made at first use; atomic */
 	struct active active;		/* queues with work, streams in use */
 	struct alloc *allocs;		/* mem_lock */
+	CUarray arrays;			/* whole ones, as the next; the lock of arrays (copy/array.c) */
+	CUmipmappedArray mipmaps;
 	struct external *externals;	/* the lock of external memories (share/external.c) */
 	CUcontext next_unused;
 };
