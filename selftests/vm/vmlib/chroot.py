@@ -130,6 +130,18 @@ def command(words):
                "make"] + words)
 
 
+def build(words):
+    """Run make with @words for a kernel; what it said is in the Problem if it fails.
+
+    Variables that a make above this process was called with mean something else there.
+    """
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    r = subprocess.run(command(words), check=False, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, env=env)
+    if r.returncode:
+        raise Problem("make failed:\n" + r.stdout.decode(errors="replace")[-4000:])
+
+
 def make(words):
     """Become make; returns only by an exception."""
     line = command(words)

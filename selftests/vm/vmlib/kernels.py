@@ -370,7 +370,8 @@ def get(name):
     return Kernel(name, KERNELS[name].find(name))
 
 
-def main(argv):
+def main(argv, test_modules):
+    """The program "kernel".  @test_modules: what --test-modules prints for a Kernel, as lines."""
     if argv[:1] == ["--make"]:
         try:
             chroot.make(argv[1:])
@@ -382,6 +383,7 @@ def main(argv):
     what = ap.add_mutually_exclusive_group()
     for opt, text in (("path", "its directory (default)"), ("kdir", "KDIR for module builds"),
                       ("version", "its release"), ("list", "the names there are"),
+                      ("test-modules", "variables that name the modules that tests load"),
                       ("kselftest", "no kernel: a directory with kselftest.h, checkpatch.pl")):
         what.add_argument("--" + opt, action="store_const", const=opt, dest="what", help=text)
     ap.add_argument("name", nargs="?", default=DEFAULT, help="default: %(default)s")
@@ -393,6 +395,9 @@ def main(argv):
     try:
         if o.what == "kselftest":
             print(kselftest())
+            return 0
+        if o.what == "test-modules":
+            print("\n".join(test_modules(get(o.name))))
             return 0
         print(getattr(get(o.name), o.what or "path"))
     except Problem as e:

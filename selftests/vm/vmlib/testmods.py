@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The modules besides gpumem.ko that tests load: each has a variable that names its path."""
+from . import Problem, nic
+from .cache import note
+
+MODULES = {"GPUMEM_NIC": nic.module}
+
+
+def variables(kernel):
+    """NAME=PATH of each module for @kernel.  A test whose module is missing says so by its skip."""
+    found = []
+    for name, module in MODULES.items():
+        try:
+            path = module(kernel)
+        except Problem as e:
+            note(str(e))
+            path = None
+        if path:
+            found.append("%s=%s" % (name, path))
+    return found
