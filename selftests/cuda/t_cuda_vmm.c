@@ -282,6 +282,31 @@ TEST_F(vmm, mappings_of_the_process)
 	EXPECT_EQ(before, count_maps());
 }
 
+/* An import has the location of the memory, and neither the handle types nor the flags of the maker's handle. */
+TEST_F(vmm, location_of_an_import)
+{
+	static const CUmemLocationType types[] = {
+		CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST_NUMA,
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(types); i++) {
+		CUmemAllocationProp prop;
+		handle_t h, imported;
+		int fd;
+
+		ASSERT_CU(make_at(&h, types[i], POSIX_FD, G));
+		ASSERT_CU(cuMemExportToShareableHandle(&fd, h, POSIX_FD, 0));
+		ASSERT_CU(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd, POSIX_FD));
+		close(fd);
+		ASSERT_CU(cuMemGetAllocationPropertiesFromHandle(&prop, imported));
+		EXPECT_EQ(types[i], prop.location.type);
+		EXPECT_EQ(0, prop.location.id);
+		EXPECT_EQ(0, (int)prop.requestedHandleTypes);
+		EXPECT_CU(cuMemRelease(imported));
+		EXPECT_CU(cuMemRelease(h));
+	}
+}
+
 /* --- threads */
 
 struct taker {
@@ -289,10 +314,13 @@ struct taker {
 	CUdeviceptr base;
 	size_t length;
 	bool stop;
-	unsigned int rounds, inside;
+	unsigned int rounds, inside, holes;
 };
 
-/* Maps memory of the process's own again and again, wherever the kernel puts it. */
+/*
+ * Maps memory of the process's own again and again, wherever the kernel puts it, and asks the kernel whether the
+ * range has a hole: msync() finds one by itself, and mmap() only if it likes the place of the hole best.
+ */
 static void *take_addresses(void *arg)
 {
 	struct taker *t = arg;
@@ -304,6 +332,8 @@ static void *take_addresses(void *arg)
 		t->rounds++;
 		t->inside += p + G > t->base && p < t->base + t->length;
 		munmap((void *)(uintptr_t)p, G);
+		for (unsigned int i = 0; i < 32; i++)
+			t->holes += msync((void *)(uintptr_t)t->base, t->length, MS_ASYNC) != 0;
 	}
 	return NULL;
 }
@@ -328,70 +358,93 @@ TEST_F(vmm, never_a_hole)
 	pthread_join(t.thread, NULL);
 	TH_LOG("%u other mappings", t.rounds);
 	EXPECT_EQ(0, t.inside);
+	EXPECT_EQ(0, t.holes);
 	ASSERT_CU(cuMemRelease(h));
 	ASSERT_CU(cuMemAddressFree(d, t.length));
 }
 
 struct copier {
 	pthread_t thread;
-	CUcontext ctx;
 	CUdeviceptr d;
 	bool stop;
-	unsigned int good, refused;	/* atomic */
-	CUresult other;			/* atomic */
+	unsigned int good, refused, ended;	/* atomic; @ended: contexts that an error has ended */
+	int failed;
 };
 
+/* Copies in a context of its own.  Work that was queued before the memory went ends that context; make the next. */
 static void *copy_there(void *arg)
 {
 	unsigned char *host = calloc(1, G);
-	struct copier *c = arg;
+	struct copier *w = arg;
+	CUcontext ctx;
 	CUresult result;
 
-	cuCtxSetCurrent(c->ctx);
-	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
-		result = cuMemcpyHtoD(c->d, host, 64 * KIB);
-		if (!result)
-			__atomic_fetch_add(&c->good, 1, __ATOMIC_RELAXED);
-		else if (result == INVALID)
-			__atomic_fetch_add(&c->refused, 1, __ATOMIC_RELAXED);
-		else
-			/* Work that was queued before the memory went has ended the context. */
-			__atomic_store_n(&c->other, result, __ATOMIC_RELAXED);
-		if (result && result != INVALID)
-			break;
+	WORKER_CHECK(!cuCtxCreate(&ctx, NULL, 0, 0));
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		result = cuMemcpyHtoD(w->d, host, 64 * KIB);
+		if (!result) {
+			__atomic_fetch_add(&w->good, 1, __ATOMIC_RELAXED);
+		} else if (result == INVALID) {
+			__atomic_fetch_add(&w->refused, 1, __ATOMIC_RELAXED);
+		} else {
+			WORKER_CHECK(result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_FAILED);
+			cuCtxDestroy(ctx);
+			WORKER_CHECK(!cuCtxCreate(&ctx, NULL, 0, 0));
+			__atomic_fetch_add(&w->ended, 1, __ATOMIC_RELAXED);
+		}
 	}
+	WORKER_CHECK(!cuCtxDestroy(ctx));
 	free(host);
 	return NULL;
 }
 
-/* Whether the thread has copied often enough, or met an error that ends it. */
-static bool copied(const struct copier *c)
+/* Wait until a counter of the thread has risen. */
+static bool rises(const unsigned int *counter)
 {
-	return __atomic_load_n(&c->good, __ATOMIC_RELAXED) + __atomic_load_n(&c->refused, __ATOMIC_RELAXED) >
-		20 || __atomic_load_n(&c->other, __ATOMIC_RELAXED);
+	unsigned int before = __atomic_load_n(counter, __ATOMIC_RELAXED);
+
+	for (int ms = 0; ms < 20000; ms++) {
+		if (__atomic_load_n(counter, __ATOMIC_RELAXED) != before)
+			return true;
+		nap_ms(1);
+	}
+	return false;
 }
 
-/* A copy that races with an unmap succeeds, is refused, or ends the context as on a device; never the process. */
+/*
+ * A copy that races with an unmap succeeds, is refused, or ends the context as on a device; never the process.
+ * Every tenth round lets a copy succeed before the unmap, and lets one be refused behind it.
+ */
 TEST_F(vmm, copies_beside_unmap)
 {
-	struct copier c = { .ctx = self->ctx };
+	struct copier c = { 0 };
+	unsigned int waits = 0;
 	handle_t h;
 
 	ASSERT_CU(make(&h, G));
 	ASSERT_CU(cuMemAddressReserve(&c.d, G, 0, 0, 0));
 	ASSERT_EQ(0, pthread_create(&c.thread, NULL, copy_there, &c));
-	for (unsigned int i = 0; i < 300 || !copied(&c); i++) {
+	for (unsigned int i = 0; i < 300; i++) {
 		ASSERT_CU(cuMemMap(c.d, G, 0, h, 0));
 		ASSERT_CU(open_to_device(c.d, G));
-		if (i % 3 == 0)
+		if (i % 10 == 0) {
+			ASSERT_TRUE(rises(&c.good));
+		} else if (i % 3 == 0) {
 			sched_yield();
+		}
 		ASSERT_CU(cuMemUnmap(c.d, G));
+		if (i % 10 == 0) {
+			ASSERT_TRUE(rises(&c.refused));
+			waits++;
+		}
 	}
 	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
 	pthread_join(c.thread, NULL);
-	TH_LOG("%u copies, %u refused, last %d", c.good, c.refused, c.other);
-	EXPECT_TRUE(!c.other || c.other == CUDA_ERROR_ILLEGAL_ADDRESS || c.other == CUDA_ERROR_LAUNCH_FAILED);
-	cuMemRelease(h);
+	TH_LOG("%u copies, %u refused, %u contexts ended", c.good, c.refused, c.ended);
+	EXPECT_EQ(0, c.failed);
+	EXPECT_LE(waits, c.good);
+	EXPECT_LE(waits, c.refused);
+	EXPECT_CU(cuMemRelease(h));
 	EXPECT_CU(cuMemAddressFree(c.d, G));
 }
 
