@@ -149,6 +149,26 @@ static CUresult external_undo(struct env *e)
 
 BOTH(external_ready, vmm_exported, external_import)
 
+/* A DMA-buf stays the caller's. */
+BOTH(external_dmabuf_setup, alloc_large, export_fd)
+
+static CUresult external_dmabuf(struct env *e)
+{
+	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
+		.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD, .handle.fd = e->fd,
+		.size = LARGE,
+	};
+
+	return cuImportExternalMemory(&vmm.memory, &desc);
+}
+
+static CUresult external_dmabuf_undo(struct env *e)
+{
+	CUresult result = cuDestroyExternalMemory(vmm.memory);
+
+	return result ? result : export_undo(e);
+}
+
 static CUresult external_buffer(struct env *e)
 {
 	const CUDA_EXTERNAL_MEMORY_BUFFER_DESC desc = { .offset = SMALL, .size = SMALL };
@@ -226,6 +246,22 @@ static CUresult semaphore_in_undo(struct env *e)
 }
 
 BOTH(semaphore_pair, semaphore_ready, semaphore_in)
+
+static CUresult semaphore_timeline_ready(struct env *e)
+{
+	CUresult result = gpumem_create_semaphore(&vmm.semaphore, 7, GPUMEM_SEMAPHORE_TIMELINE);
+
+	return result ? result : semaphore_out(e);
+}
+
+static CUresult semaphore_timeline_in(struct env *e)
+{
+	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = {
+		.type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD, .handle.fd = e->fd,
+	};
+
+	return cuImportExternalSemaphore(&vmm.semaphore2, &desc);
+}
 
 /* One signal and the wait for it, queued in one stream. */
 static CUresult semaphore_trip(struct env *e)

@@ -19,6 +19,7 @@
 
 #include "kselftest_harness.h"
 #include "cuda_nth_ops.h"
+#include "cuda_nth_places.h"
 #include "cuda_nth_vmm.h"
 #include "common/fail_sweep.h"
 
@@ -85,13 +86,22 @@ COLD(first_batch, cold_keeper, batch, copy_in_check);
 COLD(first_notice, NULL, notice, notice_undo);
 WARM(host_function, host_function_setup, host_function, host_function_check, .calm = true);
 WARM(batch, keeper, batch, copy_in_check);
+WARM(attributes, keeper, attributes, copy_in_check);
+WARM(attributes_3d, keeper, attributes_3d, copy_in_check);
+COLD(first_prefetch, cold_places, prefetch, prefetch_undo, .calm = true);
+WARM(prefetch, places_setup, prefetch, prefetch_undo, .calm = true);
+WARM(discard, places_setup, discard, free_ptr, .calm = true);
+WARM(discard_and_prefetch, places_setup, discard_and_prefetch, prefetch_undo, .calm = true);
 WARM(words, copy_setup, words, words_check, .calm = true);
 WARM(event_ipc, event_ipc_make, event_ipc, event_destroy);
 WARM(notice, NULL, notice, notice_undo, .calm = true);
 COLD(first_pool, env_make, pool_create, pool_destroy);
 COLD(first_pool_alloc, env_make, pool_alloc_default, pool_free);
 COLD(first_pool_import, cold_import, pool_import_pointer, pool_import_pointer_undo);
+COLD(first_place_pool, env_make, place_pool, pool_free);
 WARM(pool, NULL, pool_create, pool_destroy);
+WARM(pool_current, NULL, place_current, pool_destroy);
+WARM(pool_alloc_host, place_current, place_alloc, place_alloc_undo);
 WARM(pool_alloc, NULL, pool_alloc, pool_free_all, .pool = true);
 WARM(pool_trim, pool_fill, pool_trim, NULL, .pool = true);
 WARM(pool_figures, pool_fill, pool_figures, pool_trim, .pool = true);
@@ -113,11 +123,13 @@ WARM(handle_release, vmm_create, vmm_release, NULL);
 WARM(handle_export, vmm_create, vmm_export, vmm_close);
 WARM(handle_import, vmm_exported, vmm_import, vmm_import_undo);
 WARM(external_import, vmm_exported, external_import, external_undo);
+WARM(external_dmabuf, external_dmabuf_setup, external_dmabuf, external_dmabuf_undo);
 WARM(external_buffer, external_ready, external_buffer, external_buffer_undo);
 WARM(external_mipmap, external_ready, external_mipmap, external_mipmap_undo);
 WARM(semaphore, NULL, semaphore_make, semaphore_end);
 WARM(semaphore_export, semaphore_make, semaphore_out, semaphore_out_undo);
 WARM(semaphore_import, semaphore_ready, semaphore_in, semaphore_in_undo);
+WARM(semaphore_timeline, semaphore_timeline_ready, semaphore_timeline_in, semaphore_in_undo);
 WARM(semaphore_trip, semaphore_pair, semaphore_trip, semaphore_in_undo, .calm = true);
 
 FIXTURE_SETUP(cuda)
