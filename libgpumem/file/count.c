@@ -14,7 +14,7 @@
 static struct gpumem_file_counters ways;
 static CUfileOpCounter_t counters[COUNTERS];
 static struct totals {
-	uint64_t bytes, sum_us, requests, errors, sizes[32];
+	uint64_t bytes, sum_us, requests, errors, sizes[32], batch_bytes;
 } totals[2];				/* of reads, of writes */
 static uint64_t started, stopped;	/* in us; 0: never */
 static int64_t registered;		/* bytes */
@@ -55,7 +55,7 @@ uint64_t count_start(void)
 	return counting(1) ? now() : 0;
 }
 
-void count_request(bool write, ssize_t result, uint64_t start)
+void count_request(bool write, ssize_t result, uint64_t start, bool batch)
 {
 	struct totals *t = &totals[write];
 	unsigned int size = 0;
@@ -71,6 +71,8 @@ void count_request(bool write, ssize_t result, uint64_t start)
 		return;
 	}
 	add(&t->bytes, result);
+	if (batch)
+		add(&t->batch_bytes, result);
 	while (size < 31 && (size_t)result >> 10 >> size)
 		size++;
 	if (counting(2))
@@ -182,10 +184,20 @@ static void fill_basic(CUfileStatsLevel1_t *s)
 	s->hdl_deregister_ops = counted(COUNT_FILE_DEREGISTER);
 	s->buf_register_ops = counted(COUNT_BUFFER_REGISTER);
 	s->buf_deregister_ops = counted(COUNT_BUFFER_DEREGISTER);
+	s->batch_submit_ops = s->batch_iouring_submit_ops = s->batch_total_submit_ops = counted(COUNT_BATCH_SUBMIT);
+	s->batch_complete_ops = s->batch_processed_ops = counted(COUNT_BATCH_COMPLETE);
+	s->batch_setup_ops = counted(COUNT_BATCH_SETUP);
+	s->batch_cancel_ops = counted(COUNT_BATCH_CANCEL);
+	s->batch_destroy_ops = counted(COUNT_BATCH_DESTROY);
+	s->batch_enqueued_ops = counted(COUNT_BATCH_ENQUEUED);
 	s->read_bytes = load(&r->bytes);
 	s->write_bytes = load(&w->bytes);
+	s->batch_read_bytes = load(&r->batch_bytes);
+	s->batch_write_bytes = load(&w->batch_bytes);
 	s->read_bw_bytes_per_sec = s->read_bytes / seconds();
 	s->write_bw_bytes_per_sec = s->write_bytes / seconds();
+	s->batch_read_bw_bytes = s->batch_read_bytes / seconds();
+	s->batch_write_bw_bytes = s->batch_write_bytes / seconds();
 	s->read_ops_per_sec = load(&r->requests) / seconds();
 	s->write_ops_per_sec = load(&w->requests) / seconds();
 	s->read_lat_sum_us = load(&r->sum_us);

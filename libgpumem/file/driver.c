@@ -141,6 +141,8 @@ EXPORT CUfileError_t cuFileDriverClose_v2(void)
 	closing = true;
 	driver_unlock();
 
+	batches_end();
+	streams_end();
 	files_end();
 	buffers_end();
 	rings_end();
@@ -195,7 +197,8 @@ EXPORT CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t *props)
 		props->nvfs.dcontrolflags |= 1u << CU_FILE_USE_POLL_MODE;
 	if (param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE))
 		props->nvfs.dcontrolflags |= 1u << CU_FILE_ALLOW_COMPAT_MODE;
-	props->fflags = 1u << CU_FILE_PARALLEL_IO_SUPPORTED;
+	props->fflags = 1u << CU_FILE_BATCH_IO_SUPPORTED | 1u << CU_FILE_STREAMS_SUPPORTED |
+		1u << CU_FILE_PARALLEL_IO_SUPPORTED;
 	props->max_device_cache_size = param_size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB);
 	props->per_buffer_cache_size = param_size(CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB);
 	props->max_device_pinned_mem_size =

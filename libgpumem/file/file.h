@@ -3,12 +3,14 @@
  * libcufile.so.0: the cuFile API. It calls public functions of the driver API, io_uring, and the file system.
  *
  * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers, request.c cuts a
- * request into operations, ring.c executes operations, param.c has parameters, count.c counters.
+ * request into operations, ring.c executes operations, batch.c and async.c are the two asynchronous interfaces,
+ * param.c has parameters, count.c counters.
  *
  * A request is what a caller asks for. It consists of operations: contiguous pieces that go the same way.
  *
  * Locks: file_lock protects the driver's state and the tables of files and buffers. It is held for look-ups and
- * changes only, never across a request. The lock of ring.c protects a list, and no other lock is taken inside it.
+ * changes only, never across a request. Each batch has a lock of its own, which is outside file_lock. The locks of
+ * ring.c and async.c protect lists, and no other lock is taken inside them.
  *
  * After fork() the child has no driver: every function returns CU_FILE_DRIVER_NOT_INITIALIZED before it takes a
  * lock, if the parent's driver was open.
@@ -133,17 +135,26 @@ void rings_end(void);
 size_t param_size(CUFileSizeTConfigParameter_t param);
 bool param_bool(CUFileBoolConfigParameter_t param);
 
+/* ---- batch.c */
+
+void batches_end(void);
+
+/* ---- async.c */
+
+void streams_end(void);
+
 /* ---- count.c */
 
 enum counter {
 	COUNT_READ, COUNT_WRITE, COUNT_FILE_REGISTER, COUNT_FILE_DEREGISTER, COUNT_BUFFER_REGISTER,
-	COUNT_BUFFER_DEREGISTER, COUNTERS
+	COUNT_BUFFER_DEREGISTER, COUNT_BATCH_SUBMIT, COUNT_BATCH_COMPLETE, COUNT_BATCH_SETUP, COUNT_BATCH_CANCEL,
+	COUNT_BATCH_DESTROY, COUNT_BATCH_ENQUEUED, COUNTERS
 };
 
 void count(enum counter counter, bool ok);
 /* Count a request that took from @start, of count_start(). @result as of request_run(). */
 uint64_t count_start(void);
-void count_request(bool write, ssize_t result, uint64_t start);
+void count_request(bool write, ssize_t result, uint64_t start, bool batch);
 /* Count an operation that was executed, by a ring or not. */
 void count_operation(const struct operation *operation, bool ring);
 void count_registered(int64_t bytes);

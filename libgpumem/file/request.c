@@ -128,7 +128,7 @@ static ssize_t transfer(bool write, CUfileHandle_t fh, const void *base, size_t 
 	result = request_run(&request);
 	file_put(request.file);
 	driver_idle();
-	count_request(write, result, start);
+	count_request(write, result, start, false);
 	if (result >= 0)
 		return result;
 	errno = -result;

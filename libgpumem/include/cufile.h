@@ -222,6 +222,74 @@ ssize_t cuFileRead(CUfileHandle_t fh, void *bufPtr_base, size_t size, off_t file
 ssize_t cuFileWrite(CUfileHandle_t fh, const void *bufPtr_base, size_t size, off_t file_offset,
 		    off_t bufPtr_offset);
 
+/* ---- batches */
+
+typedef enum CUfileOpcode {
+	CUFILE_READ = 0,
+	CUFILE_WRITE = 1,
+} CUfileOpcode_t;
+
+typedef enum CUFILEStatus_enum {
+	CUFILE_WAITING = 0x01,
+	CUFILE_PENDING = 0x02,
+	CUFILE_INVALID = 0x04,
+	CUFILE_CANCELED = 0x08,
+	CUFILE_COMPLETE = 0x10,
+	CUFILE_TIMEOUT = 0x20,
+	CUFILE_FAILED = 0x40,
+} CUfileStatus_t;
+
+typedef enum cufileBatchMode {
+	CUFILE_BATCH = 1,
+} CUfileBatchMode_t;
+
+typedef struct CUfileIOParams {
+	CUfileBatchMode_t mode;
+	union {
+		struct {
+			void *devPtr_base;
+			off_t file_offset;
+			off_t devPtr_offset;
+			size_t size;
+		} batch;
+	} u;
+	CUfileHandle_t fh;
+	CUfileOpcode_t opcode;
+	void *cookie;
+} CUfileIOParams_t;
+
+/* @ret: the number of bytes, or a negative value as of cuFileRead(), with -errno in the place of -1. */
+typedef struct CUfileIOEvents {
+	void *cookie;
+	CUfileStatus_t status;
+	size_t ret;
+} CUfileIOEvents_t;
+
+typedef void *CUfileBatchHandle_t;
+
+CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned int nr);
+CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned int nr, CUfileIOParams_t *iocbp,
+				  unsigned int flags);
+CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned int min_nr, unsigned int *nr,
+				     CUfileIOEvents_t *iocbp, struct timespec *timeout);
+CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp);
+void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp);
+
+/* ---- streams */
+
+/* Flags of cuFileStreamRegister(): which values are final when a request is submitted. */
+#define CU_FILE_STREAM_FIXED_BUF_OFFSET		1
+#define CU_FILE_STREAM_FIXED_FILE_OFFSET	2
+#define CU_FILE_STREAM_FIXED_FILE_SIZE		4
+#define CU_FILE_STREAM_PAGE_ALIGNED_INPUTS	8
+
+CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void *bufPtr_base, size_t *size_p, off_t *file_offset_p,
+			      off_t *bufPtr_offset_p, ssize_t *bytes_read_p, CUstream stream);
+CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void *bufPtr_base, size_t *size_p, off_t *file_offset_p,
+			       off_t *bufPtr_offset_p, ssize_t *bytes_written_p, CUstream stream);
+CUfileError_t cuFileStreamRegister(CUstream stream, unsigned int flags);
+CUfileError_t cuFileStreamDeregister(CUstream stream);
+
 /* ---- parameters */
 
 typedef enum CUFileSizeTConfigParameter_t {

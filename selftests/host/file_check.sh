@@ -14,6 +14,11 @@ export LC_ALL=C
 
 echo "TAP version 13"
 cat >"$work/want" <<'END'
+cuFileBatchIOCancel
+cuFileBatchIODestroy
+cuFileBatchIOGetStatus
+cuFileBatchIOSetUp
+cuFileBatchIOSubmit
 cuFileBufDeregister
 cuFileBufRegister
 cuFileDriverClose
@@ -38,6 +43,7 @@ cuFileGetVersion
 cuFileHandleDeregister
 cuFileHandleRegister
 cuFileRead
+cuFileReadAsync
 cuFileSetParameterBool
 cuFileSetParameterPosixPoolSlabArray
 cuFileSetParameterSizeT
@@ -46,8 +52,11 @@ cuFileSetStatsLevel
 cuFileStatsReset
 cuFileStatsStart
 cuFileStatsStop
+cuFileStreamDeregister
+cuFileStreamRegister
 cuFileUseCount
 cuFileWrite
+cuFileWriteAsync
 gpumem_file_counters
 END
 failed=0
