@@ -139,3 +139,33 @@ class View(Apt):
 
 
 TRIXIE = View("trixie", "trixie", "trixie-backports")
+
+
+class Sources(View):
+    """Source packages of the machine's own release."""
+
+    def __init__(self):
+        with open("/etc/os-release", encoding="utf-8") as f:
+            release = re.search(r"^VERSION_CODENAME=(.*)$", f.read(), re.M)
+        if not release:
+            raise Problem("/etc/os-release has no VERSION_CODENAME")
+        super().__init__("source-" + release.group(1), release.group(1))
+
+    def sources(self):
+        return [line.replace("deb ", "deb-src ", 1) for line in super().sources()]
+
+    def version(self, package):
+        """The version of a source package, or None."""
+        found = re.findall(r"^Version: (.*)$", self.output("apt-cache", "showsrc", package), re.M)
+        return found[-1] if found else None
+
+    def unpack(self, package, where):
+        """Download and unpack a source package below the directory @where; the directory of its tree."""
+        for command in (["apt-get", "-qq", "source", "--download-only", package],
+                        ["sh", "-c", "dpkg-source --no-check -x *.dsc tree"]):
+            r = subprocess.run(command, cwd=where, check=False, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, env=self.environment())
+            if r.returncode:
+                raise Problem("%s: %s" % (" ".join(command), r.stdout.decode(
+                    errors="replace").strip().replace("\n", "; ")))
+        return os.path.join(where, "tree")
