@@ -521,8 +521,8 @@ static inline int peer_main(void)
 	return 0;
 }
 
-/* Starts this program anew, with a socket at PEER_FD: 0 or a negative errno. */
-static inline int peer_exec(struct peer *peer)
+/* Starts this program anew, with @word and a socket at PEER_FD: 0 or a negative errno. */
+static inline int peer_exec_as(struct peer *peer, const char *word)
 {
 	int socks[2];
 	pid_t pid;
@@ -540,13 +540,18 @@ static inline int peer_exec(struct peer *peer)
 			fcntl(PEER_FD, F_SETFD, 0);
 		else
 			dup2(socks[1], PEER_FD);
-		execl("/proc/self/exe", "peer", PEER_WORD, NULL);
+		execl("/proc/self/exe", "peer", word, NULL);
 		_exit(127);
 	}
 	close(socks[1]);
 	peer->pid = pid;
 	peer->sock = socks[0];
 	return pid < 0 ? -EPIPE : 0;
+}
+
+static inline int peer_exec(struct peer *peer)
+{
+	return peer_exec_as(peer, PEER_WORD);
 }
 
 /* Start a peer and get its first message; @inherited: node descriptors that survived the exec. */

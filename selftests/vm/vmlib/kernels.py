@@ -148,10 +148,10 @@ def find_source():
     return None
 
 
-def extract_source(package, where, tmp, *members):
+def extract_source(package, where, tmp, *members, view=apt.HOST):
     """Unpack the sources of @package into the directory @where, or only @members of them."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(tmp)) as debs:
-        apt.HOST.download([package], debs)
+        view.download([package], debs)
         apt.unpack(debs, debs)
         archive = glob.glob(os.path.join(debs, "usr/src/linux-source-*.tar.xz"))
         if not archive:
