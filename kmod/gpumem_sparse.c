@@ -9,9 +9,9 @@
  *
  * Tiles are in *tables* of 256.  A table is allocated when a tile in it is
  * bound, or before that by GPUMEM_VM_BIND_RESERVE, and lives as long as the
- * mapping, also if the call fails later.  Binding tiles whose tables exist
- * needs no memory, so it does not fail.  The user's limit of mappings counts
- * tables, too, and so bounds the references on a buffer object.
+ * mapping.  A call allocates all tables that it needs, or none.  Binding tiles
+ * whose tables exist needs no memory, so it does not fail.  The user's limit of
+ * mappings counts tables, too, and so bounds the references on a buffer object.
  *
  * Locks: vm->change while tables are added and tiles are bound; vm->lock for
  * writing while the tiles themselves change, GPUMEM_BIND_MOST at a time.
@@ -183,72 +183,145 @@ static struct gpumem_mapping *gpumem_sparse_find_locked(struct gpumem_vm *vm,
 	return m;
 }
 
-/* Allocate a table that is in no mapping yet. */
+/* Allocate a table that is in no mapping yet, and put it in front of @spare. */
 static int gpumem_table_alloc(struct gpumem_client *client,
-			      struct gpumem_tile **table)
+			      struct gpumem_tile **spare)
 {
 	int ret = gpumem_user_map(client, GPUMEM_TABLE_MAPPINGS);
+	struct gpumem_tile *table;
 
 	if (ret)
 		return ret;
-	*table = kcalloc(GPUMEM_TABLE_TILES, sizeof(**table), GPUMEM_VM_GFP);
-	if (*table)
-		return 0;
-	gpumem_user_unmap(client, GPUMEM_TABLE_MAPPINGS);
-	return -ENOMEM;
+	table = kcalloc(GPUMEM_TABLE_TILES, sizeof(*table), GPUMEM_VM_GFP);
+	if (!table) {
+		gpumem_user_unmap(client, GPUMEM_TABLE_MAPPINGS);
+		return -ENOMEM;
+	}
+	table->next = *spare;
+	*spare = table;
+	return 0;
+}
+
+/* Free tables that are in no mapping. */
+static void gpumem_tables_free(struct gpumem_client *client,
+			       struct gpumem_tile *spare)
+{
+	struct gpumem_tile *table;
+
+	while (spare) {
+		table = spare;
+		spare = table->next;
+		kfree(table);
+		gpumem_user_unmap(client, GPUMEM_TABLE_MAPPINGS);
+		cond_resched();
+	}
+}
+
+/* Count the tables that a range lacks. */
+static int gpumem_tables_missing(struct gpumem_vm *vm, u64 addr, u64 last,
+				 unsigned long *missing)
+{
+	unsigned long index, first, end;
+	struct gpumem_mapping *m;
+	struct gpumem_tile *table;
+
+	guard(mutex)(&vm->change);
+	m = gpumem_sparse_find_locked(vm, addr, last);
+	if (!m)
+		return -EINVAL;
+	first = gpumem_table_index(m, addr);
+	end = gpumem_table_index(m, last);
+	*missing = end - first + 1;
+	xa_for_each_range(&m->sparse->tables, index, table, first, end)
+		(*missing)--;
+	return 0;
 }
 
 /*
- * Make sure that the tile at @at has a table, and move @at to the first tile of
- * the next table or behind @last.  Return -EAGAIN if the mapping lacks the table
- * and there is none in @spare.
+ * Reserve a place for each table that is missing at @first to @last.  Reserve
+ * nothing and return an error if these are more than @most, or memory is short.
  */
-static int gpumem_sparse_add_table(struct gpumem_vm *vm, u64 addr, u64 last,
-				   u64 *at, struct gpumem_tile **spare)
+static int gpumem_places_reserve_locked(struct gpumem_sparse *sparse,
+					unsigned long first, unsigned long last,
+					unsigned long most)
 {
+	unsigned long index, places = 0;
+	int ret = 0;
+
+	for (index = first; index <= last; index++) {
+		if (xa_load(&sparse->tables, index))
+			continue;
+		ret = places++ == most ? -EAGAIN :
+			xa_reserve(&sparse->tables, index, GPUMEM_VM_GFP);
+		if (ret)
+			break;
+		cond_resched();
+	}
+	if (ret)
+		while (index-- > first)
+			xa_release(&sparse->tables, index);
+	return ret;
+}
+
+/*
+ * Add tables of @spare to a range, where it lacks them: all that it lacks, or on
+ * an error none.  Return -EAGAIN if it lacks more than @count.
+ */
+static int gpumem_tables_add(struct gpumem_vm *vm, u64 addr, u64 last,
+			     struct gpumem_tile **spare, unsigned long count)
+{
+	unsigned long index, first, end;
 	struct gpumem_mapping *m;
-	unsigned long index;
-	u64 step;
+	struct gpumem_tile *table;
 	int ret;
 
 	guard(mutex)(&vm->change);
 	m = gpumem_sparse_find_locked(vm, addr, last);
 	if (!m)
 		return -EINVAL;
-	index = gpumem_table_index(m, *at);
-	if (!xa_load(&m->sparse->tables, index)) {
-		if (!*spare)
-			return -EAGAIN;
-		ret = xa_err(xa_store(&m->sparse->tables, index, *spare,
-				      GPUMEM_VM_GFP));
-		if (ret)
-			return ret;
-		*spare = NULL;
+	first = gpumem_table_index(m, addr);
+	end = gpumem_table_index(m, last);
+	ret = gpumem_places_reserve_locked(m->sparse, first, end, count);
+	if (ret)
+		return ret;
+	for (index = first; index <= end; index++) {
+		if (xa_load(&m->sparse->tables, index))
+			continue;
+		table = *spare;
+		*spare = table->next;
+		table->next = NULL;
+		/* The place is reserved: this allocates nothing. */
+		xa_store(&m->sparse->tables, index, table, GPUMEM_VM_GFP);
+		cond_resched();
 	}
-	/* The addresses may end with the range. */
-	step = GPUMEM_TABLE_BYTES - (*at - m->addr) % GPUMEM_TABLE_BYTES;
-	*at += min(step, last - *at + 1);
 	return 0;
 }
 
-/* Allocate all tables of a range. */
+/*
+ * Allocate all tables that a range lacks, or on an error none.  Work and other
+ * binds find no table before all have been allocated, so none must be taken
+ * back from them.
+ */
 static int gpumem_sparse_reserve(struct gpumem_vm *vm, u64 addr, u64 last)
 {
+	struct gpumem_client *client = vm->obj.client;
+	unsigned long count = 0, missing;
 	struct gpumem_tile *spare = NULL;
-	u64 at = addr;
-	int ret = 0;
+	int ret;
 
-	while (!ret && at <= last) {
-		ret = gpumem_sparse_add_table(vm, addr, last, &at, &spare);
-		if (ret == -EAGAIN)
-			ret = gpumem_table_alloc(vm->obj.client, &spare);
-		if (!ret && fatal_signal_pending(current))
-			ret = -EINTR;
-		cond_resched();
-	}
-	if (spare)
-		gpumem_user_unmap(vm->obj.client, GPUMEM_TABLE_MAPPINGS);
-	kfree(spare);
+	/* Another task may replace the mapping meanwhile. */
+	do {
+		ret = gpumem_tables_missing(vm, addr, last, &missing);
+		for (; !ret && count < missing; count++) {
+			ret = gpumem_table_alloc(client, &spare);
+			if (!ret && fatal_signal_pending(current))
+				ret = -EINTR;
+			cond_resched();
+		}
+		if (!ret)
+			ret = gpumem_tables_add(vm, addr, last, &spare, count);
+	} while (ret == -EAGAIN);
+	gpumem_tables_free(client, spare);
 	return ret;
 }
 
@@ -397,7 +470,7 @@ int gpumem_ioctl_vm_bind(struct gpumem_ucmd *ucmd)
 		bind.bo = gpumem_bo_get(ucmd->client, cmd->bo);
 		ret = bind.bo ? gpumem_bind_check_bo(bind.bo, cmd) : -ENOENT;
 	}
-	/* A bind that fails binds nothing: allocate all tables first. */
+	/* A bind that fails changes nothing: allocate all tables first. */
 	if (!ret && (bind.bo || cmd->flags & GPUMEM_VM_BIND_RESERVE))
 		ret = gpumem_sparse_reserve(bind.vm, bind.addr, bind.last);
 	if (!ret && !(cmd->flags & GPUMEM_VM_BIND_RESERVE))

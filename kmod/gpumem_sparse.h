@@ -23,8 +23,15 @@ struct gpumem_vm;
 struct gpumem_tile {
 	/** @bo: referenced, or NULL for a hole */
 	struct gpumem_bo *bo;
-	/** @offset: of the tile's first byte in @bo */
-	u64 offset;
+	union {
+		/** @offset: of the tile's first byte in @bo */
+		u64 offset;
+		/**
+		 * @next: in the first tile of a table that is in no mapping
+		 * yet: the next such table
+		 */
+		struct gpumem_tile *next;
+	};
 };
 
 /**

@@ -131,8 +131,7 @@ OP(vm_unmap, vm_map, vm_unmap, NULL);
 OP(vm_unmap_many, NULL, vm_unmap_half, vm_remap_half);
 OP(vm_access, NULL, vm_access, vm_access_undo);
 OP(vm_map_sparse, NULL, vm_sparse_map, vm_sparse_unmap);
-/* A bind that fails keeps the tables that it has already reserved. */
-OP(vm_bind, vm_sparse, vm_bind, vm_sparse_undo, .forgets = true);
+OP(vm_bind, vm_sparse, vm_bind, vm_sparse_undo);
 OP(stream_create, NULL, stream_create, stream_undo);
 OP(stream_doorbell, NULL, doorbell, NULL);
 OP(submit, submit_setup, doorbell, submit_undo);

@@ -297,9 +297,15 @@ TEST_F(sparse, limit)
 	ASSERT_EQ(0, SPARSE(ADDR, 4 * TABLE));
 	ASSERT_EQ(0, set_param("map_limit", 2 + 2 * 64));
 	EXPECT_EQ(-EDQUOT, BIND(self->bo, 0, 0, ADDR, 2 * TABLE + TILE, 0));
+	EXPECT_EQ(-EDQUOT, BIND(0, 0, 0, ADDR, 4 * TABLE, GPUMEM_VM_BIND_RESERVE));
 	EXPECT_EQ(0, vm_bytes(self->fd));
+	EXPECT_EQ(TABLES(0), mappings(self->fd));
 	EXPECT_EQ(0, BIND(self->bo, 0, 0, ADDR, 2 * TABLE, 0));
+	EXPECT_EQ(TABLES(2), mappings(self->fd));
 	EXPECT_EQ(-EDQUOT, BIND(0, 0, 0, ADDR + 2 * TABLE, TILE, GPUMEM_VM_BIND_RESERVE));
+	EXPECT_EQ(-EDQUOT, BIND(self->bo, 0, 0, ADDR + TABLE, TABLE + TILE, 0));
+	EXPECT_EQ(512 * TILE, vm_bytes(self->fd));
+	EXPECT_EQ(TABLES(2), mappings(self->fd));
 	EXPECT_EQ(0, BIND(0, 0, 0, ADDR, 4 * TABLE, 0));
 	EXPECT_EQ(0, set_param("map_limit", before));
 	EXPECT_EQ(0, UNMAP(ADDR, 4 * TABLE));

@@ -786,9 +786,8 @@ enum gpumem_vm_bind_flags {
  * registration; EOVERFLOW if a tile's memory is not in the buffer object;
  * EDQUOT, by the limit of mappings: the kernel's memory for each 256 tiles
  * counts as 64 mappings; ENOMEM; EINTR when killed.  A call that fails has
- * bound nothing, unless another thread unmapped the range meanwhile.  Kernel
- * memory that the call got before it failed stays with the mapping, as after
- * GPUMEM_VM_BIND_RESERVE.
+ * bound nothing and keeps no memory of the kernel, unless another thread
+ * unmapped the range meanwhile.
  */
 struct gpumem_vm_bind {
 	__u32 size;
