@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Batches of copies for t_cuda_property.c: their copies (pieces) do not depend on each other. */
+/*
+ * Batches of copies for t_cuda_property.c, whose copies (pieces) do not depend on each other, and copies with
+ * attributes, which are batches of one piece.
+ */
 #ifndef PROPERTY_BATCH_H
 #define PROPERTY_BATCH_H
 
@@ -82,6 +85,9 @@ static CUresult call_batch(unsigned int form, bool own, CUstream handle, const s
 		attrs[runs].flags = rnd(2);
 		first[runs++] = i;
 	}
+	if (is(form, "Attributes"))
+		return ((CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUmemcpyAttributes *, CUstream))
+			functions[form][own])(to[0], from[0], sizes[0], attrs, handle);
 	return ((CUresult (*)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *,
 			      size_t *, size_t, CUstream))functions[form][own])
 		(to, from, sizes, count, attrs, first, runs, handle);
@@ -112,6 +118,9 @@ static CUresult call_batch_3d(unsigned int form, bool own, CUstream handle,
 		ops[i].srcAccessOrder = p->order;
 		ops[i].flags = rnd(2);
 	}
+	if (is(form, "Attributes"))
+		return ((CUresult (*)(CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream))
+			functions[form][own])(ops, 0, handle);
 	return ((CUresult (*)(size_t, CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream))
 		functions[form][own])(count, ops, 0, handle);
 }
@@ -135,7 +144,7 @@ static void model_piece(const struct piece *p)
 
 static bool do_batch(unsigned int form)
 {
-	unsigned int want = 1 + rnd(MOST_PIECES), count = 0, i, j;
+	unsigned int want = is(form, "Attributes") ? 1 : 1 + rnd(MOST_PIECES), count = 0, i, j;
 	bool box = is(form, "3D"), own, wrong = false;
 	struct piece pieces[MOST_PIECES];
 	CUresult result = CUDA_SUCCESS;

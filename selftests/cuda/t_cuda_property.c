@@ -4,9 +4,10 @@
  * t_cuda_array_model does the same with arrays.
  *
  * There are buffers of every kind of memory: pageable, of each device (small and large, exported),
- * of a pool, of another process, of handles that are mapped, external, pinned, registered and managed.  Each has a model in the process's
- * own memory.  A step calls one form with random buffers, offsets, sizes, pitches and stream, and
- * does the same to the models byte by byte.
+ * of a pool, of the pools of the host and of managed memory, of another process, of handles that are
+ * mapped, external, pinned, registered and managed.  Each has a model in the process's own memory.  A
+ * step calls one form with random buffers, offsets, sizes, pitches and stream, and does the same to the
+ * models byte by byte.
  * Bytes outside the range must not change, so whole buffers are compared with their models, at
  * random and at the end.  Some steps are wrong on purpose: the library must refuse them and change
  * nothing.
@@ -23,7 +24,7 @@
 #include "cuda_util.h"
 
 #define STEPS		20000
-#define MAX_BUFFERS	24
+#define MAX_BUFFERS	28
 #define MAX_STREAMS	9
 #define LOG_LINES	24
 
@@ -47,12 +48,13 @@ static bool chance(unsigned int percent)
 /* --- buffers and streams */
 
 enum kind {
-	PAGEABLE, DEVICE, POOL, OPENED, MAPPED, EXTERNAL, PINNED, REGISTERED, MANAGED, KINDS
+	PAGEABLE, DEVICE, POOL, HOST_POOL, MANAGED_POOL, OPENED, MAPPED, EXTERNAL, PINNED,
+	REGISTERED, MANAGED, KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-	"pageable", "device", "pool", "opened", "mapped", "external", "pinned", "registered",
-	"managed",
+	"pageable", "device", "pool", "host pool", "managed pool", "opened", "mapped", "external", "pinned",
+	"registered", "managed",
 };
 
 struct buffer {
@@ -98,7 +100,9 @@ static __u64 step;
 	X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async)		\
 	X(cuMemsetD2D8) X(cuMemsetD2D16) X(cuMemsetD2D32)			\
 	X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)	\
-	X(cuMemcpyBatchAsync) X(cuMemcpy3DBatchAsync)
+	X(cuMemcpyBatchAsync) X(cuMemcpy3DBatchAsync)				\
+	X(cuMemcpyWithAttributesAsync) X(cuMemcpy3DWithAttributesAsync)		\
+	X(cuMemPrefetchBatchAsync) X(cuMemDiscardBatchAsync) X(cuMemDiscardAndPrefetchBatchAsync)
 
 #define NAME(name)	#name,
 
@@ -110,6 +114,7 @@ static const char *const form_names[] = { FORMS(NAME) };
 #define FIRST_FILL	17
 #define FIRST_FILL_2D	23
 #define FIRST_BATCH	29
+#define FIRST_PLACE	33
 
 /* [1]: the variant for which stream 0 is the thread's own */
 static void *functions[FORM_COUNT][2];
@@ -122,7 +127,7 @@ static bool find_functions(void)
 
 	for (unsigned int i = 0; i < FORM_COUNT; i++) {
 		for (int own = 0; own < 2; own++)
-			if (cuGetProcAddress(form_names[i], &functions[i][own], 13000, flags[own],
+			if (cuGetProcAddress(form_names[i], &functions[i][own], 13030, flags[own],
 					     NULL) || !functions[i][own])
 				return false;
 		if (functions[i][0] == functions[i][1])
@@ -230,6 +235,7 @@ static bool expect(CUresult want, CUresult result)
 }
 
 #include "property_mapped.h"
+#include "property_pools.h"
 
 static bool add_buffer(enum kind kind, size_t size, int device)
 {
@@ -249,6 +255,12 @@ static bool add_buffer(enum kind kind, size_t size, int device)
 		break;
 	case POOL:
 		if (cuMemAllocAsync(&b->ptr, size, NULL) || cuStreamSynchronize(NULL))
+			return false;
+		p = cpu(b->ptr);
+		break;
+	case HOST_POOL:
+	case MANAGED_POOL:
+		if (place_alloc(b) || cuStreamSynchronize(NULL))
 			return false;
 		p = cpu(b->ptr);
 		break;
@@ -298,7 +310,7 @@ static bool intact(struct buffer *b)
 
 	if (settle(b))
 		return false;
-	if (b->kind != PAGEABLE && chance(30)) {
+	if (b->kind != PAGEABLE && b->kind != HOST_POOL && chance(30)) {
 		copy = realloc(copy, b->size);
 		if (!copy || cuMemcpyDtoH(copy, b->ptr, b->size))
 			return false;
@@ -404,6 +416,8 @@ static bool do_linear(unsigned int form)
 	size_t to = rnd(d->size - n + 1), from = rnd(s->size - n + 1);
 	/* Only DEVICE: elsewhere the byte behind the end may be another buffer's first. */
 	bool own, wrong = n > 1 && d->kind == DEVICE && chance(2);
+	/* As recorded: a pool of host memory is no source here. */
+	bool refused = n && s->kind == HOST_POOL && is(form, "DtoH");
 	int q = pick_stream(form, &own);
 	CUresult result = hand_over(d, q);
 
@@ -414,9 +428,9 @@ static bool do_linear(unsigned int form)
 	if (wrong)
 		to = d->size - n + 1;
 	say("%s%s %d+%zu %d+%zu %zu stream %d%s", form_names[form], own ? " own" : "",
-	    (int)(d - buffers), to, (int)(s - buffers), from, n, q, wrong ? " wrong" : "");
+	    (int)(d - buffers), to, (int)(s - buffers), from, n, q, wrong || refused ? " wrong" : "");
 	result = call_linear(form, own, handle_of(q, own), d->ptr + to, s->ptr + from, n);
-	if (wrong)
+	if (wrong || refused)
 		return expect(INVALID, result);
 	if (!result)
 		memmove(d->model + to, s->model + from, n);
@@ -601,6 +615,7 @@ static bool do_box(unsigned int form)
 
 #include "property_fill.h"
 #include "property_batch.h"
+#include "property_place.h"
 
 /*
  * Free a pool's block and allocate a new one in its place.  The free may be queued behind the last
@@ -611,7 +626,7 @@ static bool renew(struct buffer *b)
 	int q = b->user >= 0 ? b->user : (int)rnd(stream_count);
 
 	if ((chance(50) && !intact(b)) || !expect(CUDA_SUCCESS, cuMemFreeAsync(b->ptr, streams[q].handle)) ||
-	    !expect(CUDA_SUCCESS, cuMemAllocAsync(&b->ptr, b->size, NULL)) ||
+	    !expect(CUDA_SUCCESS, b->kind == POOL ? cuMemAllocAsync(&b->ptr, b->size, NULL) : place_alloc(b)) ||
 	    !expect(CUDA_SUCCESS, cuStreamSynchronize(NULL)))
 		return false;
 	b->mem = cpu(b->ptr);
@@ -650,12 +665,12 @@ static bool do_other(void)
 		return expect(CUDA_SUCCESS,
 			      cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, b->ptr));
 	case 3:
-		if ((b->kind != DEVICE && b->kind != POOL && b->kind != MAPPED) || !chance(20)) {
+		if (((b->kind < DEVICE || b->kind > MANAGED_POOL) && b->kind != MAPPED) || !chance(20)) {
 			say("nothing");
 			return true;
 		}
 		say("free and allocate %d", (int)(b - buffers));
-		if (b->kind == POOL)
+		if (b->kind >= POOL && b->kind <= MANAGED_POOL)
 			return renew(b);
 		if (b->kind == MAPPED) {
 			if (!intact(b) || !mapped_renew(b))
@@ -686,6 +701,8 @@ static bool do_step(void)
 		return do_other();
 	form = rnd(FORM_COUNT);
 	counts[form]++;
+	if (form >= FIRST_PLACE)
+		return do_place(form);
 	if (form >= FIRST_BATCH)
 		return do_batch(form);
 	if (form >= FIRST_FILL)
@@ -739,6 +756,8 @@ static bool make_buffers(void)
 	if (device_count > 1)
 		made = add_buffer(DEVICE, 4097, 1) && add_buffer(DEVICE, 3 * MIB + 1, 1);
 	made = made && add_buffer(POOL, 30011, 0) && add_buffer(POOL, 2 * MIB + 19, 0) &&
+	       add_buffer(HOST_POOL, 25013, 0) && add_buffer(HOST_POOL, MIB + 21, 0) &&
+	       add_buffer(MANAGED_POOL, 35023, 0) && add_buffer(MANAGED_POOL, MIB + 23, 0) &&
 	       add_buffer(MAPPED, 40009, 0) && add_buffer(MAPPED, 5 * MIB + 11, 0) &&
 	       add_buffer(EXTERNAL, 50021, 0) && add_buffer(EXTERNAL, MIB + 3, 0) &&
 	       add_buffer(OPENED, 70001, 0) && add_buffer(OPENED, MIB + 5, 0);
@@ -781,6 +800,7 @@ FIXTURE_SETUP(property)
 	ASSERT_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	ASSERT_TRUE(find_functions());
 	ASSERT_TRUE(make_streams());
+	ASSERT_TRUE(places_make());
 }
 
 QUIET_AFTERWARDS(property)
