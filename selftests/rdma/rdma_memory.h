@@ -5,6 +5,7 @@
 #ifndef GPUMEM_SELFTESTS_RDMA_MEMORY_H
 #define GPUMEM_SELFTESTS_RDMA_MEMORY_H
 
+#include <stdlib.h>
 #include <sys/mman.h>
 
 enum kind {
@@ -175,5 +176,18 @@ static inline bool memory_holds(struct memory *m, size_t at, size_t n, __u64 num
 	free(copy);
 	return good;
 }
+
+/*
+ * Whether a case runs whose memory is of this kind.  All kinds together take long, so that "make
+ * check" runs some; with GPUMEM_THOROUGH=1, which "make check-matrix" sets, all run.
+ */
+static inline bool rdma_chosen(enum kind kind, bool most)
+{
+	if (getenv("GPUMEM_THOROUGH") || kind == DEVICE)
+		return true;
+	return most && !getenv("GPUMEM_QUICK");
+}
+
+#define RDMA_LEFT_OUT	"left out: GPUMEM_THOROUGH is not set"
 
 #endif
