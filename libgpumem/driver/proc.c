@@ -19,6 +19,7 @@
 
 /* No header declares all functions that only fail, and the table needs only their addresses. */
 #define CU_ABSENT(number, name)	extern const char absent_ ## name[] __asm__(#name);
+#define CU_ABSENT_LOGGED	CU_ABSENT
 #include "abi/cu_absent.h"
 #define absent_0		0
 

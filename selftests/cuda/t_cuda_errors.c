@@ -489,4 +489,70 @@ TEST_F(errors, init)
 	EXPECT_EQ(1, s->lines);
 }
 
+/* ---- logs */
+
+#define UNTOUCHED	((char)0xee)
+
+/* Load code, or begin to link it, with an error log of @size bytes: which of the expectations fails, or 0. */
+static int fails_with_logs(bool link, size_t size, const char *text)
+{
+	CUjit_option options[] = { CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
+				   CU_JIT_INFO_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+	char info[64], error[128];
+	void *values[] = { (void *)sizeof(info), error, info, (void *)size };
+	CUlinkState state;
+	CUmodule module;
+
+	memset(info, UNTOUCHED, sizeof(info));
+	memset(error, UNTOUCHED, sizeof(error));
+	if ((link ? cuLinkCreate(4, options, values, &state) :
+		    cuModuleLoadDataEx(&module, "", 4, options, values)) != CUDA_ERROR_NOT_SUPPORTED)
+		return 1;
+	if (values[0] || info[0] || info[1] != UNTOUCHED)
+		return 2;
+	if (!size)
+		return values[3] || error[0] != UNTOUCHED ? 3 : 0;
+	if ((uintptr_t)values[3] != strlen(error) || error[strlen(error) + 1] != UNTOUCHED)
+		return 4;
+	return strcmp(error, text) ? 5 : 0;
+}
+
+static int loads_code(void)
+{
+	static const char whole[] = "gpumem has no kernels: it loads no code for the device";
+	CUjit_option option = CU_JIT_ERROR_LOG_BUFFER;
+	char error[] = "as before";
+	void *value = error;
+	CUmodule module;
+	int bad;
+
+	if (cuInit(0))
+		return 10;
+	for (int link = 0; link < 2; link++) {
+		bad = fails_with_logs(link, 128, whole);
+		bad = bad ? bad : fails_with_logs(link, 10, "gpumem ha");
+		bad = bad ? bad : fails_with_logs(link, 1, "");
+		bad = bad ? bad : fails_with_logs(link, 0, NULL);
+		if (bad)
+			return bad;
+	}
+	/* Without options, or with a buffer whose size is not given, there is nothing to fill in. */
+	if (cuModuleLoadDataEx(&module, "", 0, NULL, NULL) != CUDA_ERROR_NOT_SUPPORTED ||
+	    cuModuleLoadDataEx(&module, "", 1, &option, &value) != CUDA_ERROR_NOT_SUPPORTED)
+		return 11;
+	return value != error || strcmp(error, "as before") ? 12 : 0;
+}
+
+/*
+ * Programs print the logs of code that cannot be loaded from buffers that they did not initialize: the error log
+ * says why, also where it is cut short, and the other log is empty.
+ */
+TEST_F(errors, logs)
+{
+	struct said *s = &self->said;
+
+	ASSERT_TRUE(run(s, NULL, loads_code));
+	EXPECT_EQ(0, s->status);
+}
+
 TEST_HARNESS_MAIN
