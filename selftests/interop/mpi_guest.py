@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The part of mpi that runs in the two virtual machines, in the disk with the MPIs.
+
+  mpi_guest.py BUILD [WORD...]
+
+Guest 1 runs what mpi_shell.py is asked for.  Guest 0 starts the jobs of RUNS and passes their cases on
+("ok - RUN KIND-CASE").  Afterwards the counters of /sys/class/gpumem are what they were, on both.
+WORD...: only runs whose names have one of these in them.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+
+import client  # noqa: E402
+
+SHELL = os.path.join(HERE, "mpi_shell.py")
+SECONDS = 1200
+ALL = ["device", "runtime", "pool", "vmm", "managed"]
+# OpenMPI has no windows over libfabric's messages.
+MESSAGES = ["send-recv", "nonblocking", "ring", "persistent", "partitioned", "derived", "bcast",
+            "allreduce", "reduce", "alltoall", "gather"]
+OPENMPI = {"PRTE_MCA_plm_ssh_agent": SHELL, "PRTE_MCA_prte_silence_shared_fs": "1",
+           "OMPI_MCA_btl_tcp_if_include": "eth0", "PRTE_MCA_oob_tcp_if_include": "eth0",
+           "OMPI_MCA_osc_base_verbose": "0", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PMIX_MCA_ptl_tcp_if_include": "eth0",
+           "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
+def openmpi(ranks, hosts, pml, **mca):
+    """The command line and the environment of a job of OpenMPI."""
+    env = dict(OPENMPI, OMPI_MCA_pml=pml, **{"OMPI_MCA_" + k: v for k, v in mca.items()})
+    return (["mpirun.openmpi", "-np", str(ranks), "--host", ",".join("%s:%d" % h for h in hosts),
+             "--bind-to", "none"]
+            + [w for k in env if k.startswith("OMPI_MCA_") for w in ("-x", k)], env)
+
+
+def mpich(ranks, hosts, transports):
+    """The same of MPICH, whose transports are UCX's."""
+    return (["mpiexec.hydra", "-np", str(ranks), "-hosts", ",".join("%s:%d" % h for h in hosts),
+             "-bootstrap", "rsh", "-bootstrap-exec", SHELL, "-iface", "eth0"],
+            {"UCX_TLS": transports, "UCX_NET_DEVICES": "eth0", "HYDRA_BINDING": "none"})
+
+
+ONE = [("guest0", 2)]
+TWO = [("guest0", 1), ("guest1", 1)]
+FOUR = [("guest0", 2), ("guest1", 2)]
+UCX = {"UCX_NET_DEVICES": "eth0", "UCX_TLS": "tcp,sm,self"}
+# Name, the program, ranks, kinds of memory, (command line, environment).  The ring takes no words.
+RUNS = (
+    ("openmpi-ring", "openmpi-ring", 2, None, openmpi(2, TWO, "ob1", btl="tcp,self")),
+    ("mpich-ring", "mpich-ring", 2, None, mpich(2, TWO, "tcp,self")),
+    ("openmpi-tcp", "openmpi", 2, ALL, openmpi(2, TWO, "ob1", btl="tcp,self")),
+    ("openmpi-shm", "openmpi", 2, ALL, openmpi(2, ONE, "ob1", btl="sm,self")),
+    ("openmpi-strict", "openmpi", 2, ["device", "--", "send-recv"],
+     openmpi(2, TWO, "ob1", btl="tcp,self")),
+    ("openmpi-ofi", "openmpi", 2, ["device", "--"] + MESSAGES,
+     openmpi(2, TWO, "cm", mtl="ofi", mtl_ofi_provider_include="tcp")),
+    ("openmpi-ucx", "openmpi", 4, ["device"], openmpi(4, FOUR, "ucx", osc="ucx", pml_ucx_tls="any",
+                                                      pml_ucx_devices="any")),
+    ("mpich-tcp", "mpich", 2, ALL, mpich(2, TWO, "tcp,self")),
+    ("mpich-shm", "mpich", 2, ALL, mpich(2, ONE, "sm,self")),
+    ("mpich-both", "mpich", 4, ["device"], mpich(4, FOUR, "tcp,sm,self")),
+)
+
+
+def job(build, name, program, ranks, kinds, how):
+    """One job; reports its cases, whether it ends well, and whether it gave everything back."""
+    words, variables = how
+    env = dict(os.environ, GPUMEM_MPI_FILE=os.path.join(os.environ["GPUMEM_MPI_OUT"], name), **variables)
+    words_after = [name, str(ranks)] + kinds if kinds else []
+    if "openmpi-ucx" in name:
+        env.update(UCX)
+        words = words + [w for k in UCX for w in ("-x", k)]
+    if "strict" in name:
+        # The CPU may not touch device memory: this MPI cannot send it.
+        env["GPUMEM_STRICT"] = "1"
+        words = words + ["-x", "GPUMEM_STRICT"]
+    begin, before = time.monotonic(), client.in_use()
+    if words[0] == "mpirun.openmpi":
+        words = words + ["-x", "GPUMEM_MPI_FILE", "-x", "LD_LIBRARY_PATH"]
+    with subprocess.Popen(["timeout", str(SECONDS)] + words
+                          + [os.path.join(build, "interop/mpi", program)] + words_after,
+                          env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as p:
+        for line in p.stdout:
+            line = line.rstrip()
+            print(line if re.match(r"((not )?ok - |# )", line) else "#   " + line[:300], flush=True)
+    client.report(p.returncode == 0, name, "ends")
+    client.given_back(name, before)
+    print("# %s: status %d, %.0f seconds" % (name, p.returncode, time.monotonic() - begin), flush=True)
+
+
+def main():
+    build, wanted = sys.argv[1], sys.argv[2:]
+    os.environ.update(LD_LIBRARY_PATH=os.path.join(build, "compat"), LC_ALL="C.UTF-8", HOME="/tmp",
+                      GPUMEM_MPI_OUT=os.environ.get("GPUMEM_MPI_OUT", "/tmp"))
+    os.chdir("/tmp")
+    if os.environ["GPUMEM_RANK"] != "0":
+        before = client.in_use()
+        subprocess.run([SHELL, "serve"], check=True)
+        client.given_back("guest1", before)
+        return
+    for run in RUNS:
+        if not wanted or any(w in run[0] for w in wanted):
+            job(build, *run)
+    subprocess.run([SHELL, "guest1", "quit"], check=False)
+    print("all of them ran")
+
+
+main()
