@@ -28,9 +28,11 @@ static inline bool disk_make(void)
 
 	if (geteuid() || !mkdtemp(dir))
 		return false;
+	/* A kernel may refuse to mount what is open for writing, as "mount -o loop" has it. */
 	snprintf(command, sizeof(command),
 		 "modprobe loop 2>/dev/null; modprobe ext4 2>/dev/null; cd %s && truncate -s 96M image && "
-		 "mkfs.ext4 -q -E nodiscard image && mkdir fs && mount -o loop image fs", dir);
+		 "mkfs.ext4 -q -E nodiscard image && mkdir fs && loop=$(losetup -f --show image) || exit 1; "
+		 "mount $loop fs; rc=$?; losetup -d $loop; exit $rc", dir);
 	if (system(command)) {
 		snprintf(command, sizeof(command), "rm -rf %s", dir);
 		if (system(command))
