@@ -245,7 +245,7 @@ $(out)/cmake/%.cmake: tools/cmake/%.cmake.in Makefile FORCE
 
 name_demo := gpumem-demo
 name_bench := gpumem-bench
-LDLIBS_gpumem-demo := -lpng -lz
+LDLIBS_gpumem-demo := -lpng -lz -lrdmacm -libverbs
 LDLIBS_gpumem := -lnl-genl-3 -lnl-3
 CPPFLAGS_gpumem := -isystem /usr/include/libnl3
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
@@ -350,9 +350,11 @@ coverage:
 mutants: lib selftests
 	@+$(check_env) selftests/mutants/mutate run $(if $(KERNEL),--kernel $(KERNEL)) $(MUTANTS)
 
-.PHONY: demo
+.PHONY: demo demo-cluster
 demo:
 	@+$(check_env) tools/demo/run
+demo-cluster:
+	@+$(check_env) tools/demo/cluster
 
 # Exit status 2 from make; "NOT COMPARED" or "FAILED" above it tells which.
 .PHONY: bench bench-baseline bench-compare bench-cuda
@@ -439,6 +441,7 @@ help:
 	'make mutants          faults put into the sources: do the tests notice?  MUTANTS="ID..." picks' \
 	'make checkpatch       the style of kmod/ and uapi/' \
 	'make demo             show it at work' \
+	'make demo-cluster     the same with two machines and RDMA' \
 	'make man              manual pages of the gpumem_* functions: build/man/' \
 	'make htmldocs         these documents as HTML pages: build/htmldocs/index.html' \
 	'make bench            gpumem-bench, compared with tools/bench/baseline.tsv; BENCH="NAME..."' \

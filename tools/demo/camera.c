@@ -146,6 +146,24 @@ void camera_menu(struct camera *cam, const char *control, const char *item)
 	    cam->driver, control, item);
 }
 
+/* The test camera's picture: one that changes from frame to frame, with the frame's number. */
+void camera_moving(struct camera *cam)
+{
+	camera_menu(cam, "Test Pattern", "100% Color Squares");
+	camera_menu(cam, "OSD Text Mode", "Counters Only");
+	camera_menu(cam, "Horizontal Movement", "Move Left Fast");
+	camera_menu(cam, "Vertical Movement", "Move Up");
+}
+
+/* One that is the same in all frames. */
+void camera_still(struct camera *cam)
+{
+	camera_menu(cam, "Test Pattern", "75% Colorbar");
+	camera_menu(cam, "OSD Text Mode", "None");
+	camera_menu(cam, "Horizontal Movement", "No Movement");
+	camera_menu(cam, "Vertical Movement", "No Movement");
+}
+
 /* Give the buffers in use back to the driver, and request @count new ones, unless @count is 0. */
 void camera_buffers(struct camera *cam, uint32_t memory, uint32_t count)
 {

@@ -53,12 +53,19 @@ struct sheet sheet_make(const struct camera *cam, unsigned int frames)
 
 	CU(cuMemAlloc(&s.memory, s.pitch * s.height));
 	CU(cuMemsetD8(s.memory, 0, s.pitch * s.height));
+	CU(cuEventCreate(&s.done, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
 	return s;
 }
 
+void sheet_free(struct sheet *sheet)
+{
+	CU(cuEventDestroy(sheet->done));
+	CU(cuMemFree(sheet->memory));
+}
+
 /* Submit the copy of a part of @slot's frame to the cell of frame number @n on the sheet. */
-static void copy_cell(const struct camera *cam, const struct sheet *sheet, struct slot *slot,
-		      unsigned int n, CUstream stream)
+void sheet_copy_cell(const struct camera *cam, const struct sheet *sheet, struct slot *slot,
+		     unsigned int n, CUstream stream)
 {
 	size_t bytes = cam->format->bytes;
 	CUDA_MEMCPY2D copy = {
@@ -116,7 +123,7 @@ static void requeue(struct camera *cam, struct slot slots[SLOTS])
 	}
 }
 
-static double now(void)
+double seconds_now(void)
 {
 	struct timespec t;
 
@@ -124,7 +131,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void progress(unsigned int done, unsigned int all)
+void progress(unsigned int done, unsigned int all)
 {
 	const char *term = getenv("TERM");
 	bool tty = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb");
@@ -157,19 +164,20 @@ void capture(struct camera *cam, struct sheet *sheet, unsigned int frames, struc
 	while (tally->frames < frames) {
 		struct frame f = camera_dequeue(cam);
 
-		end = now();
+		end = seconds_now();
 		last = f.sequence;
 		if (!tally->frames) {
 			begin = end;
 			first = f.sequence;
 		}
-		copy_cell(cam, sheet, &slots[f.index], tally->frames, stream);
+		sheet_copy_cell(cam, sheet, &slots[f.index], tally->frames, stream);
 		tally->delivered += f.bytes;
 		progress(++tally->frames, frames);
 		requeue(cam, slots);
 	}
 	tally->seconds = end - begin;
 	tally->lost = last - first + 1 - frames;
+	CU(cuEventRecord(sheet->done, stream));
 	CU(cuStreamSynchronize(stream));
 	counters_read(&after);
 	device_counters("during:");

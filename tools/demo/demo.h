@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The demo: a camera that delivers frames into device memory.
+ * The demo: a camera that delivers frames into device memory.  cluster.h has the demo with two
+ * machines.
  *
  * main.c      options, and the order of the steps
  * camera.c    V4L2: find a camera, set it up, queue and dequeue buffers
@@ -25,6 +26,7 @@
 
 #define NAME		"gpumem-demo"
 #define SLOTS		4	/* frame buffers that camera and engine use in turn */
+#define MOST_FRAMES	10000
 #define COLUMNS		10	/* of the contact sheet */
 #define CELL_WIDTH	160
 #define CELL_HEIGHT	90
@@ -32,6 +34,7 @@
 #define CROP_TOP	8
 
 /* main.c */
+void start_device(void);
 __attribute__((noreturn, format(printf, 1, 2)))
 void die(const char *format, ...);
 void check_cu(CUresult result, const char *call);
@@ -70,6 +73,8 @@ struct frame {
 
 void camera_open(struct camera *cam, const char *path, uint32_t width, uint32_t height);
 bool camera_is_test(const struct camera *cam);
+void camera_moving(struct camera *cam);
+void camera_still(struct camera *cam);
 void camera_menu(struct camera *cam, const char *control, const char *item);
 void camera_buffers(struct camera *cam, uint32_t memory, uint32_t count);
 void *camera_map(struct camera *cam, uint32_t index, size_t *length);
@@ -98,6 +103,7 @@ struct sheet {
 	const struct pixel_format *format;
 	unsigned int width, height;
 	size_t pitch;
+	CUevent done;			/* behind the last copy to the sheet; other processes wait for it */
 };
 
 struct tally {
@@ -108,15 +114,22 @@ struct tally {
 };
 
 struct sheet sheet_make(const struct camera *cam, unsigned int frames);
+void sheet_free(struct sheet *sheet);
+void sheet_copy_cell(const struct camera *cam, const struct sheet *sheet, struct slot *slot,
+		     unsigned int n, CUstream stream);
+void progress(unsigned int done, unsigned int all);
+double seconds_now(void);
 void capture(struct camera *cam, struct sheet *sheet, unsigned int frames, struct tally *tally);
 
 /* verify.c */
+void still_frame(struct camera *cam, void *copy, size_t bytes);
 void verify(struct camera *cam);
 
 /* sheet.c */
 struct picture {			/* the second process's answer */
 	uint32_t crc;			/* of the picture's RGB bytes */
 	uint32_t colours;		/* how many different colours, at most 4096 */
+	uint64_t copied;		/* bytes, by its engine */
 };
 
 uint32_t sheet_crc(const struct sheet *sheet, const uint8_t *pixels, uint32_t *colours,

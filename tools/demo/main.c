@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The demo's options, and the order of its steps; see demo.h. */
-#include "demo.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -21,6 +21,8 @@ static const char usage[] =
 "  -n, --frames N   how many; default 60\n"
 "  -s, --size WxH   of a frame; default 1280x720\n"
 "  -o, --out DIR    default: out\n"
+"      --send ADDRESS     write the frames by RDMA to the machine that receives there\n"
+"      --receive ADDRESS  receive frames at this address; the picture is DIR/cluster-sheet.png\n"
 "  -h, --help\n"
 "  -V, --version\n"
 "\n"
@@ -52,7 +54,7 @@ void check_cu(CUresult result, const char *call)
 	die("%.*s: %s", n, call, name);
 }
 
-static void start_device(void)
+void start_device(void)
 {
 	CUdevice device;
 	CUcontext ctx;
@@ -106,12 +108,8 @@ static void demo(unsigned int frames, unsigned int width, unsigned int height, c
 	printf("camera:    %s (%s), %ux%u %s\n", cam.path, cam.driver, cam.width, cam.height,
 	       cam.format->name);
 	fflush(stdout);
-	if (camera_is_test(&cam)) {
-		camera_menu(&cam, "Test Pattern", "100% Color Squares");
-		camera_menu(&cam, "OSD Text Mode", "Counters Only");
-		camera_menu(&cam, "Horizontal Movement", "Move Left Fast");
-		camera_menu(&cam, "Vertical Movement", "Move Up");
-	}
+	if (camera_is_test(&cam))
+		camera_moving(&cam);
 	sheet = sheet_make(&cam, frames);
 	capture(&cam, &sheet, frames, &tally);
 	answer = sheet_send(&sheet, path);
@@ -125,7 +123,7 @@ static void demo(unsigned int frames, unsigned int width, unsigned int height, c
 	crc = sheet_crc(&sheet, pixels, &colours, rgb);
 	free(rgb);
 	free(pixels);
-	CU(cuMemFree(sheet.memory));
+	sheet_free(&sheet);
 	printf("picture:   %s, %ux%u, written by a second process, RGB bytes' CRC-32 %08x\n", path,
 	       sheet.width, sheet.height, answer.crc);
 	if (answer.crc != crc)
@@ -146,12 +144,14 @@ int main(int argc, char **argv)
 		{ "frames", required_argument, NULL, 'n' },
 		{ "size", required_argument, NULL, 's' },
 		{ "out", required_argument, NULL, 'o' },
+		{ "send", required_argument, NULL, 'S' },
+		{ "receive", required_argument, NULL, 'R' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	unsigned int frames = 60, width = 1280, height = 720;
-	const char *out = "out";
+	const char *out = "out", *send = NULL, *receive = NULL;
 	char *end;
 	int c;
 
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "n:s:o:hV", options, NULL)) != -1) {
 		switch (c) {
 		case 'n':
-			frames = number(optarg, "--frames", 1, 10000, NULL);
+			frames = number(optarg, "--frames", 1, MOST_FRAMES, NULL);
 			break;
 		case 's':
 			width = number(optarg, "--size", CROP_LEFT + CELL_WIDTH, 16384, &end);
@@ -172,6 +172,12 @@ int main(int argc, char **argv)
 			break;
 		case 'o':
 			out = optarg;
+			break;
+		case 'S':
+			send = optarg;
+			break;
+		case 'R':
+			receive = optarg;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -186,6 +192,14 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc)
 		die("%s: no such argument; try --help", argv[optind]);
-	demo(frames, width, height, out);
+	/* Then the kernel counts each byte that the library moves. */
+	if (send || receive)
+		setenv("GPUMEM_INLINE", "0", 1);
+	if (send)
+		cluster_send(send, frames, width, height);
+	else if (receive)
+		cluster_receive(receive, out);
+	else
+		demo(frames, width, height, out);
 	return 0;
 }

@@ -2,10 +2,10 @@
 /*
  * The contact sheet crosses to another process, which makes a PNG file of it.
  *
- * The first process sends an inter-process handle and the sheet's shape over a socket.  The second
- * process, started by exec, opens the handle and reports that.  It waits until the first process
- * has read the kernel's counters.  Then it writes the picture and answers with the picture's
- * checksum.
+ * The first process sends inter-process handles of the sheet and of its event, and the sheet's
+ * shape, over a socket.  The second process, started by exec, opens the handles and reports that.
+ * It waits until the first process has read the kernel's counters, and for the event: then the
+ * engine has copied all cells.  Then it writes the picture and answers with its checksum.
  */
 #include "demo.h"
 
@@ -21,6 +21,7 @@
 
 struct message {
 	CUipcMemHandle handle;
+	CUipcEventHandle done;
 	uint32_t fourcc, width, height;
 	uint64_t pitch;
 };
@@ -76,6 +77,7 @@ static void write_png(const char *path, const uint8_t *rgb, unsigned int width,
 /* The second process. */
 int sheet_receive(int sock, const char *path)
 {
+	struct counters counters;
 	struct picture answer;
 	struct message m;
 	struct sheet sheet;
@@ -95,10 +97,15 @@ int sheet_receive(int sock, const char *path)
 		die("no memory for the picture: free some");
 
 	CU(cuIpcOpenMemHandle(&sheet.memory, m.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	CU(cuIpcOpenEventHandle(&sheet.done, m.done));
 	send_all(sock, &go, 1);
 	receive_all(sock, &go, 1);
+	CU(cuEventSynchronize(sheet.done));
 	CU(cuMemcpyDtoH(pixels, sheet.memory, sheet.pitch * sheet.height));
+	CU(cuEventDestroy(sheet.done));
 	CU(cuIpcCloseMemHandle(sheet.memory));
+	counters_read(&counters);
+	answer.copied = counters.copy_bytes;
 
 	answer.crc = sheet_crc(&sheet, pixels, &answer.colours, rgb);
 	write_png(path, rgb, sheet.width, sheet.height);
@@ -123,6 +130,7 @@ struct picture sheet_send(const struct sheet *sheet, const char *path)
 	pid_t pid;
 
 	CU(cuIpcGetMemHandle(&m.handle, sheet->memory));
+	CU(cuIpcGetEventHandle(&m.done, sheet->done));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks))
 		die("socketpair: %s", strerror(errno));
 	pid = fork();

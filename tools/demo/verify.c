@@ -14,11 +14,11 @@
 
 #define POISON 0x5a
 
-static CUdeviceptr reference(struct camera *cam, size_t frame)
+/* Capture a frame into the camera's own memory and copy it.  The camera must be idle. */
+void still_frame(struct camera *cam, void *copy, size_t bytes)
 {
 	void *maps[SLOTS];
 	size_t lengths[SLOTS];
-	CUdeviceptr memory;
 	struct frame f;
 
 	camera_buffers(cam, V4L2_MEMORY_MMAP, SLOTS);
@@ -26,15 +26,13 @@ static CUdeviceptr reference(struct camera *cam, size_t frame)
 		maps[i] = camera_map(cam, i, &lengths[i]);
 		camera_queue(cam, i, -1, 0);
 	}
-	CU(cuMemAlloc(&memory, frame));
 	camera_start(cam);
 	f = camera_dequeue(cam);
-	CU(cuMemcpyHtoD(memory, maps[f.index], frame));
+	memcpy(copy, maps[f.index], bytes);
 	camera_stop(cam);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		munmap(maps[i], lengths[i]);
 	camera_buffers(cam, 0, 0);
-	return memory;
 }
 
 void verify(struct camera *cam)
@@ -47,11 +45,7 @@ void verify(struct camera *cam)
 
 	if (!want || !have)
 		die("no memory for two frames: free some");
-	camera_menu(cam, "Test Pattern", "75% Colorbar");
-	camera_menu(cam, "OSD Text Mode", "None");
-	camera_menu(cam, "Horizontal Movement", "No Movement");
-	camera_menu(cam, "Vertical Movement", "No Movement");
-
+	camera_still(cam);
 	slots_make(slots, cam);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		CU(cuMemsetD8(slots[i].memory, POISON, slots[i].bytes));
@@ -70,7 +64,9 @@ void verify(struct camera *cam)
 	camera_stop(cam);
 	camera_buffers(cam, 0, 0);
 
-	memory = reference(cam, frame);
+	still_frame(cam, want, frame);
+	CU(cuMemAlloc(&memory, frame));
+	CU(cuMemcpyHtoD(memory, want, frame));
 	CU(cuMemcpyDtoH(want, memory, frame));
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		CU(cuMemcpyDtoH(have, slots[i].memory, frame));
