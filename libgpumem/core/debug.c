@@ -330,23 +330,30 @@ void debug_failure(const char *call, CUresult result)
 	errno = saved;
 }
 
-/* ---- cuInit() */
+/* ---- programs that cannot work at all */
+
+void debug_explain(uint32_t *printed, const char *reason)
+{
+	struct debug_line line = { .length = 0 };
+	int saved = errno;
+
+	if (debugging() || (isatty(STDERR_FILENO) &&
+			    !__atomic_exchange_n(printed, 1, __ATOMIC_RELAXED))) {
+		debug_add(&line, "%s", reason);
+		debug_print(&line);
+	}
+	errno = saved;
+}
 
 void debug_init(const char *reason)
 {
 	static uint32_t printed;
 	struct record *record = record_of(reason);
-	struct debug_line line = { .length = 0 };
-	int saved = errno;
 
 	if (record)
 		snprintf(record->reason, sizeof(record->reason), "%s", reason ? reason : "");
-	if (reason && (debugging() || (isatty(STDERR_FILENO) &&
-				       !__atomic_exchange_n(&printed, 1, __ATOMIC_RELAXED)))) {
-		debug_add(&line, "%s", reason);
-		debug_print(&line);
-	}
-	errno = saved;
+	if (reason)
+		debug_explain(&printed, reason);
 }
 
 const char *debug_init_reason(void)

@@ -80,8 +80,13 @@ void debug_ioctl(unsigned long request, int error) __attribute__((cold));
 void debug_refused(unsigned int limit, CUdevice device, uint64_t asked, uint64_t used, uint64_t max)
 	__attribute__((cold));
 /*
- * Keep the reason why the calling thread's cuInit() fails, for gpumem_init_error(), and print it: always
- * if debugging is on, else once and only on a terminal. NULL: forget the reason of the cuInit() before.
+ * Print why the program cannot work: always if debugging is on, else only on a terminal and only if *@printed,
+ * which begins as 0, says that the caller has not yet.
+ */
+void debug_explain(uint32_t *printed, const char *reason) __attribute__((cold));
+/*
+ * Keep the reason why the calling thread's cuInit() fails, for gpumem_init_error(), and print it with
+ * debug_explain(). NULL: forget the reason of the cuInit() before.
  */
 void debug_init(const char *reason) __attribute__((cold));
 

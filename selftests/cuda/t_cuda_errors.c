@@ -489,6 +489,40 @@ TEST_F(errors, init)
 	EXPECT_EQ(1, s->lines);
 }
 
+/* ---- NVIDIA's runtime */
+
+/* Ask for a table that NVIDIA's runtime needs, and for another, both twice. */
+static int asks_for_tables(void)
+{
+	CUuuid needed = { { 0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a, (char)0x89,
+			    (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d, (char)0xf9 } };
+	CUuuid other = { { 0x6b } };
+	const void *table = &other;
+
+	for (int i = 0; i < 2; i++) {
+		if (cuGetExportTable(&table, &needed) != CUDA_ERROR_INVALID_VALUE || table)
+			return 1;
+		if (cuGetExportTable(&table, &other) != CUDA_ERROR_INVALID_VALUE)
+			return 2;
+	}
+	return 0;
+}
+
+TEST_F(errors, foreign_runtime)
+{
+	struct said *s = &self->said;
+
+	ASSERT_TRUE(run_on_terminal(s, asks_for_tables));
+	EXPECT_TRUE(has_line(s, "gpumem: the program uses NVIDIA's CUDA runtime", "libcudart.so"));
+	EXPECT_EQ(1, s->lines);
+	ASSERT_TRUE(run(s, NULL, asks_for_tables));
+	EXPECT_STREQ("", s->text);
+	ASSERT_TRUE(run(s, "1", asks_for_tables));
+	EXPECT_TRUE(has_line(s, "gpumem: the program uses NVIDIA's CUDA runtime", "libcudart.so"));
+	/* And four failures. */
+	EXPECT_EQ(6, s->lines);
+}
+
 /* ---- logs */
 
 #define UNTOUCHED	((char)0xee)
