@@ -127,8 +127,9 @@ cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
 videos := $(out)/compat/libnvcuvid.so.1 $(out)/compat/libnvidia-encode.so.1
 # The cuFile API.
 cufile := $(out)/compat/libcufile.so.0
+static_cudarts := $(out)/compat/libcudart_static.a $(out)/compat/cuda12/libcudart_static.a
 links := $(out)/lib/libgpumem.so $(cufile:%.0=%) $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
-	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so
+	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so $(static_cudarts)
 
 # What tells pkg-config and CMake where the libraries are, and the version of CUDA's API in them.
 cuda_version := $(shell awk '$$2 == "CUDA_VERSION" { print int($$3 / 1000) "." int($$3 % 1000 / 10) }' \
@@ -213,6 +214,10 @@ $(out)/compat/libcudart.so: $(cudarts)
 
 $(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so: $(out)/compat/libcudart.so.12
 	@mkdir -p $(@D) && ln -sfn ../libcudart.so.12 $@
+
+# nvcc and many projects link the static runtime. A linker script gives them the shared one of the same folder.
+$(static_cudarts): Makefile
+	@mkdir -p $(@D) && printf '%s\n' '/* GNU ld script: there is no static runtime. */' 'INPUT ( libcudart.so )' >$@
 
 # $(call pc,NAME,DESCRIPTION,VERSION,LIBS): the text of a pkg-config file.
 pc = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: $(1)' \

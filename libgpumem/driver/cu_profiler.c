@@ -54,7 +54,7 @@ CUresult cuGetExportTable(const void **table, const CUuuid *table_id)
 
 	if (table_id && !memcmp(table_id, runtime_table, sizeof(runtime_table)))
 		debug_explain(&printed,
-			      "gpumem: the program uses NVIDIA's CUDA runtime, which works with NVIDIA's driver only: link it with gpumem's libcudart.so (nvcc -cudart shared)");
+			      "gpumem: the program uses NVIDIA's CUDA runtime, which works with NVIDIA's driver only: link it again with gpumem's (nvcc -L.../lib/gpumem)");
 	if (table)
 		*table = NULL;
 	RETURN(CUDA_ERROR_INVALID_VALUE);

@@ -58,6 +58,11 @@ languages()
 languages "with -I and -l" "-I$root/usr/local/include/gpumem" "-L$lib/gpumem -lcuda -lcudart" \
 	"gcc g++ clang clang++"
 
+languages "with the static runtime's name" "-I$root/usr/local/include/gpumem" \
+	"-L$lib/gpumem -lcuda -lcudart_static" "gcc"
+languages "with the static runtime's path" "-I$root/usr/local/include/gpumem" \
+	"$lib/gpumem/libcudart_static.a $lib/gpumem/libcuda.so" "gcc"
+
 if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_PATH="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 	languages "with pkg-config" "$(pkg-config --cflags cuda cudart)" "$(pkg-config --libs cuda cudart)" \
@@ -90,6 +95,14 @@ if [ -e "$cuda/include/cuda_runtime.h" ] && [ -e "$cuda/lib64/stubs/libcuda.so" 
 		"-L$cuda/lib64/stubs -L$cuda/lib64 -lcuda -lcudart" "gcc g++"
 else
 	skip "NVIDIA's toolkit" "not installed"
+fi
+# nvcc links the static runtime, and searches the folders of -L before its own.
+if [ -x "$cuda/bin/nvcc" ]; then
+	"$cuda/bin/nvcc" -x cu "$clients/async.cc" -o "$work/nvcc" -L"$lib/gpumem" -lcuda >"$work/log" 2>&1 &&
+		readelf -d "$work/nvcc" | grep -q 'NEEDED.*libcudart\.so\.13'
+	verdict $? "nvcc links gpumem's runtime in place of its static one"
+else
+	skip "nvcc" "not installed"
 fi
 
 finish
