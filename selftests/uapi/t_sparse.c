@@ -347,41 +347,76 @@ struct binder {
 	bool stop;
 };
 
+/* The byte that fills a tile of the fixture's memory, and of memory that lives for one bind. */
+static unsigned char kept_byte(unsigned int tile)
+{
+	return 1 + tile;
+}
+
+static unsigned char short_byte(unsigned int tile)
+{
+	return 101 + tile;
+}
+
+/* Bind memory that no id keeps: the next bind of these tiles frees it. */
+static int bind_short(struct binder *b)
+{
+	__u32 bo;
+	unsigned char *p = gp_alloc_map(b->fd, N * TILE, &bo);
+	int ret;
+
+	if (!p)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < N; i++)
+		memset(p + i * TILE, short_byte(i), TILE);
+	munmap(p, N * TILE);
+	ret = gp_vm_bind(b->fd, b->vm, bo, 0, TILE, ADDR, N * TILE, 0);
+	return ret ? ret : gp_destroy(b->fd, bo);
+}
+
 static void *bind_on(void *arg)
 {
 	struct binder *b = arg;
 
-	for (unsigned int i = 0; !__atomic_load_n(&b->stop, __ATOMIC_RELAXED) && !b->ret; i++)
-		b->ret = i % 2 ? gp_vm_bind(b->fd, b->vm, 0, 0, 0, ADDR, N * TILE, 0) :
-			gp_vm_bind(b->fd, b->vm, b->bo, 0, TILE, ADDR, N * TILE, 0);
+	for (unsigned int i = 0; !__atomic_load_n(&b->stop, __ATOMIC_RELAXED) && !b->ret; i++) {
+		if (i % 16 == 15)
+			b->ret = bind_short(b);
+		else
+			b->ret = i % 2 ? gp_vm_bind(b->fd, b->vm, 0, 0, 0, ADDR, N * TILE, 0) :
+				gp_vm_bind(b->fd, b->vm, b->bo, 0, TILE, ADDR, N * TILE, 0);
+	}
 	return NULL;
 }
 
-/* Work never fails while tiles change, and finds each tile bound or a hole. */
+/* Work never fails while tiles change, and finds each tile a hole or bound to its own part of a memory. */
 TEST_F(sparse, race)
 {
 	struct binder b = { .fd = self->fd, .vm = self->vm, .bo = self->bo };
-	unsigned int bound = 0, holes = 0;
+	unsigned int bound = 0, holes = 0, shorts = 0;
 	pthread_t thread;
 
-	memset(self->p, 3, N * TILE);
+	for (unsigned int k = 0; k < N; k++)
+		memset(self->p + k * TILE, kept_byte(k), TILE);
 	ASSERT_EQ(0, SPARSE(ADDR, N * TILE));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, bind_on, &b));
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(0, execute(&self->s, sqe_copy(BUFFER, ADDR, N * TILE)));
-		for (int k = 0; k < N; k++) {
+		for (unsigned int k = 0; k < N; k++) {
 			unsigned char byte = self->b[k * TILE];
 
 			ASSERT_TRUE(all_are(self->b + k * TILE, byte, TILE));
-			ASSERT_TRUE(byte == 0 || byte == 3);
-			bound += byte == 3;
+			ASSERT_TRUE(byte == 0 || byte == kept_byte(k) || byte == short_byte(k)) {
+				TH_LOG("tile %u: %u", k, byte);
+			}
+			bound += byte == kept_byte(k);
 			holes += byte == 0;
+			shorts += byte == short_byte(k);
 		}
 	}
 	__atomic_store_n(&b.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	EXPECT_EQ(0, b.ret);
-	printf("# %u tiles bound, %u holes\n", bound, holes);
+	TH_LOG("%u tiles bound, %u holes, %u bound to short-lived memory", bound, holes, shorts);
 	EXPECT_EQ(0, UNMAP(ADDR, N * TILE));
 }
 
