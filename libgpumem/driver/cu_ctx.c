@@ -216,7 +216,7 @@ static CUresult api_ctx_synchronize(void)
 	if (!result)
 		result = ctx_synchronize(ctx);
 	if (!result)
-		pools_release_excess();
+		sync_release();
 	return result;
 }
 
@@ -264,7 +264,7 @@ static CUresult synchronize_named(CUcontext ctx)
 	if (!result)
 		result = ctx_synchronize(ctx);
 	if (!result)
-		pools_release_excess();
+		sync_release();
 	return result;
 }
 

@@ -140,7 +140,7 @@ static CUresult api_event_synchronize(CUevent event)
 	CUresult result = event_synchronize(event);
 
 	if (!result)
-		pools_release_excess();
+		sync_release();
 	return result;
 }
 

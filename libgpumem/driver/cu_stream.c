@@ -110,7 +110,7 @@ static CUresult api_stream_synchronize(CUstream handle, bool own)
 	if (!result)
 		result = stream_synchronize(stream);
 	if (!result)
-		pools_release_excess();
+		sync_release();
 	return result;
 }
 

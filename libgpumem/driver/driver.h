@@ -10,4 +10,11 @@
 #include "abi/entry.h"
 #include "share/share.h"
 
+/* The end of each function that synchronizes: free what waited for work that is complete now. */
+static inline void sync_release(void)
+{
+	pools_release_excess();
+	semaphores_release();
+}
+
 #endif /* GPUMEM_DRIVER_DRIVER_H */

@@ -15,13 +15,16 @@
  * still signals binary semaphores, because the kernel executes ADD entries in any case.
  *
  * Programs hold values of a table (core/table.h). A destroyed semaphore is in a queue of dying ones. Each call that
- * makes or destroys a semaphore looks at two of the queue, so that its cost does not grow with the queue's length,
- * and the queue does not grow with the number of calls.
+ * makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
+ * and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds idle,
+ * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
+ * if no more others are still in use.
  *
  * Locks: semaphore_lock for the table, the queue and all semaphores, inside a stream's lock. No system call is made
  * under it.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "share/share.h"
@@ -45,11 +48,13 @@ struct semaphore {
 };
 
 #define REAP_TRIES	2		/* dying semaphores that a call looks at */
+#define SYNC_TRIES	64		/* and one that synchronizes, of those that are in use */
 
 /* semaphore_lock protects these, with all that they hold. */
 static struct lock semaphore_lock;
 static struct table semaphores;
 static struct semaphore *dying, **last_dying = &dying;
+static uint32_t dying_count;		/* also read without the lock; atomic */
 
 /* The semaphore that a program names, or NULL. semaphore_lock is held. */
 static struct semaphore *semaphore_find(CUexternalSemaphore handle)
@@ -75,28 +80,40 @@ static void dying_append(struct semaphore *semaphore)
 	semaphore->next = NULL;
 	*last_dying = semaphore;
 	last_dying = &semaphore->next;
+	store_relaxed(&dying_count, dying_count + 1);
+}
+
+/* Take the first one out of the queue, which is not empty. semaphore_lock is held. */
+static struct semaphore *dying_first(void)
+{
+	struct semaphore *semaphore = dying;
+
+	dying = semaphore->next;
+	if (!dying)
+		last_dying = &dying;
+	store_relaxed(&dying_count, dying_count - 1);
+	return semaphore;
 }
 
 /*
- * Take destroyed semaphores that no entry names any more out of the queue. Returns them as a list, for
- * semaphores_free(). semaphore_lock is held.
+ * Take destroyed semaphores that no entry names any more out of the queue, at most @idle of them, and look at no
+ * more than @busy others. Returns them as a list, for semaphores_free(). semaphore_lock is held.
  */
-static struct semaphore *semaphores_reap(void)
+static struct semaphore *semaphores_reap(unsigned int idle, unsigned int busy)
 {
 	struct semaphore *semaphore, *list = NULL;
-	unsigned int tries;
+	unsigned int left = dying_count;
 
-	for (tries = 0; dying && tries < REAP_TRIES; tries++) {
-		semaphore = dying;
-		dying = semaphore->next;
-		if (!dying)
-			last_dying = &dying;
+	for (; left && idle && busy; left--) {
+		semaphore = dying_first();
 		if (!semaphore_idle(semaphore)) {
 			dying_append(semaphore);
+			busy--;
 			continue;
 		}
 		semaphore->next = list;
 		list = semaphore;
+		idle--;
 	}
 	return list;
 }
@@ -128,7 +145,7 @@ static CUresult semaphore_add(CUexternalSemaphore *out, uint32_t id, enum semaph
 		semaphore->id = id;
 		semaphore->kind = kind;
 		lock_take(&semaphore_lock);
-		idle = semaphores_reap();
+		idle = semaphores_reap(REAP_TRIES, REAP_TRIES);
 		value = semaphore->value = table_add(&semaphores, semaphore);
 		lock_drop(&semaphore_lock);
 	}
@@ -284,18 +301,31 @@ CUresult semaphore_destroy(CUexternalSemaphore handle)
 	semaphore = semaphore_find(handle);
 	if (semaphore) {
 		table_remove(&semaphores, semaphore->value);
-		idle = semaphores_reap();
+		idle = semaphores_reap(REAP_TRIES, REAP_TRIES);
 		if (semaphore_idle(semaphore)) {
 			/* Other processes may wait for signals that will not come. */
 			semaphore->next = idle;
 			idle = semaphore;
 		} else {
 			dying_append(semaphore);
+			sync_gives_back();
 		}
 	}
 	lock_drop(&semaphore_lock);
 	semaphores_free(idle);
 	return semaphore ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void semaphores_release(void)
+{
+	struct semaphore *idle;
+
+	if (!load_relaxed(&dying_count))
+		return;
+	lock_take(&semaphore_lock);
+	idle = semaphores_reap(UINT_MAX, SYNC_TRIES);
+	lock_drop(&semaphore_lock);
+	semaphores_free(idle);
 }
 
 /*

@@ -47,6 +47,8 @@ CUresult semaphore_create(CUexternalSemaphore *semaphore, unsigned long long val
 CUresult semaphore_export(int *fd, CUexternalSemaphore handle, unsigned int flags);
 CUresult semaphore_import(CUexternalSemaphore *semaphore, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc);
 CUresult semaphore_destroy(CUexternalSemaphore handle);
+/* Free destroyed semaphores whose work is complete. */
+void semaphores_release(void);
 CUresult semaphores_submit(CUstream stream, bool own, const struct semaphore_ops *ops);
 /*
  * Import a DMA-buf, or else a memory handle, as a buffer object: 0 or a positive errno. @device and @length may be

@@ -731,10 +731,36 @@ TEST_F_TIMEOUT(external, dying_semaphores, 120)
 	EXPECT_TRUE(beside && beside < 2 * alone);
 	ASSERT_CU(raise_semaphore(gate, 0, self->b));
 	ASSERT_CU(cuStreamSynchronize(self->a));
-	/* Each call frees up to two. */
-	for (int i = 0; i < 3000; i++)
-		ASSERT_CU(make_semaphore(&c));
 	EXPECT_EQ(before, object_count());
+	EXPECT_CU(cuDestroyExternalSemaphore(gate));
+}
+
+/* A destroyed semaphore ends with the first synchronization after its work, whichever function synchronizes. */
+TEST_F(external, destroyed_before_its_work)
+{
+	CUexternalSemaphore gate, s;
+	long long before;
+	CUevent event;
+
+	ASSERT_CU(gpumem_create_semaphore(&gate, 0, 0));
+	ASSERT_CU(cuEventCreate(&event, 0));
+	/* In the first round the library makes what it keeps for the streams and the event. */
+	for (int i = 0; i < 5; i++) {
+		before = object_count();
+		ASSERT_CU(gpumem_create_semaphore(&s, 0, 0));
+		ASSERT_CU(await_semaphore(gate, 0, self->a));
+		ASSERT_CU(raise_semaphore(s, 0, self->a));
+		ASSERT_CU(cuEventRecord(event, self->a));
+		ASSERT_CU(cuDestroyExternalSemaphore(s));
+		/* Work still names it. */
+		ASSERT_CU(cuStreamSynchronize(self->b));
+		EXPECT_TRUE(!i || before + 1 == object_count());
+		ASSERT_CU(raise_semaphore(gate, 0, self->b));
+		ASSERT_CU(i <= 1 ? cuStreamSynchronize(self->a) : i == 2 ? cuCtxSynchronize() :
+			  i == 3 ? cuCtxSynchronize_v2(NULL) : cuEventSynchronize(event));
+		EXPECT_TRUE(!i || before == object_count());
+	}
+	EXPECT_CU(cuEventDestroy(event));
 	EXPECT_CU(cuDestroyExternalSemaphore(gate));
 }
 
