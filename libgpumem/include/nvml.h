@@ -194,6 +194,9 @@ typedef enum nvmlGpuP2PCapsIndex_enum {
 
 #define NVML_GPU_FABRIC_UUID_LEN 16
 #define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
+#define NVML_GPU_FABRIC_STATE_NOT_STARTED 1
+#define NVML_GPU_FABRIC_STATE_IN_PROGRESS 2
+#define NVML_GPU_FABRIC_STATE_COMPLETED 3
 
 typedef unsigned char nvmlGpuFabricState_t;
 

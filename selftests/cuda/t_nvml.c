@@ -303,6 +303,8 @@ TEST_F(nvml, connections)
 	}
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceGetGpuFabricInfoV(devices[0], &fabric));
 	EXPECT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, fabric.state);
+	/* What a client compares it with. */
+	EXPECT_EQ(3, NVML_GPU_FABRIC_STATE_COMPLETED);
 	fabric.version = 1;
 	EXPECT_EQ(NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 		  p_nvmlDeviceGetGpuFabricInfoV(devices[0], &fabric));
