@@ -33,12 +33,13 @@ OPENMPI = {"PRTE_MCA_plm_ssh_agent": SHELL, "PRTE_MCA_prte_silence_shared_fs": "
            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 
 
-def openmpi(ranks, hosts, pml, **mca):
-    """The command line and the environment of a job of OpenMPI."""
+def openmpi(ranks, hosts, pml, variables=None, **mca):
+    """The command line and the environment of a job of OpenMPI; @variables: the ranks have them, too."""
     env = dict(OPENMPI, OMPI_MCA_pml=pml, **{"OMPI_MCA_" + k: v for k, v in mca.items()})
     return (["mpirun.openmpi", "-np", str(ranks), "--host", ",".join("%s:%d" % h for h in hosts),
              "--bind-to", "none"]
-            + [w for k in env if k.startswith("OMPI_MCA_") for w in ("-x", k)], env)
+            + [w for k in env if k.startswith("OMPI_MCA_") for w in ("-x", k)]
+            + [w for pair in (variables or {}).items() for w in ("-x", "%s=%s" % pair)], env)
 
 
 def mpich(ranks, hosts, transports):
@@ -52,6 +53,9 @@ ONE = [("guest0", 2)]
 TWO = [("guest0", 1), ("guest1", 1)]
 FOUR = [("guest0", 2), ("guest1", 2)]
 UCX = {"UCX_NET_DEVICES": "eth0", "UCX_TLS": "tcp,sm,self"}
+# Emulated machines answer late: UCX's own times would end connections.
+VERBS = {"UCX_NET_DEVICES": "roce:1,eth0", "UCX_TLS": "rc_verbs,tcp:aux,self", "UCX_RC_VERBS_TIMEOUT": "4s"}
+ON_UCX = {"osc": "ucx", "pml_ucx_tls": "any", "pml_ucx_devices": "any"}
 # Name, the program, ranks, kinds of memory, (command line, environment).  The ring takes no words.
 RUNS = (
     ("openmpi-ring", "openmpi-ring", 2, None, openmpi(2, TWO, "ob1", btl="tcp,self")),
@@ -62,29 +66,30 @@ RUNS = (
      openmpi(2, TWO, "ob1", btl="tcp,self")),
     ("openmpi-ofi", "openmpi", 2, ["device", "--"] + MESSAGES,
      openmpi(2, TWO, "cm", mtl="ofi", mtl_ofi_provider_include="tcp")),
-    ("openmpi-ucx", "openmpi", 4, ["device"], openmpi(4, FOUR, "ucx", osc="ucx", pml_ucx_tls="any",
-                                                      pml_ucx_devices="any")),
+    ("openmpi-ucx", "openmpi", 4, ["device"], openmpi(4, FOUR, "ucx", UCX, **ON_UCX)),
+    ("openmpi-verbs", "openmpi", 2, ["device"], openmpi(2, TWO, "ucx", VERBS, **ON_UCX)),
     ("mpich-tcp", "mpich", 2, ALL, mpich(2, TWO, "tcp,self")),
     ("mpich-shm", "mpich", 2, ALL, mpich(2, ONE, "sm,self")),
     ("mpich-both", "mpich", 4, ["device"], mpich(4, FOUR, "tcp,sm,self")),
 )
 
 
-def job(build, name, program, ranks, kinds, how):
-    """One job; reports its cases, whether it ends well, and whether it gave everything back."""
+def job(build, name, program, ranks, kinds, how, libraries=""):
+    """One job; reports its cases, whether it ends well, and whether it gave everything back.
+
+    @libraries: directories, each with a colon behind it, that the ranks look into before ours.
+    """
     words, variables = how
     env = dict(os.environ, GPUMEM_MPI_FILE=os.path.join(os.environ["GPUMEM_MPI_OUT"], name), **variables)
     words_after = [name, str(ranks)] + kinds if kinds else []
-    if "openmpi-ucx" in name:
-        env.update(UCX)
-        words = words + [w for k in UCX for w in ("-x", k)]
     if "strict" in name:
-        # The CPU may not touch device memory: this MPI cannot send it.
+        # The CPU may not touch device memory.
         env["GPUMEM_STRICT"] = "1"
         words = words + ["-x", "GPUMEM_STRICT"]
     begin, before = time.monotonic(), client.in_use()
     if words[0] == "mpirun.openmpi":
-        words = words + ["-x", "GPUMEM_MPI_FILE", "-x", "LD_LIBRARY_PATH"]
+        words = words + ["-x", "GPUMEM_MPI_FILE",
+                         "-x", "LD_LIBRARY_PATH=" + libraries + env["LD_LIBRARY_PATH"]]
     with subprocess.Popen(["timeout", str(SECONDS)] + words
                           + [os.path.join(build, "interop/mpi", program)] + words_after,
                           env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -97,8 +102,8 @@ def job(build, name, program, ranks, kinds, how):
     print("# %s: status %d, %.0f seconds" % (name, p.returncode, time.monotonic() - begin), flush=True)
 
 
-def main():
-    build, wanted = sys.argv[1], sys.argv[2:]
+def guests(build, wanted, runs, first=lambda: None):
+    """What both guests do: @first and @runs in guest 0, the other machine's part in guest 1."""
     os.environ.update(LD_LIBRARY_PATH=os.path.join(build, "compat"), LC_ALL="C.UTF-8", HOME="/tmp",
                       GPUMEM_MPI_OUT=os.environ.get("GPUMEM_MPI_OUT", "/tmp"))
     os.chdir("/tmp")
@@ -107,11 +112,13 @@ def main():
         subprocess.run([SHELL, "serve"], check=True)
         client.given_back("guest1", before)
         return
-    for run in RUNS:
+    first()
+    for run in runs:
         if not wanted or any(w in run[0] for w in wanted):
             job(build, *run)
     subprocess.run([SHELL, "guest1", "quit"], check=False)
     print("all of them ran")
 
 
-main()
+if __name__ == "__main__":
+    guests(sys.argv[1], sys.argv[2:], RUNS)
