@@ -5,40 +5,43 @@
  * Device memory is memory that the kernel can pin, so a request needs no registration. A registration makes sure of
  * the range once: requests by its base pointer ask the CUDA driver nothing, and may not leave the range.
  *
- * Locks: file_lock for the list.
+ * Buffers do not overlap, so the last buffer that begins at or below an address is the only one that can contain it.
+ *
+ * Locks: file_lock for the buffers.
  */
-#include <string.h>
+#include <stddef.h>
+#include <stdlib.h>
 
 #include "file/file.h"
+#include "file/trie.h"
 
+/* Constant after registration. */
 struct buffer {
-	uint64_t base;
+	struct trie_leaf leaf;		/* its address is the base */
 	size_t size;
 	bool device;
 };
 
-/* Sorted by address; file_lock. */
-static struct buffer *buffers;
-static size_t count_of, room;
+static struct trie buffers;		/* file_lock */
 
 /* libgpumem's, which a driver of NVIDIA does not have. */
 extern int gpumem_describe(const void *addr, char *text, size_t size) __attribute__((weak));
 
-/* The place of the first buffer at or behind @base. file_lock is held. */
-static size_t place_of(uint64_t base)
+/* The last buffer at or below an address, or NULL. file_lock is held. */
+static struct buffer *buffer_last(uint64_t addr)
 {
-	size_t low = 0, high = count_of;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (buffers[middle].base < base)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (struct buffer *)trie_last(&buffers, addr);
 }
+
+/* The buffer with a base, or NULL. file_lock is held. */
+static struct buffer *buffer_find(uint64_t base)
+{
+	struct buffer *buffer = buffer_last(base);
+
+	return buffer && buffer->leaf.addr == base ? buffer : NULL;
+}
+
+_Static_assert(!offsetof(struct buffer, leaf), "a leaf is its buffer");
 
 static CUfileOpError ask(uint64_t base, struct memory *memory, CUresult *cuda)
 {
@@ -70,23 +73,21 @@ static CUfileOpError ask(uint64_t base, struct memory *memory, CUresult *cuda)
 CUfileOpError memory_find(const void *base, struct memory *memory, CUresult *cuda)
 {
 	CUfileOpError err = driver_lock();
-	size_t place;
-	bool found;
+	struct buffer *buffer;
 
 	*cuda = CUDA_SUCCESS;
 	if (err)
 		return err;
 	*memory = (struct memory) { .base = (uintptr_t)base };
-	place = place_of(memory->base);
-	found = place < count_of && buffers[place].base == memory->base;
-	if (found) {
+	buffer = buffer_find(memory->base);
+	if (buffer) {
 		memory->start = memory->base;
-		memory->end = memory->base + buffers[place].size;
-		memory->device = buffers[place].device;
+		memory->end = memory->base + buffer->size;
+		memory->device = buffer->device;
 		memory->beyond = CU_FILE_INVALID_MAPPING_RANGE;
 	}
 	driver_unlock();
-	if (!found)
+	if (!buffer)
 		err = ask(memory->base, memory, cuda);
 	if (!err && !memory->device && !param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY))
 		err = CU_FILE_CUDA_MEMORY_TYPE_INVALID;
@@ -104,43 +105,40 @@ CUfileOpError memory_check(const struct memory *memory, off_t offset, size_t siz
 	return CU_FILE_SUCCESS;
 }
 
+/* Add a buffer. file_lock is held. */
+static CUfileOpError buffer_add(struct buffer *buffer)
+{
+	struct buffer *last = buffer_last(buffer->leaf.addr + buffer->size - 1);
+
+	if (last && last->leaf.addr + last->size > buffer->leaf.addr)
+		return CU_FILE_MEMORY_ALREADY_REGISTERED;
+	return trie_add(&buffers, &buffer->leaf) ? CU_FILE_SUCCESS : CU_FILE_NOMEM_ERROR;
+}
+
 static CUfileOpError buffer_register(const void *base, size_t length, CUresult *cuda)
 {
 	struct memory memory = { .base = (uintptr_t)base };
 	CUfileOpError err = ask(memory.base, &memory, cuda);
-	size_t place;
+	struct buffer *buffer;
 
 	if (!err)
 		err = memory_check(&memory, 0, length);
 	if (!err && !memory.device && !param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY))
 		err = CU_FILE_CUDA_MEMORY_TYPE_INVALID;
-	if (!err)
-		err = driver_lock();
 	if (err)
 		return err;
-	place = place_of(memory.base);
-	if ((place < count_of && buffers[place].base < memory.base + length) ||
-	    (place && buffers[place - 1].base + buffers[place - 1].size > memory.base))
-		err = CU_FILE_MEMORY_ALREADY_REGISTERED;
-	if (!err && count_of == room) {
-		struct buffer *grown = realloc(buffers, (room + 64) * sizeof(*buffers));
-
-		if (grown) {
-			buffers = grown;
-			room += 64;
-		} else {
-			err = CU_FILE_NOMEM_ERROR;
-		}
-	}
+	buffer = malloc(sizeof(*buffer));
+	if (!buffer)
+		return CU_FILE_NOMEM_ERROR;
+	*buffer = (struct buffer) { .leaf.addr = memory.base, .size = length, .device = memory.device };
+	err = driver_lock();
 	if (!err) {
-		memmove(buffers + place + 1, buffers + place, (count_of - place) * sizeof(*buffers));
-		buffers[place] = (struct buffer) {
-			.base = memory.base, .size = length, .device = memory.device,
-		};
-		count_of++;
+		err = buffer_add(buffer);
+		driver_unlock();
 	}
-	driver_unlock();
-	if (!err)
+	if (err)
+		free(buffer);
+	else
 		count_registered(length);
 	return err;
 }
@@ -161,37 +159,32 @@ EXPORT CUfileError_t cuFileBufRegister(const void *bufPtr_base, size_t length, i
 
 EXPORT CUfileError_t cuFileBufDeregister(const void *bufPtr_base)
 {
-	uint64_t base = (uintptr_t)bufPtr_base;
-	CUfileOpError err = base ? driver_lock() : CU_FILE_INVALID_VALUE;
-	size_t place, length = 0;
+	CUfileOpError err = bufPtr_base ? driver_lock() : CU_FILE_INVALID_VALUE;
+	struct buffer *buffer;
 
 	if (err)
 		return file_result(err);
-	place = place_of(base);
-	if (place < count_of && buffers[place].base == base) {
-		length = buffers[place].size;
-		count_of--;
-		memmove(buffers + place, buffers + place + 1, (count_of - place) * sizeof(*buffers));
-	} else {
-		err = CU_FILE_INVALID_VALUE;
-	}
+	buffer = buffer_find((uintptr_t)bufPtr_base);
+	if (buffer)
+		trie_remove(&buffers, &buffer->leaf);
 	driver_unlock();
-	if (!err)
-		count_registered(-(int64_t)length);
-	count(COUNT_BUFFER_DEREGISTER, !err);
-	return file_result(err);
+	count(COUNT_BUFFER_DEREGISTER, buffer);
+	if (!buffer)
+		return file_result(CU_FILE_INVALID_VALUE);
+	count_registered(-(int64_t)buffer->size);
+	free(buffer);
+	return file_result(CU_FILE_SUCCESS);
 }
 
 void buffers_end(void)
 {
-	int64_t bytes = 0;
+	struct buffer *buffer;
 
 	pthread_mutex_lock(&file_lock);
-	for (size_t i = 0; i < count_of; i++)
-		bytes += buffers[i].size;
-	free(buffers);
-	buffers = NULL;
-	count_of = room = 0;
+	while ((buffer = buffer_last(UINT64_MAX))) {
+		trie_remove(&buffers, &buffer->leaf);
+		count_registered(-(int64_t)buffer->size);
+		free(buffer);
+	}
 	pthread_mutex_unlock(&file_lock);
-	count_registered(-bytes);
 }

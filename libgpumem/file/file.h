@@ -2,9 +2,9 @@
 /*
  * libcufile.so.0: the cuFile API. It calls public functions of the driver API, io_uring, and the file system.
  *
- * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers, request.c cuts a
- * request into operations, ring.c executes operations, batch.c and async.c are the two asynchronous interfaces,
- * param.c has parameters, count.c counters.
+ * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers (in a trie, trie.c),
+ * request.c cuts a request into operations, ring.c executes operations, batch.c and async.c are the two asynchronous
+ * interfaces, param.c has parameters, count.c counters.
  *
  * A request is what a caller asks for. It consists of operations: contiguous pieces that go the same way.
  *

@@ -190,6 +190,89 @@ TEST_F(cufile, buffers)
 	EXPECT_EQ(64 * KIB, cuFileWrite(self->file, dev, 64 * KIB, 0, 1));
 }
 
+#define BUFFERS		65536
+#define BUFFER_SIZE	(CUFILE_SIZE / BUFFERS)
+#define SAMPLE		1024
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+/* Many buffers, registered from the last to the first: the last of them take no longer than the first. */
+TEST_F(cufile, many_buffers)
+{
+	double first = 1e9, last = 1e9;
+
+	for (unsigned int i = BUFFERS; i; i -= SAMPLE) {
+		double start = now_ms(), took;
+
+		for (unsigned int j = i; j-- > i - SAMPLE; )
+			ASSERT_CF(cuFileBufRegister((void *)(self->dev + j * BUFFER_SIZE), BUFFER_SIZE, 0));
+		took = now_ms() - start;
+		if (i > BUFFERS - 8 * SAMPLE && took < first)
+			first = took;
+		if (i <= 8 * SAMPLE && took < last)
+			last = took;
+	}
+	printf("# %d buffers: %.2f ms with few, %.2f ms with many\n", SAMPLE, first, last);
+	EXPECT_GT(4 * first, last);
+	EXPECT_EQ(CU_FILE_MEMORY_ALREADY_REGISTERED, cuFileBufRegister((void *)self->dev, CUFILE_SIZE, 0).err);
+	for (unsigned int i = 0; i < BUFFERS; i += 2)
+		ASSERT_CF(cuFileBufDeregister((void *)(self->dev + i * BUFFER_SIZE)));
+	/* Closing the driver deregisters the others. */
+	ASSERT_CF(cuFileDriverClose());
+	ASSERT_CF(cuFileDriverOpen());
+	ASSERT_CF(cuFileBufRegister((void *)self->dev, CUFILE_SIZE, 0));
+}
+
+/* Registrations of random ranges, compared with a map of what is registered. */
+TEST_F(cufile, random_buffers)
+{
+	enum { PLACES = 4096, UNIT_SIZE = 64 };
+	static unsigned short length[PLACES];	/* of the buffer that begins there, or 0 */
+	static bool taken[PLACES];
+	unsigned int steps = env_number("GPUMEM_STEPS", 20000), known = 0;
+	struct rng r;
+
+	rng_start(&r, "cufile.random_buffers");
+	memset(length, 0, sizeof(length));
+	memset(taken, 0, sizeof(taken));
+	for (unsigned int i = 0; i < steps; i++) {
+		unsigned int at = rng_below(&r, PLACES), n = rng_below(&r, rng_below(&r, 8) ? 4 : 100) + 1;
+		void *base = (void *)(self->dev + at * UNIT_SIZE);
+		bool free = true;
+
+		if (rng_below(&r, 3)) {
+			if (n > PLACES - at)
+				n = PLACES - at;
+			for (unsigned int j = at; j < at + n; j++)
+				free = free && !taken[j];
+			ASSERT_EQ(free ? CU_FILE_SUCCESS : CU_FILE_MEMORY_ALREADY_REGISTERED,
+				  cuFileBufRegister(base, n * UNIT_SIZE, 0).err);
+			if (free) {
+				length[at] = n;
+				memset(taken + at, true, n);
+				known++;
+			}
+			continue;
+		}
+		/* A base that is registered, as often as one that is not. */
+		while (rng_below(&r, 2) && known && !length[at])
+			at = (at + 1) % PLACES;
+		base = (void *)(self->dev + at * UNIT_SIZE);
+		ASSERT_EQ(length[at] ? -CU_FILE_INVALID_MAPPING_RANGE : 0,
+			  cuFileRead(self->file, base, length[at] * UNIT_SIZE + 1, 0, 0));
+		ASSERT_EQ(length[at] ? CU_FILE_SUCCESS : CU_FILE_INVALID_VALUE, cuFileBufDeregister(base).err);
+		memset(taken + at, false, length[at]);
+		known -= !!length[at];
+		length[at] = 0;
+	}
+}
+
 TEST_F(cufile, errors)
 {
 	void *dev = (void *)self->dev;
