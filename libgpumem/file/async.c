@@ -167,8 +167,7 @@ static void job_end(struct job *job, ssize_t result)
 
 	count_request(job->request.write, result, job->start, false);
 	__atomic_store_n(job->bytes, result, __ATOMIC_RELAXED);
-	file_put(job->request.file);
-	driver_idle();
+	request_end(&job->request);
 	/* The stream goes on from here. */
 	__atomic_store_n(cell->word, job->value, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&async_lock);
@@ -190,9 +189,8 @@ static void job_run(struct job *job)
 	CUfileOpError err;
 	ssize_t result;
 
-	request->size = *job->size;
+	request_place(request, &job->memory, offset, *job->size);
 	request->offset = *job->file_offset;
-	request->addr = job->memory.base + offset;
 	err = request->offset < 0 || request->size > SSIZE_MAX ? CU_FILE_INVALID_VALUE :
 		memory_check(&job->memory, offset, request->size);
 	result = err ? -(ssize_t)err : request_run(request);
@@ -342,8 +340,7 @@ static CUfileOpError job_submit(struct job *job, CUfileHandle_t fh, CUstream str
 	job->watched = true;
 	*cuda = cuStreamAddCallback(stream, reached, job, 0);
 	if (*cuda) {
-		file_put(job->request.file);
-		driver_idle();
+		request_end(&job->request);
 		cell_give(job->cell);
 		return CU_FILE_CUDA_DRIVER_ERROR;
 	}

@@ -87,8 +87,7 @@ static void entry_end(struct batch *batch, struct entry *entry, CUfileStatus_t s
 	entry->event.ret = result;
 	batch->order[batch->done++] = entry - batch->entries;
 	batch->running--;
-	file_put(entry->request.file);
-	driver_idle();
+	request_end(&entry->request);
 	count_request(entry->request.write, result, entry->start, true);
 	count(COUNT_BATCH_COMPLETE, status == CUFILE_COMPLETE);
 }
@@ -126,6 +125,11 @@ static void entry_advance(struct batch *batch, struct entry *entry, int result)
 
 	entry->operation.result = result;
 	count_operation(&entry->operation, true);
+	if (!batch->canceled && window_open(request, result)) {
+		operation_next(request, request->done, &entry->operation);
+		entry_submit(batch, entry);
+		return;
+	}
 	if (operation_stage(request->file, &entry->operation)) {
 		entry_submit(batch, entry);
 		return;
@@ -243,19 +247,14 @@ static CUfileOpError request_make(const CUfileIOParams_t *params, struct request
 	if (err)
 		return err;
 	*request = (struct request) {
-		.file = file_get_locked(params->fh), .write = params->opcode == CUFILE_WRITE, .size = size,
-		.addr = memory.base + params->u.batch.devPtr_offset, .offset = params->u.batch.file_offset,
+		.file = file_get_locked(params->fh), .write = params->opcode == CUFILE_WRITE,
+		.offset = params->u.batch.file_offset,
 	};
+	request_place(request, &memory, params->u.batch.devPtr_offset, size);
 	if (request->file)
 		driver_busy_locked();
 	driver_unlock();
 	return request->file ? CU_FILE_SUCCESS : CU_FILE_HANDLE_NOT_REGISTERED;
-}
-
-static void request_drop(struct request *request)
-{
-	file_put(request->file);
-	driver_idle();
 }
 
 /* batch->lock is held. */
@@ -315,7 +314,7 @@ static CUfileOpError batch_submit(struct batch *batch, unsigned int nr, const CU
 		pthread_mutex_unlock(&batch->lock);
 	}
 	while (err && made)
-		request_drop(&requests[--made]);
+		request_end(&requests[--made]);
 	free(requests);
 	return err;
 }

@@ -91,6 +91,8 @@ CUfileOpError memory_find(const void *base, struct memory *memory, CUresult *cud
 		err = ask(memory->base, memory, cuda);
 	if (!err && !memory->device && !param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY))
 		err = CU_FILE_CUDA_MEMORY_TYPE_INVALID;
+	if (!err && memory->device && cuCtxGetCurrent(&memory->context))
+		memory->context = NULL;
 	return err;
 }
 

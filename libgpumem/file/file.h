@@ -3,8 +3,8 @@
  * libcufile.so.0: the cuFile API. It calls public functions of the driver API, io_uring, and the file system.
  *
  * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers (in a trie, trie.c),
- * request.c cuts a request into operations, ring.c executes operations, batch.c and async.c are the two asynchronous
- * interfaces, param.c has parameters, count.c counters.
+ * request.c cuts a request into operations, window.c maps memory that the kernel does not reach, ring.c executes
+ * operations, batch.c and async.c are the two asynchronous interfaces, param.c has parameters, count.c counters.
  *
  * A request is what a caller asks for. It consists of operations: contiguous pieces that go the same way.
  *
@@ -74,6 +74,7 @@ struct memory {
 	uint64_t start, end;		/* the bytes that may be accessed */
 	CUfileOpError beyond;		/* the error for other bytes */
 	bool device;
+	CUcontext context;		/* of the caller, or NULL */
 };
 
 /* Find out what @base points to. No lock is held. */
@@ -94,6 +95,10 @@ struct request {
 	size_t size;
 	off_t offset;			/* in the file */
 	size_t done;			/* bytes from the beginning that are transferred */
+	bool device;			/* device memory */
+	CUcontext context;		/* of the caller, or NULL */
+	void *window;			/* of window.c, or NULL; @addr lies in it */
+	size_t window_length;
 };
 
 struct operation {
@@ -114,6 +119,19 @@ void operation_next(const struct request *request, size_t at, struct operation *
 bool operation_stage(const struct file *file, struct operation *operation);
 /* Execute a request. The result is the number of bytes, or -errno. */
 ssize_t request_run(struct request *request);
+/* Use @size bytes at @offset of a memory for a request, which are in it. */
+void request_place(struct request *request, const struct memory *memory, off_t offset, size_t size);
+/* Release the file and the window of a request. */
+void request_end(struct request *request);
+
+/* ---- window.c */
+
+/*
+ * After an operation with @result: if the kernel did not reach the memory, make it reachable. True: cut the rest of
+ * the request anew.
+ */
+bool window_open(struct request *request, ssize_t result);
+void window_close(struct request *request);
 
 /* ---- ring.c */
 

@@ -8,8 +8,9 @@
  * is at least a page, so that no page is written both ways at once. If the buffer's address does not have the
  * alignment that the device needs, the whole request goes through the page cache.
  *
- * If the file system refuses a direct operation, or the kernel cannot pin the buffer, the operation is repeated through
- * the page cache.
+ * If the kernel does not reach device memory by its address, the request goes on in a window of it (window.c). If the
+ * file system refuses a direct operation, or the kernel cannot pin the buffer, the operation is repeated through the
+ * page cache.
  *
  * An operation may transfer less than it asked for. Then the rest of the request is cut anew, until an operation
  * transfers nothing: that is the end of the file.
@@ -79,6 +80,8 @@ ssize_t request_run(struct request *request)
 		for (i = 0; i < n; i++) {
 			ssize_t result = operations[i].result;
 
+			if (window_open(request, result))
+				break;
 			if (operation_stage(request->file, &operations[i])) {
 				operation_execute(&operations[i]);
 				result = operations[i].result;
@@ -97,11 +100,26 @@ ssize_t request_run(struct request *request)
 	return request->done;
 }
 
+void request_place(struct request *request, const struct memory *memory, off_t offset, size_t size)
+{
+	request->addr = memory->base + offset;
+	request->size = size;
+	request->device = memory->device;
+	request->context = memory->context;
+}
+
+void request_end(struct request *request)
+{
+	window_close(request);
+	file_put(request->file);
+	driver_idle();
+}
+
 /* A synchronous request. The result is that of the public function. */
 static ssize_t transfer(bool write, CUfileHandle_t fh, const void *base, size_t size, off_t file_offset,
 			off_t offset)
 {
-	struct request request = { .write = write, .size = size, .offset = file_offset };
+	struct request request = { .write = write, .offset = file_offset };
 	uint64_t start = count_start();
 	struct memory memory;
 	CUfileOpError err;
@@ -124,10 +142,9 @@ static ssize_t transfer(bool write, CUfileHandle_t fh, const void *base, size_t 
 	if (!request.file)
 		return -CU_FILE_HANDLE_NOT_REGISTERED;
 
-	request.addr = memory.base + offset;
+	request_place(&request, &memory, offset, size);
 	result = request_run(&request);
-	file_put(request.file);
-	driver_idle();
+	request_end(&request);
 	count_request(write, result, start, false);
 	if (result >= 0)
 		return result;

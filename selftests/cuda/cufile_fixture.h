@@ -152,6 +152,8 @@ int main(int argc, char **argv)					\
 {								\
 	int ret;						\
 								\
+	if (argc == 2 && !strcmp(argv[1], PEER_WORD))		\
+		return peer_main();				\
 	disk_make();						\
 	ret = test_harness_run(argc, argv);			\
 	disk_end();						\

@@ -545,6 +545,58 @@ TEST_F(cufile, kinds)
 	}
 }
 
+/* A thread without a context may transfer. */
+TEST_F(cufile, without_context)
+{
+	ASSERT_CU(cuCtxSetCurrent(NULL));
+	EXPECT_EQ(64 * KIB, cuFileWrite(self->file, (void *)self->dev, 64 * KIB, 0, 0));
+	EXPECT_EQ(64 * KIB, cuFileRead(self->file, (void *)self->dev, 64 * KIB, 0, 0));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+}
+
+/* In strict mode the library needs a DMA-buf of the memory, and some memory has none. */
+static bool reached_or_not(ssize_t result, ssize_t size)
+{
+	return strict() ? result == -1 && errno == EFAULT : result == size;
+}
+
+TEST_F(cufile, opened_memory)
+{
+	struct peer_message m = { .op = PEER_ALLOC, .bytes = 4 * MIB };
+	struct peer peer;
+	CUdeviceptr ptr;
+
+	ASSERT_EQ(0, peer_start(&peer, NULL));
+	ASSERT_CU(peer_call(&peer, &m));
+	m.op = PEER_GET;
+	ASSERT_CU(peer_call(&peer, &m));
+	ASSERT_CU(cuIpcOpenMemHandle(&ptr, m.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	ASSERT_EQ(64 * KIB, cuFileWrite(self->file, (void *)self->dev, 64 * KIB, 0, 0));
+	EXPECT_TRUE(reached_or_not(cuFileRead(self->file, (void *)ptr, 64 * KIB, 0, 0), 64 * KIB));
+	EXPECT_TRUE(reached_or_not(cuFileWrite(self->file, (void *)ptr, 100, 0, 0), 100));
+	ASSERT_CU(cuIpcCloseMemHandle(ptr));
+	ASSERT_EQ(0, peer_end(&peer));
+}
+
+TEST_F(cufile, small_pool_blocks)
+{
+	CUdeviceptr ptr[2];
+	CUstream s;
+
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 2; i++)
+		ASSERT_CU(cuMemAllocAsync(&ptr[i], 512, s));
+	ASSERT_CU(cuStreamSynchronize(s));
+	ASSERT_EQ(0, ptr[0] % page_size);
+	ASSERT_EQ(ptr[0] + 512, ptr[1]);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(512, cuFileWrite(self->file, (void *)ptr[i], 512, i * 512, 0));
+	ASSERT_CU(cuMemFreeAsync(ptr[0], s));
+	ASSERT_CU(cuStreamSynchronize(s));
+	EXPECT_TRUE(reached_or_not(cuFileWrite(self->file, (void *)ptr[1], 512, 512, 0), 512));
+	ASSERT_CU(cuMemFreeAsync(ptr[1], s));
+}
+
 /* ---- threads and processes */
 
 #define THREADS		8
