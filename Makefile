@@ -385,7 +385,8 @@ htmldocs:
 		--keep-going -b html -d $(out)/doctrees Documentation $(out)/htmldocs
 
 # One manual page for each gpumem_* function, made of the comments in the header.
-$(out)/man/.made: Documentation/man/mkman Documentation/man/libgpumem.3 libgpumem/include/gpumem.h
+$(out)/man/.made: Documentation/man/mkman Documentation/man/libgpumem.3 \
+		libgpumem/include/gpumem.h libgpumem/include/cufile_stats.h
 	$(call say,MAN,$(out)/man)rm -rf $(@D) && mkdir -p $(@D) && Documentation/man/mkman $(@D) && touch $@
 
 .PHONY: man

@@ -128,7 +128,26 @@ struct gpumem_file_counters {
 extern "C" {
 #endif
 
-/* Write the counters to @counters, which has room for @size bytes. Return the size that the library knows. */
+/**
+ * gpumem_file_counters - how the bytes of cuFile requests went
+ * @counters: out: the counters; NULL if the caller wants the size only
+ * @size: room at @counters in bytes: sizeof(struct gpumem_file_counters)
+ *
+ * The counters have the bytes of all requests since the process started, by the way that they went. They always count,
+ * whatever cuFileSetStatsLevel() says, and closing the driver does not reset them.
+ *
+ * direct_read and direct_written are bytes that went between the storage and the buffer, without a copy by a CPU.
+ * staged_read and staged_written are bytes of requests on a file with O_DIRECT that went through the page cache: the
+ * edge blocks of a misaligned request, or all of it where the buffer's address does not suit the device. compat_read
+ * and compat_written are bytes of requests in compatibility mode. ring_requests are operations that io_uring executed,
+ * plain_requests those by pread() and pwrite(), because there was no ring.
+ *
+ * A later library may know more counters. It writes as many as there is room for.
+ *
+ * The function may be called at any time, also while the driver is closed. NVIDIA's library does not have it.
+ *
+ * Return: the size of the counters that the library knows.
+ */
 unsigned int gpumem_file_counters(struct gpumem_file_counters *counters, unsigned int size);
 
 #ifdef __cplusplus

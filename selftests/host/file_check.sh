@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# libcufile.so.0 exports the functions of the cuFile API and gpumem_file_counters(), and the header declares each of
-# them. Layouts are those of cuFile 1.15, and without a device the functions say why they fail: compile and run
-# file_check.c.
+# libcufile.so.0 exports the functions of cufile_symbols.txt, and the header declares each of them. Layouts are those
+# of cuFile 1.15, and without a device the functions say why they fail: compile and run file_check.c.
 #
 # usage: file_check.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -13,52 +12,7 @@ trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
 echo "TAP version 13"
-cat >"$work/want" <<'END'
-cuFileBatchIOCancel
-cuFileBatchIODestroy
-cuFileBatchIOGetStatus
-cuFileBatchIOSetUp
-cuFileBatchIOSubmit
-cuFileBufDeregister
-cuFileBufRegister
-cuFileDriverClose
-cuFileDriverClose_v2
-cuFileDriverGetProperties
-cuFileDriverOpen
-cuFileDriverSetMaxCacheSize
-cuFileDriverSetMaxDirectIOSize
-cuFileDriverSetMaxPinnedMemSize
-cuFileDriverSetPollMode
-cuFileGetBARSizeInKB
-cuFileGetParameterBool
-cuFileGetParameterMinMaxValue
-cuFileGetParameterPosixPoolSlabArray
-cuFileGetParameterSizeT
-cuFileGetParameterString
-cuFileGetStatsL1
-cuFileGetStatsL2
-cuFileGetStatsL3
-cuFileGetStatsLevel
-cuFileGetVersion
-cuFileHandleDeregister
-cuFileHandleRegister
-cuFileRead
-cuFileReadAsync
-cuFileSetParameterBool
-cuFileSetParameterPosixPoolSlabArray
-cuFileSetParameterSizeT
-cuFileSetParameterString
-cuFileSetStatsLevel
-cuFileStatsReset
-cuFileStatsStart
-cuFileStatsStop
-cuFileStreamDeregister
-cuFileStreamRegister
-cuFileUseCount
-cuFileWrite
-cuFileWriteAsync
-gpumem_file_counters
-END
+grep -v '^#' "$top/libgpumem/abi/cufile_symbols.txt" | cut -f 1 >"$work/want"
 failed=0
 nm -D --defined-only "$build/compat/libcufile.so.0" | awk '$2 == "T" { print $3 }' | sort >"$work/have"
 if diff "$work/want" "$work/have" >"$work/diff"; then

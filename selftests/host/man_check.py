@@ -138,10 +138,10 @@ def commands():
 
 
 def functions():
-    """libgpumem.3, the header, the list of symbols and the pages that are made."""
-    header = read("libgpumem/include/gpumem.h").split("extern \"C\" {")[1]
+    """libgpumem.3, the headers, the lists of symbols and the pages that are made."""
+    header = "".join(read("libgpumem/include/" + h).split("extern \"C\" {")[1] for h in ("gpumem.h", "cufile_stats.h"))
     declared = re.findall(r"^[a-zA-Z][\w *]*?\b(gpumem_\w+)\([^{]*?\);", header, re.M)
-    listed = re.findall(r"^(gpumem_\w+)\t", read("libgpumem/abi/symbols.txt"), re.M)
+    listed = re.findall(r"^(gpumem_\w+)\t", read("libgpumem/abi/*symbols.txt"), re.M)
     page = re.findall(r"^\.It Xr (gpumem_\w+) 3", read("Documentation/man/libgpumem.3"), re.M)
     lines = differ("function", declared, page) + differ("function of symbols.txt", declared, listed)
     with tempfile.TemporaryDirectory() as made:
@@ -165,7 +165,8 @@ def names():
     """Constants and functions that the pages mention exist."""
     header = read("libgpumem/include/*.h", "uapi/linux/*.h")
     symbols = set(re.findall(r"^(\w+)\t", read("libgpumem/abi/*symbols.txt"), re.M))
-    foreign = {"RLIMIT_MEMLOCK", "SIGSEGV", "POLLIN", "DMA_BUF_IOCTL_SYNC", "GPUMEM_MMAP_OFFSET", "execve"}
+    foreign = {"RLIMIT_MEMLOCK", "SIGSEGV", "POLLIN", "DMA_BUF_IOCTL_SYNC", "GPUMEM_MMAP_OFFSET", "execve",
+               "pread", "pwrite"}
     lines = []
     for path, text in pages():
         for constant in set(re.findall(r"^\.(?:Dv|It Dv|It Bq Er) .*?\b([A-Z]+_?[A-Z0-9_]*)", text, re.M)):

@@ -54,7 +54,7 @@ def functions():
 
 def statuses():
     """{symbol: status}"""
-    return {row[0]: row[1] for name in ("symbols.txt", "runtime_symbols.txt")
+    return {row[0]: row[1] for name in ("symbols.txt", "runtime_symbols.txt", "cufile_symbols.txt")
             for row in rows_of("libgpumem/abi/" + name)}
 
 
