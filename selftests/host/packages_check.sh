@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Check that the Debian packages contain what "make install" installs: install as debian/rules does, then compare with
+# the lists of the packages.  A program that uses cuFile builds with the installed headers and pkg-config files.
+#
+# usage: packages_check.sh [BUILD]	BUILD is the output directory, build/ by default
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "${1:-${GPUMEM_BUILD:-${BUILD:-$top/build}}}" && pwd) || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$top/selftests/common/verdict.sh"
+details=$work/log
+root=$work/root
+lib=usr/lib/$(${CC:-gcc} -print-multiarch 2>/dev/null || uname -m)
+
+echo "TAP version 13"
+make --no-print-directory -C "$top" O="$build" BUILT=1 DESTDIR="$root" PREFIX=/usr LIBDIR="/$lib" \
+	INCLUDEDIR=/usr/include install >"$work/log" 2>&1
+verdict $? "installation into a directory"
+(cd "$root" && find . ! -type d) | sed 's,^\./,,' | sort >"$work/files"
+
+# A line with two words copies a file of the sources; gpumem-dkms consists of sources only.
+cat "$top"/debian/libgpumem*.install "$top"/debian/gpumem-tools.install "$top"/debian/not-installed |
+	awk '!/^#/ && NF == 1' >"$work/patterns"
+# Patterns are globs, and name directories as well.
+while read -r pattern; do
+	grep -xE "$(sed 's/[.+]/\\&/g; s,\*,[^/]*,g' <<<"$pattern")(/.*)?" "$work/files" >>"$work/packaged" ||
+		echo "$pattern"
+done <"$work/patterns" >"$work/unused"
+sort "$work/packaged" | uniq -c | awk '$1 > 1 { print $2 " is in " $1 " packages" }' >"$work/log"
+sort -u "$work/packaged" | comm -13 - "$work/files" | sed 's/$/ is in no package/' >>"$work/log"
+[ -s "$work/files" ] && [ ! -s "$work/log" ]
+verdict $? "each file that is installed is in one package"
+
+sed 's/$/: nothing is installed there/' "$work/unused" >"$work/log"
+[ ! -s "$work/log" ]
+verdict $? "each line of the packages' lists names an installed file"
+
+for path in "$lib/gpumem/libcufile.so.0" "$lib/gpumem/libcufile.so" "$lib/pkgconfig/cufile.pc" \
+		usr/include/gpumem/cufile.h usr/include/gpumem/cufile_stats.h usr/share/man/man3/gpumem_file_counters.3; do
+	grep -qx "$path" "$work/files" || echo "$path is not installed"
+done >"$work/log"
+[ ! -s "$work/log" ]
+verdict $? "libcufile is installed with its headers, pkg-config file and manual page"
+
+# The file has the prefix for which the libraries were built; pkg-config can be told of another one.
+if command -v pkg-config >/dev/null; then
+	export PKG_CONFIG_PATH="$root/$lib/pkgconfig"
+	where="--define-variable=prefix=$root/usr --define-variable=libdir=$root/$lib --define-variable=includedir=$root/usr/include"
+	# shellcheck disable=SC2046,SC2086 # flags are words
+	${CC:-gcc} -Wall -Wextra -Werror "$top/examples/cufile_copy.c" -o "$work/prog" \
+		$(pkg-config $where --cflags --libs cufile) >"$work/log" 2>&1 &&
+		readelf -d "$work/prog" | grep -q 'NEEDED.*libcufile\.so\.0'
+	verdict $? "pkg-config builds an example that uses cuFile"
+else
+	skip "pkg-config" "not installed"
+fi
+finish
