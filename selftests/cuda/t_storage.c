@@ -4,7 +4,8 @@
  * completion, vmsplice and splice. No copy by the engine and none by the program. Memory that the kernel has pinned for
  * an operation stays charged until the kernel lets go of it, and nobody else gets it before.
  *
- * Without an NVMe disk, ext4 on a loop device takes its place. host/storage_guest.sh has a disk.
+ * Without an NVMe disk, ext4 on a loop device takes its place; host/storage_guest.sh has a disk. A ublk device has a
+ * process as its disk, which keeps the bytes in plain memory, or in device memory of its own.
  */
 #include <liburing.h>
 #include <sys/mount.h>
@@ -13,6 +14,7 @@
 
 #include "kselftest_harness.h"
 #include "cufile_fixture.h"
+#include "ublk_server.h"
 
 #define NVME	"/dev/nvme0n1"
 #define BYTES	(2 * MIB)
@@ -24,54 +26,74 @@ FIXTURE(storage)
 	unsigned char *mem;
 	char dir[32];
 	int fd;
+	struct ublk ublk;
 };
+
+enum disk { LOOP, DISK, UBLK, UBLK_DEVICE };
 
 FIXTURE_VARIANT(storage)
 {
 	const char *fs;		/* NULL: the block device */
-	bool nvme;
+	enum disk disk;
 };
 
-FIXTURE_VARIANT_ADD(storage, loop_ext4) { "ext4", false };
-FIXTURE_VARIANT_ADD(storage, nvme) { NULL, true };
-FIXTURE_VARIANT_ADD(storage, nvme_ext4) { "ext4", true };
-FIXTURE_VARIANT_ADD(storage, nvme_xfs) { "xfs", true };
+FIXTURE_VARIANT_ADD(storage, loop_ext4) { "ext4", LOOP };
+FIXTURE_VARIANT_ADD(storage, nvme) { NULL, DISK };
+FIXTURE_VARIANT_ADD(storage, nvme_ext4) { "ext4", DISK };
+FIXTURE_VARIANT_ADD(storage, nvme_xfs) { "xfs", DISK };
+FIXTURE_VARIANT_ADD(storage, ublk) { NULL, UBLK };
+FIXTURE_VARIANT_ADD(storage, ublk_ext4) { "ext4", UBLK };
+FIXTURE_VARIANT_ADD(storage, ublk_device) { NULL, UBLK_DEVICE };
 
-static int shell(const char *format, const char *a, const char *b)
+static int shell(const char *format, const char *a, const char *b, const char *c)
 {
 	char command[512];
 
-	snprintf(command, sizeof(command), format, a, b);
+	snprintf(command, sizeof(command), format, a, b, c);
 	return system(command);
 }
 
 FIXTURE_SETUP(storage)
 {
+	const char *path = NVME;
 	struct stat st;
 
-	if (variant->nvme && (stat(NVME, &st) || !S_ISBLK(st.st_mode)))
+	if (variant->disk == DISK && (stat(NVME, &st) || !S_ISBLK(st.st_mode)))
 		SKIP(return, "no " NVME);
-	if (!variant->nvme && !*disk_dir)
+	if (variant->disk == LOOP && !*disk_dir)
 		SKIP(return, "no ext4 on a loop device");
-	cuda_begin(_metadata, &self->ctx);
+	if (variant->disk >= UBLK) {
+		int error = ublk_start(&self->ublk, variant->disk == UBLK_DEVICE);
+
+		if (error == -ENODEV)
+			SKIP(return, "no ublk");
+		ASSERT_EQ(0, error);
+		path = self->ublk.path;
+	}
+	/* The server may have device memory already. */
+	if (variant->disk == UBLK_DEVICE) {
+		ASSERT_CU(cuda_start(&self->ctx));
+	} else {
+		cuda_begin(_metadata, &self->ctx);
+	}
 	ASSERT_CU(cuMemAlloc(&self->dev, BYTES));
 	self->mem = malloc(BYTES);
 	fill_pattern(self->mem, BYTES, 11);
 	put(self->dev, self->mem, BYTES);
-	if (!variant->nvme) {
+	if (variant->disk == LOOP) {
 		self->fd = file_make(true, O_DIRECT);
 	} else if (!variant->fs) {
-		self->fd = open(NVME, O_RDWR | O_DIRECT | O_CLOEXEC);
+		self->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
 	} else {
-		char path[64];
+		char file[64];
 
 		strcpy(self->dir, "/dev/shm/storage.XXXXXX");
 		ASSERT_NE(NULL, mkdtemp(self->dir));
-		ASSERT_EQ(0, shell("modprobe %1$s && mkfs.%1$s -q -%2$s " NVME, variant->fs,
-				   strcmp(variant->fs, "xfs") ? "F -E nodiscard" : "f -K"));
-		ASSERT_EQ(0, mount(NVME, self->dir, variant->fs, 0, NULL));
-		snprintf(path, sizeof(path), "%s/file", self->dir);
-		self->fd = open(path, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+		ASSERT_EQ(0, shell("modprobe %1$s && mkfs.%1$s -q -%2$s %3$s", variant->fs,
+				   strcmp(variant->fs, "xfs") ? "F -E nodiscard" : "f -K", path));
+		ASSERT_EQ(0, mount(path, self->dir, variant->fs, 0, NULL));
+		snprintf(file, sizeof(file), "%s/file", self->dir);
+		self->fd = open(file, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
 	}
 	ASSERT_LE(0, self->fd);
 }
@@ -84,6 +106,8 @@ FIXTURE_TEARDOWN(storage)
 		EXPECT_EQ(0, umount(self->dir));
 		rmdir(self->dir);
 	}
+	if (self->ublk.server)
+		EXPECT_EQ(0, ublk_stop(&self->ublk));
 }
 
 static bool file_has(int fd, const unsigned char *want, size_t n)
@@ -178,8 +202,8 @@ TEST_F(storage, polled)
 	ASSERT_EQ(BYTES, pwrite(self->fd, (void *)self->dev, BYTES, 0));
 	poke(self->dev, 0, BYTES);
 	result = ring_one(&ring, read_fixed, self->fd, self->dev);
-	if (result == -EOPNOTSUPP && !variant->nvme)
-		SKIP(return, "a loop device is not polled");
+	if (result == -EOPNOTSUPP && variant->disk != DISK)
+		SKIP(return, "the device is not polled");
 	ASSERT_EQ(BYTES, result);
 	EXPECT_EQ(0, memcmp(cpu(self->dev), self->mem, BYTES));
 	fill_pattern(self->mem, BYTES, 12);
