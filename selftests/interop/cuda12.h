@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Included before UMF's tests, which are written for CUDA 12's headers: there cuCtxCreate() is
+ * Included before programs that are written for CUDA 12's headers, such as UMF's tests and fio: there cuCtxCreate() is
  * cuCtxCreate_v2(), with three parameters.
  */
 #include <cuda.h>
