@@ -251,6 +251,7 @@ $(out)/cmake/%.cmake: tools/cmake/%.cmake.in Makefile FORCE
 name_demo := gpumem-demo
 name_bench := gpumem-bench
 LDLIBS_gpumem-demo := -lpng -lz -lrdmacm -libverbs
+LDLIBS_gpumem-bench := -libverbs
 LDLIBS_gpumem := -lnl-genl-3 -lnl-3
 CPPFLAGS_gpumem := -isystem /usr/include/libnl3
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
@@ -362,8 +363,8 @@ demo-cluster:
 	@+$(check_env) tools/demo/cluster
 
 # Exit status 2 from make; "NOT COMPARED" or "FAILED" above it tells which.
-.PHONY: bench bench-baseline bench-compare bench-cuda
-bench bench-baseline bench-compare bench-cuda: lib tools
+.PHONY: bench bench-baseline bench-compare bench-cuda bench-timed
+bench bench-baseline bench-compare bench-cuda bench-timed: lib tools
 	@$(if $(filter bench-compare,$@),$(if $(BASE),,echo "bench-compare: give BASE=revision" >&2; exit 2))
 	@$(check_env) BENCH='$(BENCH)' tools/bench/run \
 		$(if $(filter bench,$@),check,$(@:bench-%=%) $(if $(filter bench-compare,$@),'$(BASE)'))
@@ -451,6 +452,7 @@ help:
 	'make man              manual pages of the gpumem_* functions: build/man/' \
 	'make htmldocs         these documents as HTML pages: build/htmldocs/index.html' \
 	'make bench            gpumem-bench, compared with tools/bench/baseline.tsv; BENCH="NAME..."' \
+	'make bench-timed      the timed benches in a virtual machine; BENCH="NAME..." picks some' \
 	'make bench-baseline   write tools/bench/baseline.tsv' \
 	'make bench-compare    BASE=REVISION: what gpumem-bench costs there and here' \
 	"make bench-cuda       the same program on NVIDIA's libcuda.so.1, where there is one, and on ours" \

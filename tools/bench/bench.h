@@ -139,6 +139,7 @@ void bench_pool(void);
 void bench_pool_threads(void);
 void bench_publish(void);
 void bench_queue(void);
+void bench_rdma(void);
 void bench_ring(void);
 void bench_share(void);
 void bench_stream(void);

@@ -69,6 +69,7 @@ static const struct bench {
 	{ "clients", bench_clients, true },
 	{ "threads", bench_threads, true },
 	{ "vmm_threads", bench_vmm_threads, true },
+	{ "rdma", bench_rdma, true },
 };
 
 #define BENCHES	(sizeof(benches) / sizeof(benches[0]))
