@@ -61,6 +61,10 @@ mkdir -p "$build/host" "$work/out"
 ${CC:-gcc} -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -I "$top/libgpumem/include" -shared -fPIC \
 	-o "$build/host/demo_cluster.so" "${self%.sh}.c" >"$work/log" 2>&1
 verdict $? "the faults build"
+# With a fault a side ends while the other one sends.  The kernel's soft-RoCE may crash then, the patched one does not.
+# The guests see the variable.
+GPUMEM_RXE=$("$top/selftests/vm/kernel" --test-modules "${VM_KERNEL:-6.12}" | sed -n 's/^GPUMEM_RXE=//p')
+export GPUMEM_RXE
 "$top/selftests/vm/run" --kernel "${VM_KERNEL:-6.12}" --guests 2 --mem 1G --timeout 400 --expect vivid_thread_vid_cap \
 	--near "$build/bin/gpumem-demo" --near "$build/lib" --out "$work/out" --insmod vram=64M -- \
 	env BUILD="$build" "$self" "$work/out" >"$work/log" 2>&1

@@ -3,8 +3,9 @@
  * The far side: a second process with memory and an RDMA device of its own, which does what the test
  * asks.  The requests go through a socket, beside the RDMA connection.
  *
- * In one of several virtual machines (vm/run --guests) the far side is in the machine of rank 1.  There
- * "PROGRAM --serve" makes one for each connection, until "PROGRAM --dismiss" in another machine.
+ * In one of several virtual machines (vm/run --guests) the far side is in the machine of rank 1.
+ * There "PROGRAM --serve" makes one for each connection, until "PROGRAM --dismiss" in another
+ * machine.  The server also answers whether anything is left of far sides that have ended.
  *
  * A program that includes this passes its arguments to rdma_main() first.
  */
@@ -23,6 +24,9 @@
 
 #define FAR_WORD	"--far"
 #define FAR_PORT	20080
+/* What a connection to the server is for. */
+#define FAR_SIDE	's'
+#define FAR_QUIET	'q'
 #define SLOTS		4
 
 /* How memory is registered. */
@@ -40,7 +44,7 @@ struct slot {
 };
 
 enum far_op {
-	FAR_LISTEN,	/* transport: port, address */
+	FAR_LISTEN,	/* transport: port, address; value is true with on-demand paging */
 	FAR_ACCEPT,
 	FAR_REACH,	/* transport, port: the first half of connecting */
 	FAR_CONNECT,
@@ -48,6 +52,7 @@ enum far_op {
 	FAR_REGISTER,	/* slot, way, access: rkey */
 	FAR_DEREGISTER,	/* slot */
 	FAR_FREE,	/* slot */
+	FAR_FILL,	/* slot, value: the engine fills it with this byte */
 	FAR_WRITE,	/* slot, at, bytes, number: the engine writes a pattern */
 	FAR_HOLDS,	/* slot, at, bytes, number: value is true if it finds the pattern */
 	FAR_RECEIVE,	/* slot, at, bytes: a buffer for one message */
@@ -56,13 +61,18 @@ enum far_op {
 	FAR_DO,		/* the same, waited for: status */
 	FAR_ENGINE,	/* slot, at, bytes: the engine fills and copies until FAR_REST */
 	FAR_REST,	/* value: rounds */
-	FAR_TRAFFIC,	/* slot, addr, rkey: writes all of the slot there, again and again */
+	FAR_TRAFFIC,	/* slot, addr, rkey, request.opcode: all of the slot, again and again */
+	FAR_MOVES,	/* value is true if requests that were posted now are complete */
 	FAR_SILENCE,	/* value: writes since the last time; status: what ended them */
 	FAR_RESET,	/* reset the primary context */
 	FAR_CLOSE,	/* slot: close the handle of imported memory, not its region */
 	FAR_HOLDER,	/* slot, holder: asks the process that exported the memory */
 	FAR_HOARD,	/* allocate all memory of the device; value is true if it is zero */
-	FAR_UNHARMED,	/* value is true if it is still zero */
+	FAR_GUARD,	/* value: fill it with this byte */
+	FAR_UNHARMED,	/* value is true if it is still zero, or has that byte */
+	FAR_CONSISTS,	/* slot, at: value is true if each byte is one of the two in at */
+	FAR_WHO,	/* value: the process */
+	FAR_KILL,	/* value: a process of the same machine, which is killed */
 	FAR_QUIT,
 	FAR_DISMISS,	/* the server */
 };
@@ -110,6 +120,7 @@ struct hoard {
 	CUdeviceptr p[4096];
 	size_t bytes[4096];
 	unsigned int count;
+	unsigned char byte;
 };
 
 /* What a process has: the test's own process as well as the far one. */
@@ -202,11 +213,12 @@ static inline void *traffic_main(void *arg)
 	return NULL;
 }
 
-static inline int traffic_start(struct end *e, struct slot *slot, __u64 far_addr, __u32 rkey)
+static inline int traffic_start(struct end *e, struct slot *slot, enum ibv_wr_opcode opcode,
+				__u64 far_addr, __u32 rkey)
 {
 	e->traffic = (struct traffic){
 		.side = &e->side, .request = {
-			.opcode = IBV_WR_RDMA_WRITE, .addr = slot->memory.p, .lkey = slot->mr.lkey,
+			.opcode = opcode, .addr = slot->memory.p, .lkey = slot->mr.lkey,
 			.far_addr = far_addr, .rkey = rkey,
 		},
 	};
@@ -235,11 +247,38 @@ static inline int traffic_end(struct end *e)
 	return e->traffic.status;
 }
 
-static inline bool hoard_zero(const struct hoard *h)
+/* Whether all of it is zero, or has the byte that it was filled with. */
+static inline bool hoard_unharmed(const struct hoard *h)
 {
 	for (unsigned int i = 0; i < h->count; i++) {
-		if (!sees(h->p[i], 0, h->bytes[i]))
+		if (!sees(h->p[i], h->byte, h->bytes[i]))
 			return false;
+	}
+	return true;
+}
+
+static inline int hoard_guard(struct hoard *h, unsigned char byte)
+{
+	h->byte = byte;
+	for (unsigned int i = 0; i < h->count; i++) {
+		int ret = cuMemsetD8(h->p[i], byte, h->bytes[i]);
+
+		if (ret)
+			return ret;
+	}
+	return cuCtxSynchronize();
+}
+
+/* Whether each byte of memory is one of two. */
+static inline bool slot_consists(const struct slot *slot, unsigned char one, unsigned char other)
+{
+	const unsigned char *bytes = view(slot->memory.p, BYTES);
+
+	for (size_t i = 0; i < BYTES; i++) {
+		if (bytes[i] != one && bytes[i] != other) {
+			fprintf(stderr, "# byte %zu is %#x\n", i, bytes[i]);
+			return false;
+		}
 	}
 	return true;
 }
@@ -251,7 +290,7 @@ static inline bool hoard_all(struct hoard *h)
 		while (h->count < ARRAY_SIZE(h->p) && !cuMemAlloc(&h->p[h->count], bytes))
 			h->bytes[h->count++] = bytes;
 	}
-	return hoard_zero(h);
+	return hoard_unharmed(h);
 }
 
 static inline int slot_register(struct end *e, struct slot *slot, enum way way, int access)
@@ -318,7 +357,9 @@ static inline int far_do(struct end *e, struct far_message *m)
 		if (!address)
 			return -ENODEV;
 		snprintf(m->address, sizeof(m->address), "%s", address);
-		return side_listen(&e->side, address, &m->port);
+		ret = side_listen(&e->side, address, &m->port);
+		m->value = side_on_demand(&e->side);
+		return ret;
 	case FAR_ACCEPT:
 		return side_accept(&e->side);
 	case FAR_REACH:
@@ -338,6 +379,9 @@ static inline int far_do(struct end *e, struct far_message *m)
 		return mr_end(&slot->mr);
 	case FAR_FREE:
 		return memory_free(&slot->memory);
+	case FAR_FILL:
+		ret = cuMemsetD8(slot->memory.p, m->value, BYTES);
+		return ret ? (int)ret : (int)cuCtxSynchronize();
 	case FAR_WRITE:
 		return memory_write(&slot->memory, m->at, m->bytes, m->number) ? 0 : -EIO;
 	case FAR_HOLDS:
@@ -355,7 +399,10 @@ static inline int far_do(struct end *e, struct far_message *m)
 	case FAR_REST:
 		return engine_rest(e, &m->value);
 	case FAR_TRAFFIC:
-		return traffic_start(e, slot, m->addr, m->rkey);
+		return traffic_start(e, slot, m->request.opcode, m->addr, m->rkey);
+	case FAR_MOVES:
+		m->value = traffic_moves(e);
+		return 0;
 	case FAR_SILENCE:
 		m->status = traffic_end(e);
 		m->value = e->traffic.count;
@@ -368,9 +415,19 @@ static inline int far_do(struct end *e, struct far_message *m)
 		m->value = hoard_all(&e->hoard);
 		m->bytes = e->hoard.count;
 		return 0;
+	case FAR_GUARD:
+		return hoard_guard(&e->hoard, m->value);
 	case FAR_UNHARMED:
-		m->value = hoard_zero(&e->hoard);
+		m->value = hoard_unharmed(&e->hoard);
 		return 0;
+	case FAR_CONSISTS:
+		m->value = slot_consists(slot, m->at, m->at >> 8);
+		return 0;
+	case FAR_WHO:
+		m->value = getpid();
+		return 0;
+	case FAR_KILL:
+		return kill(m->value, SIGKILL) ? -errno : 0;
 	case FAR_RESET:
 		return cuDevicePrimaryCtxReset(0);
 	case FAR_QUIT:
@@ -396,11 +453,70 @@ static inline int far_main(void)
 	return 0;
 }
 
+/* Pages that are pinned on this machine. */
+static inline long long pages_pinned(void)
+{
+	FILE *f = fopen("/proc/vmstat", "r");
+	long long value, pinned = 0;
+	char name[64];
+
+	while (f && fscanf(f, "%63s %lld", name, &value) == 2) {
+		if (!strcmp(name, "nr_foll_pin_acquired"))
+			pinned += value;
+		else if (!strcmp(name, "nr_foll_pin_released"))
+			pinned -= value;
+	}
+	if (f)
+		fclose(f);
+	return pinned;
+}
+
+/* Whether nothing is left of processes that used memory here: no object, no pin. */
+static inline bool quiet_here(long long pinned)
+{
+	__u64 end = in_seconds(10);
+
+	if (!dev_quiet(10))
+		return false;
+	while (pages_pinned() != pinned) {
+		if (mono_ns() > end) {
+			fprintf(stderr, "# %lld pages are pinned, not %lld\n", pages_pinned(), pinned);
+			return false;
+		}
+		nap_ms(5);
+	}
+	return true;
+}
+
+/* What the server does for a connection, in a process of its own. */
+static inline void far_served(int sock, long long pinned)
+{
+	int yes = 1;
+	char what;
+
+	signal(SIGCHLD, SIG_DFL);
+	setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	if (recv(sock, &what, 1, MSG_WAITALL) != 1)
+		_exit(1);
+	if (what == FAR_QUIET) {
+		what = quiet_here(pinned);
+		send(sock, &what, 1, MSG_NOSIGNAL);
+		_exit(0);
+	}
+	if (sock == PEER_FD)
+		fcntl(sock, F_SETFD, 0);
+	else
+		dup2(sock, PEER_FD);
+	execl("/proc/self/exe", "far", FAR_WORD, NULL);
+	_exit(127);
+}
+
 /* Make a far side for each connection; ends by SIGTERM. */
 static inline int far_serve(void)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(FAR_PORT) };
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+	long long pinned = pages_pinned();
 
 	signal(SIGCHLD, SIG_IGN);
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -411,24 +527,16 @@ static inline int far_serve(void)
 	for (;;) {
 		int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
-		if (sock >= 0 && !fork()) {
-			signal(SIGCHLD, SIG_DFL);
-			setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-			if (sock == PEER_FD)
-				fcntl(sock, F_SETFD, 0);
-			else
-				dup2(sock, PEER_FD);
-			execl("/proc/self/exe", "far", FAR_WORD, NULL);
-			_exit(127);
-		}
+		if (sock >= 0 && !fork())
+			far_served(sock, pinned);
 		close(sock);
 	}
 }
 
 /* --- the test's side of it */
 
-/* A far side in the machine of rank 1; it has no process id here.  The server may not listen yet. */
-static inline int far_reach(struct peer *far)
+/* Ask the server in the machine of rank 1, which may not listen yet.  It has no process id here. */
+static inline int far_reach(struct peer *far, char what)
 {
 	struct sockaddr_in sin = side_address(getenv("GPUMEM_PEERS"), FAR_PORT);
 	int ret = -ECONNREFUSED, yes = 1;
@@ -442,20 +550,49 @@ static inline int far_reach(struct peer *far)
 		if (ret)
 			close(far->sock);
 	}
-	setsockopt(far->sock, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	return ret;
-}
-
-static inline int far_start(struct peer *far)
-{
-	struct far_message m;
-	int ret = getenv("GPUMEM_PEERS") ? far_reach(far) : peer_exec_as(far, FAR_WORD);
-
 	if (ret)
 		return ret;
-	if (recv(far->sock, &m, sizeof(m), MSG_WAITALL) != sizeof(m))
-		return -EPIPE;
-	return m.result;
+	setsockopt(far->sock, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	return send(far->sock, &what, 1, MSG_NOSIGNAL) == 1 ? 0 : -EPIPE;
+}
+
+static inline int far_ready(struct peer *far)
+{
+	struct far_message m;
+
+	return recv(far->sock, &m, sizeof(m), MSG_WAITALL) == sizeof(m) ? m.result : -EPIPE;
+}
+
+/* A far side in the other machine, if there is one. */
+static inline int far_start(struct peer *far)
+{
+	int ret = getenv("GPUMEM_PEERS") ? far_reach(far, FAR_SIDE) : peer_exec_as(far, FAR_WORD);
+
+	return ret ? ret : far_ready(far);
+}
+
+/* One in this machine. */
+static inline int far_start_here(struct peer *far)
+{
+	int ret = peer_exec_as(far, FAR_WORD);
+
+	return ret ? ret : far_ready(far);
+}
+
+/* Whether nothing is left on the other machine, if there is one, of processes that have ended. */
+static inline bool far_quiet(void)
+{
+	struct peer far;
+	char quiet = 0;
+
+	if (!getenv("GPUMEM_PEERS"))
+		return true;
+	if (far_reach(&far, FAR_QUIET))
+		return false;
+	if (recv(far.sock, &quiet, 1, MSG_WAITALL) != 1)
+		quiet = 0;
+	close(far.sock);
+	return quiet;
 }
 
 static inline bool far_send(struct peer *far, const struct far_message *m)

@@ -70,6 +70,12 @@ static inline int side_queues(struct side *side, struct rdma_cm_id *id, bool sha
 	return shared && !side->srq ? -errno : 0;
 }
 
+/* rxe, the only device here that may have on-demand paging, reports it by capabilities. */
+static inline bool side_on_demand(const struct side *side)
+{
+	return side->attr.odp_caps.general_caps & IBV_ODP_SUPPORT;
+}
+
 static inline int side_qp(struct side *side)
 {
 	struct ibv_qp_init_attr init = {

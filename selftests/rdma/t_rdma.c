@@ -56,12 +56,6 @@ PATCHED(odp_registered, REGISTERED, ON_DEMAND);
 PATCHED(odp_host, HOST, ON_DEMAND);
 PATCHED(odp_imported, IMPORTED, ON_DEMAND);
 
-/* rxe, the only device here that may have it, reports it by capabilities. */
-static bool on_demand(const struct side *side)
-{
-	return side->attr.odp_caps.general_caps & IBV_ODP_SUPPORT;
-}
-
 FIXTURE_SETUP(rdma)
 {
 	struct far_message m = { .op = FAR_ALLOC, .kind = variant->kind };
@@ -73,7 +67,7 @@ FIXTURE_SETUP(rdma)
 	cuda_begin(_metadata, &self->near.ctx);
 	ASSERT_EQ(0, far_start(&self->far));
 	ASSERT_EQ(0, ends_connect(&self->near, &self->far, variant->transport));
-	if (variant->way == ON_DEMAND && !on_demand(&self->near.side)) {
+	if (variant->way == ON_DEMAND && !side_on_demand(&self->near.side)) {
 		EXPECT_EQ(0, far_end(&self->far));
 		SKIP(return, "the device has no on-demand paging");
 	}

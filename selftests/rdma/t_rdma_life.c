@@ -33,7 +33,7 @@ static const char *scene_begin(struct __test_metadata *_metadata, struct scene *
 	ASSERT_EQ(0, far_start(&sc->far));
 	ASSERT_EQ(0, far_start(&sc->victim));
 	ASSERT_EQ(0, ends_connect(&sc->near, &sc->far, transport));
-	if (way == ON_DEMAND && !(sc->near.side.attr.odp_caps.general_caps & IBV_ODP_SUPPORT)) {
+	if (way == ON_DEMAND && !side_on_demand(&sc->near.side)) {
 		EXPECT_EQ(0, far_end(&sc->victim));
 		EXPECT_EQ(0, far_end(&sc->far));
 		return "the device has no on-demand paging";
@@ -48,7 +48,7 @@ static const char *scene_begin(struct __test_metadata *_metadata, struct scene *
 	ASSERT_CU(memory_make(&slot->memory, PLAIN));
 	ASSERT_TRUE(memory_write(&slot->memory, 0, BYTES, 1));
 	ASSERT_EQ(0, slot_register(&sc->near, slot, BY_ADDRESS, ACCESS_ALL));
-	ASSERT_EQ(0, traffic_start(&sc->near, slot, sc->q, sc->rkey));
+	ASSERT_EQ(0, traffic_start(&sc->near, slot, IBV_WR_RDMA_WRITE, sc->q, sc->rkey));
 	ASSERT_TRUE(traffic_moves(&sc->near));
 	return NULL;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The distribution's soft-RoCE with our patch, built as a module for a test kernel.
 
-The kernel's rxe has no ibv_reg_dmabuf_mr(), and its on-demand paging copies to wrong places.
-selftests/rdma/rxe-*.patch add the one and mend the other.
+The kernel's rxe has no ibv_reg_dmabuf_mr(), its on-demand paging copies to wrong places, and it may
+access a queue pair after it is freed.  selftests/rdma/rxe-*.patch add the first and mend the others.
 """
 import glob
 import hashlib
