@@ -671,6 +671,7 @@ TEST_F(mem, dmabuf_errors)
 TEST_F(mem, free_waits)
 {
 	CUdeviceptr p, q, r;
+	unsigned int *gate;
 	CUstream stream;
 	struct load load;
 
@@ -681,21 +682,18 @@ TEST_F(mem, free_waits)
 	EXPECT_CU(cuMemFree(p));
 	EXPECT_CU(cuStreamQuery(stream));
 	EXPECT_TRUE(load_done(&load));
-	/* The load may end early by chance: one of ten tries must show that no call waited. */
-	for (int i = 0; i < 10; i++) {
-		CUresult busy;
-
-		ASSERT_EQ(CUDA_ERROR_NOT_READY, load_put_busy(&load, stream));
-		ASSERT_CU(cuMemAlloc(&q, 4096));
-		ASSERT_CU(cuMemAlloc(&r, 3 * MIB));
-		busy = cuStreamQuery(stream);
-		ASSERT_CU(cuStreamSynchronize(stream));
-		ASSERT_CU(cuMemFree(q));
-		ASSERT_CU(cuMemFree(r));
-		if (busy == CUDA_ERROR_NOT_READY)
-			return;
-	}
-	EXPECT_TRUE(false) { TH_LOG("cuMemAlloc() was never seen not to wait"); }
+	/* The stream waits for a word that the test writes after the allocations. */
+	ASSERT_CU(cuMemAllocHost((void **)&gate, 4096));
+	*gate = 0;
+	ASSERT_CU(cuStreamWaitValue32(stream, (uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+	ASSERT_CU(cuMemAlloc(&q, 4096));
+	ASSERT_CU(cuMemAlloc(&r, 3 * MIB));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+	EXPECT_CU(cuStreamSynchronize(stream));
+	EXPECT_CU(cuMemFree(q));
+	EXPECT_CU(cuMemFree(r));
+	EXPECT_CU(cuMemFreeHost(gate));
 }
 
 /* --- by chance, against a model */

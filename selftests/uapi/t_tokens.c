@@ -233,15 +233,21 @@ static void real_time(struct __test_metadata *_metadata, bool on)
 	ASSERT_EQ(0, sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &p));
 }
 
-static void judge(struct __test_metadata *_metadata, const char *what, struct figures *quiet,
-		  struct figures *loud)
+/* @any: no call may take longer than RATIO times the longest of the quiet ones; else than the same call. */
+static void judge(struct __test_metadata *_metadata, const char *what, bool any,
+		  struct figures *quiet, struct figures *loud)
 {
+	__u64 longest = 0;
+
+	for (int call = 0; call < CALLS; call++)
+		if (median(quiet, call) > longest)
+			longest = median(quiet, call);
 	for (int call = 0; call < CALLS; call++) {
 		__u64 q = median(quiet, call), l = median(loud, call);
 
 		printf("# %s, %s: worst %llu us beside one token, %llu us beside many (%u groups)\n",
 		       what, call_names[call], q / 1000, l / 1000, loud->groups);
-		EXPECT_LE(l, RATIO * q);
+		EXPECT_LE(l, RATIO * (any ? longest : q));
 	}
 	fflush(stdout);
 }
@@ -286,7 +292,7 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	long long clients;
 
 	both(_metadata, self, f);
-	judge(_metadata, "attackers retire a range", &f[QUIET], &f[LOUD]);
+	judge(_metadata, "attackers retire a range", false, &f[QUIET], &f[LOUD]);
 	/*
 	 * Now one attacker revokes all its tokens; then the other one is killed while it holds all
 	 * of its tokens.
@@ -306,7 +312,8 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	EXPECT_EQ(-SIGKILL, end_child(self->pid[LOUD][1]));
 	self->pid[LOUD][1] = 0;
 	EXPECT_EQ(clients - 1, dev_attr(0, "clients"));
-	judge(_metadata, "attackers end", &f[QUIET], &ends);
+	/* Memory of an attacker that ends is freed in softirqs, which interrupt whichever call is under way. */
+	judge(_metadata, "attackers end", true, &f[QUIET], &ends);
 	ASSERT_EQ(0, gp_stats(self->fd, &stats));
 	EXPECT_EQ(0, stats.tokens);
 }
