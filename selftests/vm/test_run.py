@@ -14,12 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from vmlib import Problem, initrd, kernels, splat  # noqa: E402
+from vmlib import Problem, initrd, kernels, machine, splat  # noqa: E402
 
 RUN = os.path.join(HERE, "run")
 
@@ -335,6 +336,13 @@ int main(void)
         second = self.vm("--icount", "--", "./count")
         want(first[0] == 0 and first[1].count("\n") == 20, "exit status %d" % first[0], *first[1:])
         want(first[1] == second[1], "two runs differ:", first[1], second[1])
+
+    def test_words_come_in_pieces(self):
+        guest = types.SimpleNamespace(words=bytearray())
+        for piece, rc in ((b"set\nr", None), (b"c ", None), (b"1", None), (b"26\r\n", "126")):
+            guest.words += piece
+            want(machine.Machine.word(guest, "rc") == rc, "rc after %r" % bytes(guest.words))
+        want(machine.Machine.word(guest, "set") == "", "set")
 
     def test_splat_blocks(self):
         lines = splat.text_lines(MIX.encode())

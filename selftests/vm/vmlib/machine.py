@@ -148,8 +148,8 @@ class Machine:
         return now > self.ready + self.o.timeout + GRACE
 
     def word(self, name):
-        """What the guest told about @name, or None."""
-        m = re.search(rb"^%s ?(.*)$" % name.encode(), bytes(self.words), re.M)
+        """What the guest told about @name, or None.  A line without its end may still grow."""
+        m = re.search(rb"^%s ?(.*)\n" % name.encode(), bytes(self.words), re.M)
         return m.group(1).decode(errors="replace").strip() if m else None
 
     def failed(self):
