@@ -312,7 +312,10 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	EXPECT_EQ(-SIGKILL, end_child(self->pid[LOUD][1]));
 	self->pid[LOUD][1] = 0;
 	EXPECT_EQ(clients - 1, dev_attr(0, "clients"));
-	/* Memory of an attacker that ends is freed in softirqs, which interrupt whichever call is under way. */
+	/*
+	 * The quiet calls were measured at another time, so this bound is wider.  On a machine that ran four
+	 * virtual machines on two processors a token took 4.4 times as long as a quiet one; the cause is not known.
+	 */
 	judge(_metadata, "attackers end", true, &f[QUIET], &ends);
 	ASSERT_EQ(0, gp_stats(self->fd, &stats));
 	EXPECT_EQ(0, stats.tokens);
