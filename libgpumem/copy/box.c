@@ -75,6 +75,8 @@ static CUresult side_memory(const struct copy *copy, struct copy_end *end, const
 
 	if (!result)
 		result = copy_end_find(copy, end, side->type == CU_MEMORYTYPE_DEVICE ? END_DEVICE :
+				       side->type == CU_MEMORYTYPE_HOST ?
+				       END_DEVICE | END_HOST | END_NAMED_HOST :
 				       END_DEVICE | END_HOST);
 	if (!result && end->pitch > MAX_PITCH &&
 	    !(end->host && copy->height == 1 && copy->depth <= 1))
@@ -255,8 +257,8 @@ CUresult copy_to_array(CUarray array, uint64_t offset, uint64_t src, unsigned in
 {
 	const struct box box = {
 		.dst = { .type = CU_MEMORYTYPE_ARRAY, .array = array, .x = offset },
-		.src = { .type = kind & END_HOST ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE,
-			 .device = src },
+		.src = { .type = kind & END_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+			 .host = (void *)(uintptr_t)src, .device = src },
 		.width = bytes, .height = 1, .depth = 1,
 	};
 
@@ -267,8 +269,8 @@ CUresult copy_from_array(uint64_t dst, unsigned int kind, CUarray array, uint64_
 			 uint64_t bytes, CUstream handle, unsigned int flags)
 {
 	const struct box box = {
-		.dst = { .type = kind & END_HOST ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE,
-			 .device = dst },
+		.dst = { .type = kind & END_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+			 .host = (void *)(uintptr_t)dst, .device = dst },
 		.src = { .type = CU_MEMORYTYPE_ARRAY, .array = array, .x = offset },
 		.width = bytes, .height = 1, .depth = 1,
 	};

@@ -24,6 +24,7 @@ enum call_flags {
 enum end_flags {
 	END_DEVICE = 1 << 0,		/* memory of the library */
 	END_HOST = 1 << 1,		/* any other memory of the process */
+	END_NAMED_HOST = 1 << 2,	/* the call says that the address is the host's */
 };
 
 /* cuMemcpyDtoDAsync(); @flags: CALL_OWN or none. */

@@ -22,9 +22,9 @@
  * An entry's ends must not overlap. CUDA's documentation leaves the result of overlapping copies open. The
  * library copies them like memmove(), through staging memory.
  *
- * A 3D copy is queued slice by slice, a copy of a tiled array strip by strip (box.h). A copy between contexts needs no current context: without one, stream 0
- * means the default stream of a context that an end belongs to. box.c resolves descriptors of 2D and 3D copies
- * and of arrays.
+ * A 3D copy is queued slice by slice, a copy of a tiled array strip by strip (box.h). A copy between contexts
+ * needs no current context: without one, stream 0 means the default stream of a context that an end belongs to.
+ * box.c resolves descriptors of 2D and 3D copies and of arrays.
  *
  * Locks: the stream's lock while a copy is submitted or inline; inside it early_lock for the queues that read
  * early.
@@ -97,6 +97,7 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
+		end->managed_host = kind & END_NAMED_HOST && span.flags & ALLOC_MANAGED;
 		end->shared = span.flags & ALLOC_NOT_INLINE;
 		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
 		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
@@ -586,8 +587,12 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned;
 	bool may = copy_may_inline(copy);
-	/* A copy to pageable memory must be done when the call returns. */
+	/*
+	 * A copy to pageable memory must be done when the call returns. As recorded, so must a copy to or from managed
+	 * memory that the call names as the host's.
+	 */
 	bool wait = copy->dst.host || copy->dst.sync || copy->src.sync ||
+		copy->dst.managed_host || copy->src.managed_host ||
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
 	CUresult result;
 

@@ -227,7 +227,7 @@ COPY_FORMS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src_array, size_t src_offs
 
 /** cuMemcpyAtoH_v2 - array to host; returns when it is done */
 COPY_FORMS(cuMemcpyAtoH_v2, (void *dst_host, CUarray src_array, size_t src_offset, size_t bytes),
-	   copy_from_array(host_address(dst_host), ANY, src_array, src_offset, bytes, NULL,
+	   copy_from_array(host_address(dst_host), NAMED, src_array, src_offset, bytes, NULL,
 			   flags | CALL_WAIT), dst_host, src_array, src_offset, bytes)
 
 /** cuMemcpyDtoA_v2 - device to array; returns at once */
@@ -238,19 +238,19 @@ COPY_FORMS(cuMemcpyDtoA_v2, (CUarray dst_array, size_t dst_offset, CUdeviceptr s
 /** cuMemcpyHtoA_v2 - host to array; returns when it is done */
 COPY_FORMS(cuMemcpyHtoA_v2,
 	   (CUarray dst_array, size_t dst_offset, const void *src_host, size_t bytes),
-	   copy_to_array(dst_array, dst_offset, host_address(src_host), ANY, bytes, NULL,
+	   copy_to_array(dst_array, dst_offset, host_address(src_host), NAMED, bytes, NULL,
 			 flags | CALL_WAIT), dst_array, dst_offset, src_host, bytes)
 
 /** cuMemcpyAtoHAsync_v2 - array to host, in stream order */
 COPY_FORMS_ASYNC(cuMemcpyAtoHAsync_v2, (void *dst_host, CUarray src_array, size_t src_offset,
 					size_t bytes, CUstream stream),
-		 copy_from_array(host_address(dst_host), ANY, src_array, src_offset, bytes, stream,
+		 copy_from_array(host_address(dst_host), NAMED, src_array, src_offset, bytes, stream,
 				 flags), dst_host, src_array, src_offset, bytes, stream)
 
 /** cuMemcpyHtoAAsync_v2 - host to array, in stream order */
 COPY_FORMS_ASYNC(cuMemcpyHtoAAsync_v2, (CUarray dst_array, size_t dst_offset, const void *src_host,
 					size_t bytes, CUstream stream),
-		 copy_to_array(dst_array, dst_offset, host_address(src_host), ANY, bytes, stream,
+		 copy_to_array(dst_array, dst_offset, host_address(src_host), NAMED, bytes, stream,
 			       flags), dst_array, dst_offset, src_host, bytes, stream)
 
 /* ---- the first API: sizes and addresses of 32 bits; device memory has no such addresses */
@@ -340,7 +340,7 @@ CUresult cuMemcpyAtoD(CUdeviceptr_v1 dst, CUarray src_array, unsigned int src_of
 CUresult cuMemcpyAtoH(void *dst_host, CUarray src_array, unsigned int src_offset,
 		      unsigned int bytes)
 {
-	CALL(copy_from_array(host_address(dst_host), ANY, src_array, src_offset, bytes, NULL,
+	CALL(copy_from_array(host_address(dst_host), NAMED, src_array, src_offset, bytes, NULL,
 			     CALL_SYNC | CALL_WAIT), dst_host, src_array, src_offset, bytes);
 }
 
@@ -356,7 +356,7 @@ CUresult cuMemcpyDtoA(CUarray dst_array, unsigned int dst_offset, CUdeviceptr_v1
 CUresult cuMemcpyHtoA(CUarray dst_array, unsigned int dst_offset, const void *src_host,
 		      unsigned int bytes)
 {
-	CALL(copy_to_array(dst_array, dst_offset, host_address(src_host), ANY, bytes, NULL,
+	CALL(copy_to_array(dst_array, dst_offset, host_address(src_host), NAMED, bytes, NULL,
 			   CALL_SYNC | CALL_WAIT), dst_array, dst_offset, src_host, bytes);
 }
 
@@ -364,7 +364,7 @@ CUresult cuMemcpyHtoA(CUarray dst_array, unsigned int dst_offset, const void *sr
 CUresult cuMemcpyAtoHAsync(void *dst_host, CUarray src_array, unsigned int src_offset,
 			   unsigned int bytes, CUstream stream)
 {
-	CALL(copy_from_array(host_address(dst_host), ANY, src_array, src_offset, bytes, stream, 0),
+	CALL(copy_from_array(host_address(dst_host), NAMED, src_array, src_offset, bytes, stream, 0),
 	     dst_host, src_array, src_offset, bytes, stream);
 }
 
@@ -372,6 +372,6 @@ CUresult cuMemcpyAtoHAsync(void *dst_host, CUarray src_array, unsigned int src_o
 CUresult cuMemcpyHtoAAsync(CUarray dst_array, unsigned int dst_offset, const void *src_host,
 			   unsigned int bytes, CUstream stream)
 {
-	CALL(copy_to_array(dst_array, dst_offset, host_address(src_host), ANY, bytes, stream, 0),
+	CALL(copy_to_array(dst_array, dst_offset, host_address(src_host), NAMED, bytes, stream, 0),
 	     dst_array, dst_offset, src_host, bytes, stream);
 }

@@ -18,14 +18,14 @@ CUresult cuMemcpyDtoD(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int bytes
 /** cuMemcpyDtoH - device to host */
 CUresult cuMemcpyDtoH(void *dst_host, CUdeviceptr_v1 src, unsigned int bytes)
 {
-	CALL(copy_linear(host_address(dst_host), ANY, src, DEV, bytes, NULL,
+	CALL(copy_linear(host_address(dst_host), NAMED, src, DEV, bytes, NULL,
 			 CALL_SYNC | CALL_WAIT), dst_host, src, bytes);
 }
 
 /** cuMemcpyHtoD - host to device */
 CUresult cuMemcpyHtoD(CUdeviceptr_v1 dst, const void *src_host, unsigned int bytes)
 {
-	CALL(copy_linear(dst, DEV, host_address(src_host), ANY, bytes, NULL,
+	CALL(copy_linear(dst, DEV, host_address(src_host), NAMED, bytes, NULL,
 			 CALL_SYNC | CALL_WAIT), dst, src_host, bytes);
 }
 

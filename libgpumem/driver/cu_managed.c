@@ -55,9 +55,10 @@ STREAM_FORMS(cuStreamAttachMemAsync,
  * @location: for SET_PREFERRED_LOCATION any location; for ACCESSED_BY a device or the host; for the other advice
  *	only the type must be valid
  *
- * The advice is stored for cuMemRangeGetAttribute() and has no other effect (deviation).
+ * The advice is stored for cuMemRangeGetAttribute() and has no other effect (deviation). As recorded, memory of a
+ * pool takes no advice: it prefers the pool's location.
  *
- * Return: INVALID_VALUE, INVALID_CONTEXT, OUT_OF_MEMORY.
+ * Return: INVALID_VALUE, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for memory of a pool.
  */
 CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUmemLocation location)
 {

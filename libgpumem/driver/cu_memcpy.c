@@ -33,12 +33,12 @@ COPY_FORMS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes),
 
 /** cuMemcpyDtoH_v2 - device to host; returns when it is done */
 COPY_FORMS(cuMemcpyDtoH_v2, (void *dst_host, CUdeviceptr src, size_t bytes),
-	   copy_linear(host_address(dst_host), ANY, src, DEV, bytes, NULL, flags | CALL_WAIT),
+	   copy_linear(host_address(dst_host), NAMED, src, DEV, bytes, NULL, flags | CALL_WAIT),
 	   dst_host, src, bytes)
 
 /** cuMemcpyHtoD_v2 - host to device; returns when it is done */
 COPY_FORMS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src_host, size_t bytes),
-	   copy_linear(dst, DEV, host_address(src_host), ANY, bytes, NULL, flags | CALL_WAIT), dst,
+	   copy_linear(dst, DEV, host_address(src_host), NAMED, bytes, NULL, flags | CALL_WAIT), dst,
 	   src_host, bytes)
 
 /** cuMemcpyAsync - between any two addresses */
@@ -78,16 +78,21 @@ DTOD_ASYNC(cuMemcpyDtoDAsync_v2, 0)
 /** cuMemcpyDtoDAsync_v2_ptsz - the same; stream 0 is the calling thread's own */
 DTOD_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, CALL_OWN)
 
-/** cuMemcpyDtoHAsync_v2 - device to host */
+/**
+ * cuMemcpyDtoHAsync_v2 - device to host
+ *
+ * If the host's end is pageable or managed memory, the copy is done when the call returns. cuMemcpyAsync() does not
+ * wait for a copy of managed memory.
+ */
 COPY_FORMS_ASYNC(cuMemcpyDtoHAsync_v2,
 		 (void *dst_host, CUdeviceptr src, size_t bytes, CUstream stream),
-		 copy_linear(host_address(dst_host), ANY, src, DEV, bytes, stream, flags), dst_host,
+		 copy_linear(host_address(dst_host), NAMED, src, DEV, bytes, stream, flags), dst_host,
 		 src, bytes, stream)
 
-/** cuMemcpyHtoDAsync_v2 - host to device */
+/** cuMemcpyHtoDAsync_v2 - host to device; a copy of managed memory is done when the call returns */
 COPY_FORMS_ASYNC(cuMemcpyHtoDAsync_v2,
 		 (CUdeviceptr dst, const void *src_host, size_t bytes, CUstream stream),
-		 copy_linear(dst, DEV, host_address(src_host), ANY, bytes, stream, flags), dst,
+		 copy_linear(dst, DEV, host_address(src_host), NAMED, bytes, stream, flags), dst,
 		 src_host, bytes, stream)
 
 /** cuMemcpyDtoDAsync - the first API's form, with addresses of 32 bits */
@@ -100,7 +105,7 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dst, CUdeviceptr_v1 src, unsigned int 
 /** cuMemcpyDtoHAsync - the first API's form, with addresses of 32 bits */
 CUresult cuMemcpyDtoHAsync(void *dst_host, CUdeviceptr_v1 src, unsigned int bytes, CUstream stream)
 {
-	CALL(copy_linear(host_address(dst_host), ANY, src, DEV, bytes, stream, 0), dst_host, src,
+	CALL(copy_linear(host_address(dst_host), NAMED, src, DEV, bytes, stream, 0), dst_host, src,
 	     bytes, stream);
 }
 
@@ -108,7 +113,7 @@ CUresult cuMemcpyDtoHAsync(void *dst_host, CUdeviceptr_v1 src, unsigned int byte
 CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned int bytes,
 			   CUstream stream)
 {
-	CALL(copy_linear(dst, DEV, host_address(src_host), ANY, bytes, stream, 0), dst, src_host,
+	CALL(copy_linear(dst, DEV, host_address(src_host), NAMED, bytes, stream, 0), dst, src_host,
 	     bytes, stream);
 }
 

@@ -61,9 +61,13 @@
 		CALL_INSIDE(call, __VA_ARGS__);				\
 	}
 
-/* The kinds of address that a function accepts for an end of a copy: DEV device memory, ANY also host memory. */
+/*
+ * The kinds of address that a function accepts for an end of a copy: DEV device memory, ANY also host memory. NAMED
+ * accepts the same as ANY for an end that the function calls the host's.
+ */
 #define DEV	END_DEVICE
 #define ANY	(END_DEVICE | END_HOST)
+#define NAMED	(ANY | END_NAMED_HOST)
 
 static inline uint64_t host_address(const void *ptr)
 {

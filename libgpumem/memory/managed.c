@@ -15,7 +15,8 @@
  * BUFFER_ID, which is never used again. If another allocation is at the address now (memory of a pool may have
  * been allocated anew), the note is replaced or ignored.
  *
- * Ranges are rounded outwards to pages and lie in one allocation.
+ * Ranges are rounded outwards to pages and lie in one allocation. Memory of a pool prefers the pool's location and
+ * takes no advice, so its notes have prefetches only.
  *
  * Locks: notes_lock for the notes. It is taken inside mem_lock and pool->lock; no lock is taken inside it.
  *
@@ -87,6 +88,20 @@ static void note_drop(struct note **link)
 	free(note);
 }
 
+/* What is said of memory that had no advice and no prefetch: a pool's memory prefers the pool's location. */
+static struct run run_fresh(const struct span *span)
+{
+	struct run run = { .preferred = location_none, .prefetched = location_none };
+	CUmemLocation place;
+
+	if (span->pool) {
+		place = pool_place(span->pool);
+		if (place.type != CU_MEM_LOCATION_TYPE_NONE)
+			run.preferred = (struct location){ .type = place.type, .id = place.id };
+	}
+	return run;
+}
+
 /* The first page that a range touches, and the end of its last, in pages from the allocation's first. */
 static uint64_t first_page(const struct span *span, uint64_t ptr)
 {
@@ -124,10 +139,8 @@ static struct note *note_get(const struct span *span)
 	note->base = span->base;
 	note->id = span->id;
 	note->count = note->room = 1;
-	note->run[0] = (struct run){
-		.end = end_page(span, span->base + span->size),
-		.preferred = location_none, .prefetched = location_none,
-	};
+	note->run[0] = run_fresh(span);
+	note->run[0].end = end_page(span, span->base + span->size);
 	link = bucket_of(span->base);
 	note->next = *link;
 	*link = note;
@@ -430,6 +443,7 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 {
 	struct saying saying = { .place = location_none };
 	struct range range = { .ptr = ptr, .count = count, .saying = &saying };
+	struct span span;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -465,6 +479,9 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	/* As recorded, also if the range ends outside the allocation. */
+	if (count && vm_lookup(ptr, &span) && span.flags & ALLOC_MANAGED && span.pool)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	return ranges_say(&range, 1);
 }
 
@@ -598,20 +615,21 @@ static int32_t mixed_value(CUmem_range_attribute attribute, int32_t one, int32_t
 	}
 }
 
-/* notes_lock is held. */
-static int32_t range_value(const struct note *note, uint64_t first, uint64_t end,
+/* The value for pages of an allocation. notes_lock is held. */
+static int32_t range_value(const struct span *span, uint64_t first, uint64_t end,
 			   CUmem_range_attribute attribute)
 {
-	static const struct run unsaid = {
-		.preferred = { .id = CU_DEVICE_INVALID }, .prefetched = { .id = CU_DEVICE_INVALID },
-	};
+	const struct note *note = note_find(span);
 	bool any = false, mixed = false;
 	uint64_t at = 0;
 	int32_t value = 0;
 	unsigned int i;
 
-	if (!note)
-		return run_value(&unsaid, attribute);
+	if (!note) {
+		struct run fresh = run_fresh(span);
+
+		return run_value(&fresh, attribute);
+	}
 	for (i = 0; i < note->count && at < end; i++) {
 		const struct run *run = &note->run[i];
 		int32_t here = run_value(run, attribute);
@@ -669,8 +687,8 @@ CUresult managed_attributes(void *const *data, const size_t *sizes,
 		int32_t value;
 
 		lock_take(&notes_lock);
-		value = range_value(note_find(&span), first_page(&span, ptr),
-				    end_page(&span, ptr + count), attributes[i]);
+		value = range_value(&span, first_page(&span, ptr), end_page(&span, ptr + count),
+				    attributes[i]);
 		lock_drop(&notes_lock);
 		if (attributes[i] == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
 			put_accessed_by(data[i], sizes[i], value);

@@ -7,6 +7,9 @@
 
 #include "memory/mem.h"
 
+/* From a layer above (pool/pool.c): the location of a pool, as the program gave it. */
+CUmemLocation pool_place(CUmemoryPool pool);
+
 CUresult managed_alloc(uint64_t *ptr, uint64_t bytes);
 CUresult managed_attach(CUstream stream, bool own, uint64_t ptr, uint64_t length,
 			unsigned int flags);

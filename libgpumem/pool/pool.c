@@ -324,6 +324,11 @@ static bool place_valid(const CUmemLocation *location, int type)
 	}
 }
 
+CUmemLocation pool_place(CUmemoryPool pool)
+{
+	return pool->location;
+}
+
 /* As recorded, unknown types of location are NOT_SUPPORTED. INVISIBLE is known, and no pool has it. */
 static CUresult place_check(const CUmemLocation *location, int type)
 {

@@ -46,6 +46,27 @@ static cudaError_t copy(void *dst, const void *src, size_t count, enum cudaMemcp
 RT_PTDS(cudaMemcpy, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
 	copy(dst, src, count, kind, own))
 
+static bool managed(const void *ptr)
+{
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_IS_MANAGED;
+	unsigned int value = 0;
+	void *data = &value;
+
+	/* Unlike cuPointerGetAttribute(), this succeeds for pageable memory. */
+	return !cuPointerGetAttributes(1, &attribute, &data, rt_addr(ptr)) && value;
+}
+
+/* As recorded, a copy of managed memory as the host's has ended when the call returns. */
+static cudaError_t copy_host_async(void *dst, const void *src, size_t count, cudaStream_t stream,
+				   bool own)
+{
+	CUresult result = SZ(cuMemcpyAsync)(rt_addr(dst), rt_addr(src), count, stream);
+
+	if (!result && (managed(dst) || managed(src)))
+		result = SZ(cuStreamSynchronize)(stream);
+	return rt_code(result);
+}
+
 static cudaError_t copy_async(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
 			      cudaStream_t stream, bool own)
 {
@@ -58,6 +79,7 @@ static cudaError_t copy_async(void *dst, const void *src, size_t count, enum cud
 		return rt_code(SZ(cuMemcpyDtoDAsync_v2)(rt_addr(dst), rt_addr(src), count,
 							stream));
 	case cudaMemcpyHostToHost:
+		return copy_host_async(dst, src, count, stream, own);
 	case cudaMemcpyDefault:
 		return rt_code(SZ(cuMemcpyAsync)(rt_addr(dst), rt_addr(src), count, stream));
 	default:

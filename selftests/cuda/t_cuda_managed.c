@@ -556,14 +556,19 @@ TEST_F(managed, forgotten)
 
 	ASSERT_CU(cuMemPoolCreate(&pool, &props));
 	ASSERT_CU(cuMemAllocFromPoolAsync(&p, 65536, pool, self->s));
-	EXPECT_CU(cuMemAdvise(p, 65536, CU_MEM_ADVISE_SET_READ_MOSTLY, on_device(0)));
+	/* It prefers the pool's location and takes no advice. */
+	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED,
+		  cuMemAdvise(p, 65536, CU_MEM_ADVISE_SET_READ_MOSTLY, on_device(0)));
+	EXPECT_EQ(0, said(PREFERRED, p, 65536));
+	EXPECT_EQ(CU_DEVICE_INVALID, said(FETCHED, p, 65536));
 	EXPECT_CU(cuMemPrefetchAsync(p, 65536, on_host(), 0, self->s));
-	EXPECT_EQ(1, said(READ_MOSTLY, p, 65536));
+	EXPECT_EQ(CU_DEVICE_CPU, said(FETCHED, p, 65536));
+	EXPECT_EQ(0, said(PREFERRED, p, 65536));
 	EXPECT_EQ(INVALID, cuStreamAttachMemAsync(self->s, p, 0, CU_MEM_ATTACH_GLOBAL));
 	EXPECT_CU(cuMemFreeAsync(p, self->s));
 	ASSERT_CU(cuMemAllocFromPoolAsync(&again, 65536, pool, self->s));
 	EXPECT_EQ(p, again);
-	EXPECT_TRUE(nothing_said(again, 65536));
+	EXPECT_EQ(CU_DEVICE_INVALID, said(FETCHED, again, 65536));
 	EXPECT_CU(cuMemFreeAsync(again, self->s));
 	EXPECT_CU(cuMemPoolDestroy(pool));
 }

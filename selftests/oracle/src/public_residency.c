@@ -9,7 +9,10 @@
  * - Do registration, IPC and value writes accept managed memory?  Do munmap() of a part and fork()
  *   affect it?
  * - Which calls wait for work that is queued?
- * - Which pools of managed and of host memory are there?
+ * - Which pools of managed and of host memory are there?  What advice does memory of managed pools
+ *   take, and what do attributes of it say?
+ * - Which copies of managed memory wait, by size and by function?
+ * - When does a prefetch become visible to attribute queries?
  */
 #include <sys/wait.h>
 #include "oracle.h"
@@ -339,4 +342,218 @@ GROUP(resident_pools)
 		memset(HPTR(d), 1, MiB(2));
 		T("pinned_free", cuMemFreeAsync(d, s));
 	}
+}
+
+/* What every attribute says of a range, in the order of their numbers. */
+static const char *attributes(CUdeviceptr d, size_t n)
+{
+	static char line[256];
+	size_t at = 0;
+	int a;
+
+	for (a = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY; a <= CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID; a++)
+		at += snprintf(line + at, sizeof(line) - at, "%s%s", at ? " " : "",
+			       attribute((CUmem_range_attribute)a, d, n));
+	return line;
+}
+
+static void pool_advice(const char *name, CUmemLocation place)
+{
+	static const CUmem_advise advice[] = {
+		CU_MEM_ADVISE_SET_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY,
+		CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION,
+		CU_MEM_ADVISE_SET_ACCESSED_BY, CU_MEM_ADVISE_UNSET_ACCESSED_BY,
+	};
+	CUmemPoolProps p = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED, .location = place,
+	};
+	CUmemLocation other = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? cpu : gpu(), bad = gpu();
+	CUmemoryPool pool = NULL;
+	CUdeviceptr d = 0;
+	unsigned i;
+
+	MUST(cuMemPoolCreate(&pool, &p));
+	MUST(cuMemAllocFromPoolAsync(&d, MiB(4), pool, 0));
+	MUST(cuStreamSynchronize(0));
+	emit(F("%s_fresh", name), "%s", attributes(d, MiB(4)));
+	for (i = 0; i < sizeof(advice) / sizeof(*advice); i++)
+		T(F("%s_advice_%d", name, advice[i]), cuMemAdvise(d, MiB(4), advice[i], other));
+	T(F("%s_part", name), cuMemAdvise(d + 4096, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, other));
+	T(F("%s_too_long", name), cuMemAdvise(d, MiB(5), CU_MEM_ADVISE_SET_READ_MOSTLY, other));
+	T(F("%s_nothing", name), cuMemAdvise(d, 0, CU_MEM_ADVISE_SET_READ_MOSTLY, other));
+	bad.id = 99;
+	T(F("%s_no_device", name), cuMemAdvise(d, MiB(4), CU_MEM_ADVISE_SET_PREFERRED_LOCATION, bad));
+	T(F("%s_bad_advice", name), cuMemAdvise(d, MiB(4), (CUmem_advise)99, other));
+	emit(F("%s_after_advice", name), "%s", attributes(d, MiB(4)));
+	T(F("%s_prefetch", name), cuMemPrefetchAsync(d, MiB(2), other, 0, 0));
+	MUST(cuStreamSynchronize(0));
+	emit(F("%s_after_prefetch", name), "%s", attributes(d, MiB(2)));
+	emit(F("%s_of_all", name), "%s", attributes(d, MiB(4)));
+	MUST(cuMemFreeAsync(d, 0));
+	MUST(cuStreamSynchronize(0));
+	MUST(cuMemAllocFromPoolAsync(&d, MiB(4), pool, 0));
+	MUST(cuStreamSynchronize(0));
+	emit(F("%s_allocated_again", name), "%s", attributes(d, MiB(4)));
+	MUST(cuMemFreeAsync(d, 0));
+	MUST(cuStreamSynchronize(0));
+	T(F("%s_freed", name), cuMemAdvise(d, MiB(4), CU_MEM_ADVISE_SET_READ_MOSTLY, other));
+	MUST(cuMemPoolDestroy(pool));
+}
+
+GROUP(resident_pool_advice)
+{
+	init_ctx();
+	pool_advice("device", gpu());
+	pool_advice("host", cpu);
+	pool_advice("numa", (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST_NUMA });
+	pool_advice("nowhere", (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_INVALID });
+}
+
+/* Copies between device and managed memory, whose first byte is @at behind a page's. */
+static void copies_wait(const char *name, size_t n, size_t at)
+{
+	CUdeviceptr d = managed(n + at) + at, dev = dalloc(n);
+	CUDA_MEMCPY2D c = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = HPTR(d),
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dev,
+		.WidthInBytes = n, .Height = 1,
+	};
+	CUDA_MEMCPY2D u = {
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = d,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dev,
+		.WidthInBytes = n, .Height = 1,
+	};
+	gate_t g = { 0 };
+	CUstream s;
+
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	memset(HPTR(d), 1, n);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_htod", name), &g, cuMemcpyHtoDAsync(dev, HPTR(d), n, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_dtoh", name), &g, cuMemcpyDtoHAsync(HPTR(d), dev, n, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_unified", name), &g, cuMemcpyAsync(dev, d, n, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_unified_back", name), &g, cuMemcpyAsync(d, dev, n, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_2d_host", name), &g, cuMemcpy2DAsync(&c, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_2d_unified", name), &g, cuMemcpy2DAsync(&u, s));
+	gate_done(&g);
+	c.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+	MUST(gate_close(&g, s));
+	BLOCKS(F("%s_2d_host_to_unified", name), &g, cuMemcpy2DAsync(&c, s));
+	gate_done(&g);
+	/* Does the copy take the value at the call, or when the stream gets there? */
+	MUST(gate_close(&g, s));
+	MUST(cuMemcpyDtoDAsync(dev, d, n, s));
+	memset(HPTR(d), 2, n);
+	gate_open(&g);
+	MUST(cuStreamSynchronize(s));
+	gate_done(&g);
+	emit(F("%s_dtod_value", name), "%s", dbyte(dev, n, 2));
+	MUST(cuMemFree(dev));
+	MUST(cuMemFree(d - at));
+	MUST(cuStreamDestroy(s));
+}
+
+static void array_copies_wait(size_t n)
+{
+	CUDA_ARRAY_DESCRIPTOR what = {
+		.Width = n, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+	};
+	CUdeviceptr d = managed(n);
+	CUarray array = NULL;
+	gate_t g = { 0 };
+	CUstream s;
+
+	MUST(cuArrayCreate(&array, &what));
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	memset(HPTR(d), 1, n);
+	MUST(gate_close(&g, s));
+	BLOCKS("htoa", &g, cuMemcpyHtoAAsync(array, 0, HPTR(d), n, s));
+	gate_done(&g);
+	MUST(gate_close(&g, s));
+	BLOCKS("atoh", &g, cuMemcpyAtoHAsync(HPTR(d), array, 0, n, s));
+	gate_done(&g);
+	MUST(cuArrayDestroy(array));
+	MUST(cuMemFree(d));
+	MUST(cuStreamDestroy(s));
+}
+
+/* A small copy that does not wait takes the value at the call, or later. */
+static const char *small_value(size_t n)
+{
+	CUdeviceptr d = managed(n), dev = dalloc(n);
+	const char *seen;
+	gate_t g = { 0 };
+	CUstream s;
+
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	memset(HPTR(d), 1, n);
+	MUST(gate_close(&g, s));
+	gate_after(&g, 300);
+	MUST(cuMemcpyHtoDAsync(dev, HPTR(d), n, s));
+	memset(HPTR(d), 2, n);
+	gate_open(&g);
+	MUST(cuStreamSynchronize(s));
+	gate_done(&g);
+	seen = strcmp(dbyte(dev, n, 1), "all") ? "later" : "at the call";
+	MUST(cuMemFree(dev));
+	MUST(cuMemFree(d));
+	MUST(cuStreamDestroy(s));
+	return seen;
+}
+
+GROUP(resident_copies)
+{
+	init_ctx();
+	copies_wait("4", 4, 0);
+	copies_wait("4096", 4096, 0);
+	copies_wait("64k", KiB(64), 0);
+	copies_wait("64k_1", KiB(64) + 1, 0);
+	copies_wait("2m", MiB(2), 0);
+	copies_wait("2m_1", MiB(2) + 1, 0);
+	copies_wait("16m", MiB(16), 0);
+	copies_wait("odd", 12345, 77);
+	array_copies_wait(4096);
+	emit("value_4", "%s", small_value(4));
+	emit("value_64k", "%s", small_value(KiB(64)));
+	emit("value_2m", "%s", small_value(MiB(2)));
+	emit("value_4m", "%s", small_value(MiB(4)));
+}
+
+GROUP(resident_prefetch_order)
+{
+	size_t n = MiB(4);
+	CUdeviceptr d;
+	gate_t g = { 0 };
+	CUstream s;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	d = managed(n);
+	memset(HPTR(d), 1, n);
+	REQ(gate_close(&g, s));
+	REQ(cuMemPrefetchAsync(d, n, gpu(), 0, s));
+	emit("queued", "%s", attributes(d, n));
+	REQ(cuMemPrefetchAsync(d, n / 2, cpu, 0, 0));
+	REQ(cuStreamSynchronize(0));
+	emit("half_elsewhere", "%s", attributes(d, n));
+	emit("first_half", "%s", attributes(d, n / 2));
+	gate_open(&g);
+	REQ(cuStreamSynchronize(s));
+	gate_done(&g);
+	emit("done", "%s", attributes(d, n));
+	/* A free while prefetches are queued. */
+	REQ(gate_close(&g, s));
+	REQ(cuMemPrefetchAsync(d, n, cpu, 0, s));
+	BLOCKS("free", &g, cuMemFree(d));
+	gate_done(&g);
 }

@@ -209,3 +209,29 @@ GROUP(rt_attach)
 	RT("sync", cudaStreamSynchronize(s));
 	RT("free", cudaFree(p));
 }
+
+/* Do copies wait for the stream if they name managed memory as the host's? */
+GROUP(rt_managed_copies)
+{
+	size_t n = MiB(1);
+	void *m = NULL, *d = NULL;
+	gate_t g = { 0 };
+	cudaStream_t s;
+
+	init_ctx();
+	RTREQ(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+	RTREQ(cudaMallocManaged(&m, n, cudaMemAttachGlobal));
+	RTREQ(cudaMalloc(&d, n));
+	memset(m, 1, n);
+#define WAITS(id, call) do { REQ(gate_close(&g, (CUstream)s)); gate_after(&g, 300);		\
+		RT(id, call); int w__ = g.released; emit(id "_waited", "%d", w__); gate_done(&g); } while (0)
+	WAITS("host_to_device", cudaMemcpyAsync(d, m, n, cudaMemcpyHostToDevice, s));
+	WAITS("device_to_host", cudaMemcpyAsync(m, d, n, cudaMemcpyDeviceToHost, s));
+	WAITS("default", cudaMemcpyAsync(d, m, n, cudaMemcpyDefault, s));
+	WAITS("default_back", cudaMemcpyAsync(m, d, n, cudaMemcpyDefault, s));
+	WAITS("device_to_device", cudaMemcpyAsync(d, m, n, cudaMemcpyDeviceToDevice, s));
+	WAITS("host_to_host", cudaMemcpyAsync(m, (char *)m + n / 2, n / 2, cudaMemcpyHostToHost, s));
+	WAITS("host_to_device_2d", cudaMemcpy2DAsync(d, 1024, m, 1024, 1000, 16, cudaMemcpyHostToDevice, s));
+	WAITS("default_2d", cudaMemcpy2DAsync(d, 1024, m, 1024, 1000, 16, cudaMemcpyDefault, s));
+#undef WAITS
+}
