@@ -349,6 +349,40 @@ TEST_F(race, unmap_in_slice)
 	free(copy);
 }
 
+/* A bind waits for a slice under way: the memory that it replaces may be freed when it has ended. */
+TEST_F(race, bind_in_slice)
+{
+	enum { TILES = BYTES / GPUMEM_TILE_SIZE };
+	struct gpumem_vm_bind b = {
+		.size = sizeof(b), .vm = self->vm, .addr = ADDR + BYTES, .length = BYTES,
+	};
+	struct gpumem_sqe copy = sqe_copy(ADDR, ADDR + BYTES, BYTES);
+	unsigned char *p;
+	struct call bind;
+	__u32 bo;
+
+	p = gp_alloc_map(self->fd, BYTES, &bo);
+	ASSERT_NE(NULL, p);
+	memset(p, 9, BYTES);
+	ASSERT_EQ(0, gp_vm_map_sparse(self->fd, self->vm, ADDR + BYTES, BYTES, 1, 1));
+	ASSERT_EQ(0, gp_vm_bind(self->fd, self->vm, bo, 0, GPUMEM_TILE_SIZE, ADDR + BYTES, BYTES, 0));
+	ARM("slice_locked");
+	ASSERT_EQ(0, stream_push(&self->s, &copy));
+	STOPPED("slice_locked");
+	ASSERT_TRUE(call_start(&bind, self->fd, GPUMEM_VM_BIND, &b));
+	EXPECT_FALSE(call_ends_soon(&bind));
+	GO("slice_locked");
+	EXPECT_EQ(0, call_end(&bind));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	/* The slice copied from the bound tiles; later ones may find holes. */
+	EXPECT_TRUE(all_are(self->p, 9, GPUMEM_TILE_SIZE));
+	for (unsigned int i = 1; i < TILES; i++)
+		EXPECT_TRUE(all_are(self->p + i * GPUMEM_TILE_SIZE, self->p[i * GPUMEM_TILE_SIZE],
+				    GPUMEM_TILE_SIZE));
+	munmap(p, BYTES);
+	EXPECT_EQ(0, gp_destroy(self->fd, bo));
+}
+
 /* A mapping that is made after the unmapping call began is unmapped and counted, too. */
 TEST_F(race, map_before_unmap)
 {
