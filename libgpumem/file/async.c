@@ -24,10 +24,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "file/file.h"
+#include "file/trie.h"
 
 #define CELLS		(FILE_PAGE / sizeof(uint64_t))
 #define WORKER_LINGER	5		/* seconds */
@@ -35,12 +37,6 @@
 struct cell {
 	struct cell *next;
 	uint64_t *word;
-};
-
-struct page {
-	struct page *next;
-	uint64_t *words;
-	struct cell cells[CELLS];
 };
 
 /* A request, from its submission until it is done. */
@@ -61,66 +57,55 @@ struct job {
 };
 
 struct stream {
-	struct stream *next;
-	CUstream handle;
+	struct trie_leaf leaf;		/* its address is the handle */
 	unsigned int flags;
 };
 
+_Static_assert(!offsetof(struct stream, leaf), "a leaf is its stream");
+
 static pthread_mutex_t async_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, over = PTHREAD_COND_INITIALIZER;
-static struct page *pages;
 static struct cell *free_cells;
 static struct job *first, **last = &first;
 static unsigned int workers, idle_workers;
-static struct stream *streams;
+static struct trie streams;
 
 /* ---- cells */
 
-/* Make sure that the current context's driver knows the page. */
-static CUresult page_register(struct page *page)
+/* Make sure that the current context's driver knows the page of a word. */
+static CUresult page_register(const uint64_t *word)
 {
+	void *page = (void *)((uintptr_t)word & ~(uintptr_t)(FILE_PAGE - 1));
 	CUdeviceptr ptr;
 	CUresult result;
 
-	if (!cuMemHostGetDevicePointer(&ptr, page->words, 0))
+	if (!cuMemHostGetDevicePointer(&ptr, page, 0))
 		return CUDA_SUCCESS;
-	result = cuMemHostRegister(page->words, FILE_PAGE, CU_MEMHOSTREGISTER_PORTABLE);
+	result = cuMemHostRegister(page, FILE_PAGE, CU_MEMHOSTREGISTER_PORTABLE);
 	/* Another thread may have been faster. */
 	return result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED ? CUDA_SUCCESS : result;
 }
 
 static CUfileOpError page_add(void)
 {
-	struct page *page = calloc(1, sizeof(*page));
+	struct cell *cells = calloc(CELLS, sizeof(*cells));
+	uint64_t *words;
 
-	if (!page)
+	if (!cells)
 		return CU_FILE_NOMEM_ERROR;
-	page->words = mmap(NULL, FILE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page->words == MAP_FAILED) {
-		free(page);
+	words = mmap(NULL, FILE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (words == MAP_FAILED) {
+		free(cells);
 		return CU_FILE_NOMEM_ERROR;
 	}
 	pthread_mutex_lock(&async_lock);
-	page->next = pages;
-	pages = page;
 	for (unsigned int i = 0; i < CELLS; i++) {
-		page->cells[i].word = &page->words[i];
-		page->cells[i].next = free_cells;
-		free_cells = &page->cells[i];
+		cells[i].word = &words[i];
+		cells[i].next = free_cells;
+		free_cells = &cells[i];
 	}
 	pthread_mutex_unlock(&async_lock);
 	return CU_FILE_SUCCESS;
-}
-
-static struct page *page_of(const struct cell *cell)
-{
-	struct page *page;
-
-	pthread_mutex_lock(&async_lock);
-	for (page = pages; cell < page->cells || cell >= page->cells + CELLS; page = page->next)
-		;
-	pthread_mutex_unlock(&async_lock);
-	return page;
 }
 
 static void cell_give(struct cell *cell)
@@ -149,7 +134,7 @@ static CUfileOpError cell_take(struct cell **out, CUresult *cuda)
 		if (err)
 			return err;
 	}
-	*cuda = page_register(page_of(cell));
+	*cuda = page_register(cell->word);
 	if (*cuda) {
 		cell_give(cell);
 		return CU_FILE_CUDA_DRIVER_ERROR;
@@ -275,14 +260,21 @@ static void CUDA_CB reached(CUstream stream, CUresult status, void *arg)
 		job_run(job);
 }
 
+/* The registered stream with a handle, or NULL. async_lock is held. */
+static struct stream *stream_find(CUstream handle)
+{
+	struct stream *stream = (struct stream *)trie_last(&streams, (uintptr_t)handle);
+
+	return stream && stream->leaf.addr == (uintptr_t)handle ? stream : NULL;
+}
+
 static unsigned int flags_of(CUstream handle)
 {
 	struct stream *stream;
 	unsigned int flags;
 
 	pthread_mutex_lock(&async_lock);
-	for (stream = streams; stream && stream->handle != handle; stream = stream->next)
-		;
+	stream = stream_find(handle);
 	flags = stream ? stream->flags : 0;
 	pthread_mutex_unlock(&async_lock);
 	return flags;
@@ -411,17 +403,15 @@ EXPORT CUfileError_t cuFileStreamRegister(CUstream handle, unsigned int flags)
 	stream = malloc(sizeof(*stream));
 	if (!stream)
 		return file_result(CU_FILE_NOMEM_ERROR);
-	*stream = (struct stream) { .handle = handle, .flags = flags };
+	*stream = (struct stream) { .leaf.addr = (uintptr_t)handle, .flags = flags };
 	pthread_mutex_lock(&async_lock);
-	for (other = streams; other && other->handle != handle; other = other->next)
-		;
-	if (other) {
+	other = stream_find(handle);
+	if (other)
 		other->flags = flags;
-	} else {
-		stream->next = streams;
-		streams = stream;
+	else if (trie_add(&streams, &stream->leaf))
 		stream = NULL;
-	}
+	else
+		result.err = CU_FILE_NOMEM_ERROR;
 	pthread_mutex_unlock(&async_lock);
 	free(stream);
 	return result;
@@ -429,16 +419,14 @@ EXPORT CUfileError_t cuFileStreamRegister(CUstream handle, unsigned int flags)
 
 EXPORT CUfileError_t cuFileStreamDeregister(CUstream handle)
 {
-	struct stream **at, *stream;
+	struct stream *stream;
 
 	if (driver_forked())
 		return file_result(CU_FILE_DRIVER_NOT_INITIALIZED);
 	pthread_mutex_lock(&async_lock);
-	for (at = &streams; *at && (*at)->handle != handle; at = &(*at)->next)
-		;
-	stream = *at;
+	stream = stream_find(handle);
 	if (stream)
-		*at = stream->next;
+		trie_remove(&streams, &stream->leaf);
 	pthread_mutex_unlock(&async_lock);
 	free(stream);
 	return file_result(stream ? CU_FILE_SUCCESS : CU_FILE_INVALID_VALUE);
@@ -446,16 +434,12 @@ EXPORT CUfileError_t cuFileStreamDeregister(CUstream handle)
 
 void streams_end(void)
 {
-	struct stream *all;
+	struct stream *stream;
 
 	pthread_mutex_lock(&async_lock);
-	all = streams;
-	streams = NULL;
-	pthread_mutex_unlock(&async_lock);
-	while (all) {
-		struct stream *next = all->next;
-
-		free(all);
-		all = next;
+	while ((stream = (struct stream *)trie_last(&streams, UINT64_MAX))) {
+		trie_remove(&streams, &stream->leaf);
+		free(stream);
 	}
+	pthread_mutex_unlock(&async_lock);
 }

@@ -10,7 +10,9 @@
  *
  * A thread that waits holds no lock: it polls the ring's descriptor, so other threads can submit and cancel.
  *
- * Locks: batch->lock for a batch and its ring; file_lock, inside it, for the list of batches.
+ * A handle is a number that no other batch gets, so the handle of a batch that was destroyed stays invalid.
+ *
+ * Locks: batch->lock for a batch and its ring; file_lock, inside it, for the trie of batches.
  *
  * Vocabulary: entry, a request of a batch, from its submission until it is reported.
  */
@@ -18,9 +20,11 @@
 #include <limits.h>
 #include <liburing.h>
 #include <poll.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "file/file.h"
+#include "file/trie.h"
 
 enum entry_state { ENTRY_FREE, ENTRY_RUNNING, ENTRY_DONE };
 
@@ -33,8 +37,8 @@ struct entry {
 };
 
 struct batch {
-	unsigned int users;		/* atomic; the list counts as one */
-	struct batch *next;		/* file_lock */
+	struct trie_leaf leaf;		/* its address is the handle */
+	unsigned int users;		/* atomic; the trie counts as one */
 	pthread_mutex_t lock;
 	/* Protected by @lock. */
 	bool ringed;
@@ -47,9 +51,20 @@ struct batch {
 	struct entry entries[];
 };
 
-static struct batch *batches;		/* file_lock */
+_Static_assert(!offsetof(struct batch, leaf), "a leaf is its batch");
+
+static struct trie batches;		/* file_lock */
+static uint64_t last_handle;		/* file_lock */
 
 /* ---- lifetime */
+
+/* The batch with a handle, or NULL. file_lock is held. */
+static struct batch *batch_find(CUfileBatchHandle_t handle)
+{
+	struct batch *batch = (struct batch *)trie_last(&batches, (uintptr_t)handle);
+
+	return batch && batch->leaf.addr == (uintptr_t)handle ? batch : NULL;
+}
 
 static CUfileOpError batch_get(CUfileBatchHandle_t handle, struct batch **out)
 {
@@ -58,8 +73,7 @@ static CUfileOpError batch_get(CUfileBatchHandle_t handle, struct batch **out)
 
 	if (err)
 		return err;
-	for (batch = batches; batch && batch != handle; batch = batch->next)
-		;
+	batch = batch_find(handle);
 	if (batch)
 		__atomic_fetch_add(&batch->users, 1, __ATOMIC_RELAXED);
 	driver_unlock();
@@ -212,18 +226,17 @@ static void batch_end(struct batch *batch)
 
 void batches_end(void)
 {
-	struct batch *all;
+	struct batch *batch;
 
-	pthread_mutex_lock(&file_lock);
-	all = batches;
-	batches = NULL;
-	pthread_mutex_unlock(&file_lock);
-	while (all) {
-		struct batch *next = all->next;
-
-		batch_end(all);
-		all = next;
-	}
+	do {
+		pthread_mutex_lock(&file_lock);
+		batch = (struct batch *)trie_last(&batches, UINT64_MAX);
+		if (batch)
+			trie_remove(&batches, &batch->leaf);
+		pthread_mutex_unlock(&file_lock);
+		if (batch)
+			batch_end(batch);
+	} while (batch);
 }
 
 /* ---- submission */
@@ -349,11 +362,16 @@ EXPORT CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned
 		batch_put(batch);
 		return result;
 	}
-	batch->next = batches;
-	batches = batch;
+	batch->leaf.addr = ++last_handle;
+	if (!trie_add(&batches, &batch->leaf))
+		result.err = CU_FILE_NOMEM_ERROR;
 	driver_unlock();
+	if (result.err) {
+		batch_put(batch);
+		return result;
+	}
+	*batch_idp = (CUfileBatchHandle_t)(uintptr_t)batch->leaf.addr;
 	count(COUNT_BATCH_SETUP, true);
-	*batch_idp = batch;
 	return result;
 }
 
@@ -455,15 +473,13 @@ EXPORT CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp)
 
 EXPORT void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp)
 {
-	struct batch *batch, **at;
+	struct batch *batch;
 
 	if (driver_lock())
 		return;
-	for (at = &batches; *at && *at != batch_idp; at = &(*at)->next)
-		;
-	batch = *at;
+	batch = batch_find(batch_idp);
 	if (batch)
-		*at = batch->next;
+		trie_remove(&batches, &batch->leaf);
 	driver_unlock();
 	count(COUNT_BATCH_DESTROY, batch);
 	if (batch)

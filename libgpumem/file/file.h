@@ -2,9 +2,10 @@
 /*
  * libcufile.so.0: the cuFile API. It calls public functions of the driver API, io_uring, and the file system.
  *
- * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers (in a trie, trie.c),
- * request.c cuts a request into operations, window.c maps memory that the kernel does not reach, ring.c executes
- * operations, batch.c and async.c are the two asynchronous interfaces, param.c has parameters, count.c counters.
+ * driver.c has the driver's state, handle.c registered files, buffer.c registered buffers, request.c cuts a request
+ * into operations, window.c maps memory that the kernel does not reach, ring.c executes operations, batch.c and async.c
+ * are the two asynchronous interfaces, param.c has parameters, count.c counters. Buffers, batches and streams are in
+ * tries (trie.c).
  *
  * A request is what a caller asks for. It consists of operations: contiguous pieces that go the same way.
  *
@@ -46,9 +47,10 @@ void driver_idle(void);
 
 /* ---- handle.c */
 
-/* A registered file. Constant after registration, except @users. */
+/* A registered file. Constant after registration, except @users and @next. */
 struct file {
 	unsigned int users;		/* atomic; the table counts as one */
+	struct file *next;		/* of the chain in the table; file_lock */
 	CUfileHandle_t handle;
 	int fd;				/* the program's descriptor: only compared */
 	dev_t dev;

@@ -11,7 +11,8 @@
  * page cache anyway.
  *
  * A handle is a number, not an address: its low bits are the place in the table, the others tell one registration in
- * a place from the next.
+ * a place from the next. A second registration of a descriptor is found by a hash of the descriptor and its file. The
+ * table grows to twice its length, so all functions cost the same for any number of files.
  *
  * Locks: file_lock for the table. A request keeps its file by @users.
  */
@@ -28,19 +29,31 @@
 
 #define PLACE_BITS	20u
 
+struct place {
+	struct file *file;		/* NULL: the place is free */
+	unsigned int next_free;		/* another free place, plus one; 0: none */
+	struct file *chain;		/* files whose hash is the number of this place */
+};
+
 /* All protected by file_lock. */
-static struct file **table;
-static unsigned int places;
+static struct place *table;
+static unsigned int places;		/* a power of two, or 0 */
+static unsigned int first_free;		/* plus one; 0: none */
 static uint64_t generation;
+
+static unsigned int place_of(CUfileHandle_t handle)
+{
+	return (uintptr_t)handle & ((1u << PLACE_BITS) - 1);
+}
 
 struct file *file_get_locked(CUfileHandle_t handle)
 {
-	unsigned int place = (uintptr_t)handle & ((1u << PLACE_BITS) - 1);
+	unsigned int place = place_of(handle);
 	struct file *file;
 
 	if (!handle || place >= places)
 		return NULL;
-	file = table[place];
+	file = table[place].file;
 	if (!file || file->handle != handle)
 		return NULL;
 	__atomic_fetch_add(&file->users, 1, __ATOMIC_RELAXED);
@@ -140,38 +153,96 @@ static CUfileOpError examine(struct file *file)
 	return CU_FILE_SUCCESS;
 }
 
+/* Where a chain of files begins. The table is not empty. */
+static struct file **chain_of(const struct file *file)
+{
+	uint64_t hash = (file->ino * 0x9e3779b97f4a7c15ull + file->dev) * 0x9e3779b97f4a7c15ull + file->fd;
+
+	return &table[hash * 0x9e3779b97f4a7c15ull >> (64 - PLACE_BITS) & (places - 1)].chain;
+}
+
+static void chain_add(struct file *file)
+{
+	struct file **chain = chain_of(file);
+
+	file->next = *chain;
+	*chain = file;
+}
+
+static void chain_remove(struct file *file)
+{
+	struct file **at = chain_of(file);
+
+	while (*at != file)
+		at = &(*at)->next;
+	*at = file->next;
+}
+
+/* Whether the same descriptor of the same file is registered. */
+static bool is_known(const struct file *file)
+{
+	const struct file *other = places ? *chain_of(file) : NULL;
+
+	while (other && (other->fd != file->fd || other->dev != file->dev || other->ino != file->ino))
+		other = other->next;
+	return other;
+}
+
+/* Make room for another file. */
+static bool table_grow(void)
+{
+	unsigned int more = places ? 2 * places : 16, old = places;
+	struct place *grown = more <= 1u << PLACE_BITS ? realloc(table, more * sizeof(*table)) : NULL;
+
+	if (!grown)
+		return false;
+	memset(grown + old, 0, (more - old) * sizeof(*grown));
+	table = grown;
+	places = more;
+	for (unsigned int i = 0; i < old; i++)
+		table[i].chain = NULL;
+	/* The table was full. */
+	for (unsigned int i = 0; i < old; i++)
+		chain_add(table[i].file);
+	for (unsigned int i = more; i-- > old; ) {
+		table[i].next_free = first_free;
+		first_free = i + 1;
+	}
+	return true;
+}
+
 /* Put a file into the table. */
 static CUfileOpError enter(struct file *file)
 {
 	CUfileOpError err = driver_lock();
-	unsigned int place = places;
+	unsigned int place;
 
 	if (err)
 		return err;
-	for (unsigned int i = places; i--; ) {
-		if (!table[i])
-			place = i;
-		else if (table[i]->fd == file->fd && table[i]->dev == file->dev && table[i]->ino == file->ino)
-			err = CU_FILE_HANDLE_ALREADY_REGISTERED;
-	}
-	if (!err && place == places) {
-		unsigned int more = places ? 2 * places : 16;
-		struct file **grown = more <= 1u << PLACE_BITS ? realloc(table, more * sizeof(*table)) : NULL;
-
-		if (grown) {
-			memset(grown + places, 0, (more - places) * sizeof(*table));
-			table = grown;
-			places = more;
-		} else {
-			err = CU_FILE_NOMEM_ERROR;
-		}
-	}
-	if (!err) {
+	if (is_known(file)) {
+		err = CU_FILE_HANDLE_ALREADY_REGISTERED;
+	} else if (!first_free && !table_grow()) {
+		err = CU_FILE_NOMEM_ERROR;
+	} else {
+		place = first_free - 1;
+		first_free = table[place].next_free;
 		file->handle = (CUfileHandle_t)(uintptr_t)(++generation << PLACE_BITS | place);
-		table[place] = file;
+		table[place].file = file;
+		chain_add(file);
 	}
 	driver_unlock();
 	return err;
+}
+
+/* Take a file out of the table. file_lock is held. */
+static void leave_locked(struct file *file)
+{
+	unsigned int place = place_of(file->handle);
+
+	chain_remove(file);
+	table[place].file = NULL;
+	table[place].next_free = first_free;
+	first_free = place + 1;
 }
 
 static CUfileOpError file_register(CUfileHandle_t *handle, const CUfileDescr_t *descr)
@@ -227,7 +298,7 @@ EXPORT void cuFileHandleDeregister(CUfileHandle_t fh)
 		return;
 	file = file_get_locked(fh);
 	if (file)
-		table[(uintptr_t)fh & ((1u << PLACE_BITS) - 1)] = NULL;
+		leave_locked(file);
 	driver_unlock();
 	count(COUNT_FILE_DEREGISTER, file);
 	if (file) {
@@ -238,7 +309,7 @@ EXPORT void cuFileHandleDeregister(CUfileHandle_t fh)
 
 void files_end(void)
 {
-	struct file **all;
+	struct place *all;
 	unsigned int n;
 
 	pthread_mutex_lock(&file_lock);
@@ -246,9 +317,10 @@ void files_end(void)
 	n = places;
 	table = NULL;
 	places = 0;
+	first_free = 0;
 	pthread_mutex_unlock(&file_lock);
 	for (unsigned int i = 0; i < n; i++)
-		if (all[i])
-			file_put(all[i]);
+		if (all[i].file)
+			file_put(all[i].file);
 	free(all);
 }

@@ -177,6 +177,11 @@ static inline int count_fds(void)
 	return count;
 }
 
+static inline bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
 /* Read the kernel's counters of the library's client. */
 static inline int client_stats(struct gpumem_stats *stats)
 {

@@ -10,7 +10,7 @@
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 #include "array_util.h"
-#include "external_util.h"
+#include "cost_util.h"
 #include "common/exporters.h"
 
 FIXTURE(external)
@@ -481,8 +481,8 @@ TEST_F_TIMEOUT(external, cost_beside_many, 120)
 		d.handle.fd = dup(c.fd);
 		ASSERT_CU(cuImportExternalMemory(&m[i], &d));
 	}
-	EXPECT_TRUE(costs_the_same(_metadata, find_memory, &c, find_alone));
-	EXPECT_TRUE(costs_the_same(_metadata, make_memory, &c, make_alone));
+	EXPECT_TRUE(costs_the_same(find_memory, &c, find_alone));
+	EXPECT_TRUE(costs_the_same(make_memory, &c, make_alone));
 	/* The context's end frees the others. */
 	EXPECT_CU(cuDestroyExternalMemory(c.m));
 	EXPECT_EQ(0, close(c.fd));

@@ -11,7 +11,7 @@
 
 #include "kselftest_harness.h"
 #include "cuda_util.h"
-#include "external_util.h"
+#include "cost_util.h"
 #include "common/exporters.h"
 
 FIXTURE(semaphore)
@@ -212,8 +212,8 @@ TEST_F_TIMEOUT(semaphore, cost_beside_many, 120)
 	ASSERT_TRUE(find_alone && make_alone);
 	for (int i = 0; i < MANY_SEMAPHORES; i++)
 		ASSERT_CU(gpumem_create_semaphore(&s[i], 0, 0));
-	EXPECT_TRUE(costs_the_same(_metadata, find_semaphore, &first, find_alone));
-	EXPECT_TRUE(costs_the_same(_metadata, make_semaphore, NULL, make_alone));
+	EXPECT_TRUE(costs_the_same(find_semaphore, &first, find_alone));
+	EXPECT_TRUE(costs_the_same(make_semaphore, NULL, make_alone));
 	EXPECT_CU(cuDestroyExternalSemaphore(first));
 	for (int i = 0; i < MANY_SEMAPHORES; i++)
 		ASSERT_CU(cuDestroyExternalSemaphore(s[i]));
@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(semaphore, dying_semaphores, 120)
 		ASSERT_CU(raise_semaphore(s, 0, self->a));
 		ASSERT_CU(cuDestroyExternalSemaphore(s));
 	}
-	EXPECT_TRUE(costs_the_same(_metadata, make_semaphore, NULL, alone));
+	EXPECT_TRUE(costs_the_same(make_semaphore, NULL, alone));
 	ASSERT_CU(raise_semaphore(gate, 0, self->b));
 	ASSERT_CU(cuStreamSynchronize(self->a));
 	EXPECT_EQ(before, object_count());

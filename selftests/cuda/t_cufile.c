@@ -5,11 +5,13 @@
  * counters say so. Requests are compared with a model of the file. Files keep their identity when the program closes
  * its descriptor, threads may share a block, and a forked child gets an error.
  */
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
 #include "cufile_fixture.h"
+#include "cost_util.h"
 
 CUFILE_FIXTURE(cufile)
 
@@ -160,6 +162,67 @@ TEST_F(cufile, many_files)
 	ASSERT_CF(cuFileDriverClose());
 	EXPECT_EQ(before - 2, count_fds());
 	EXPECT_EQ(-CU_FILE_DRIVER_NOT_INITIALIZED, cuFileRead(self->file, (void *)self->dev, 4096, 0, 0));
+}
+
+/* Calls that name a file, register one that is known, and register another one. */
+struct cost {
+	CUfileHandle_t file;
+	int known, other;
+	void *dev;
+};
+
+static CUresult find_file(const void *arg)
+{
+	const struct cost *c = arg;
+
+	return cuFileWrite(c->file, c->dev, 0, 0, 0) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult refuse_file(const void *arg)
+{
+	const struct cost *c = arg;
+	CUfileHandle_t other;
+
+	return file_register(&other, c->known).err == CU_FILE_HANDLE_ALREADY_REGISTERED ?
+		CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult make_file(const void *arg)
+{
+	const struct cost *c = arg;
+	CUfileHandle_t other;
+
+	if (file_register(&other, c->other).err)
+		return CUDA_ERROR_UNKNOWN;
+	cuFileHandleDeregister(other);
+	return CUDA_SUCCESS;
+}
+
+/* Calls cost the same beside 65536 files (8192 with GPUMEM_QUICK) as beside 1024. */
+TEST_F_TIMEOUT(cufile, cost_beside_files, 200)
+{
+	static const cost_fn fns[] = { find_file, refuse_file, make_file };
+	const unsigned int few = 1024, many = (getenv("GPUMEM_QUICK") ? 8 : 64) * few;
+	struct rlimit files = { 3 * many, 3 * many };
+	struct cost c = { .dev = (void *)self->dev };
+	__u64 beside_few[ARRAY_SIZE(fns)] = { 0 };
+	int fd = file_make(false, 0);
+	CUfileHandle_t handle;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	c.other = dup(fd);
+	for (unsigned int i = 0; i < many; i++) {
+		for (unsigned int j = 0; i == few && j < ARRAY_SIZE(fns); j++)
+			beside_few[j] = least(fns[j], &c);
+		c.known = dup(fd);
+		ASSERT_CF(file_register(&handle, c.known));
+		/* The oldest, after the fixture's. */
+		if (!i)
+			c.file = handle;
+	}
+	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
+		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &c, beside_few[j]));
+	ASSERT_CF(cuFileDriverClose());
 }
 
 TEST_F(cufile, buffers)

@@ -6,6 +6,7 @@
  */
 #include "kselftest_harness.h"
 #include "cufile_fixture.h"
+#include "cost_util.h"
 
 CUFILE_FIXTURE(batch)
 CUFILE_FIXTURE(async)
@@ -242,7 +243,89 @@ TEST_F(batch, threads)
 	EXPECT_EQ(NULL, failed);
 }
 
+static CUresult find_batch(const void *arg)
+{
+	return cuFileBatchIOCancel(*(const CUfileBatchHandle_t *)arg).err ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult make_batch(const void *arg)
+{
+	CUfileBatchHandle_t batch;
+
+	(void)arg;
+	if (cuFileBatchIOSetUp(&batch, 1).err)
+		return CUDA_ERROR_UNKNOWN;
+	cuFileBatchIODestroy(batch);
+	return CUDA_SUCCESS;
+}
+
+#define FEW	1024
+#define MANY	(64 * FEW)
+
+/* Calls cost the same beside 65536 batches as beside 1024.  The batches have no rings: these have costs of their own. */
+TEST_F_TIMEOUT(batch, cost_beside_many, 200)
+{
+	static const cost_fn fns[] = { find_batch, make_batch };
+	const char *knob = "/proc/sys/kernel/io_uring_disabled";
+	__u64 beside_few[ARRAY_SIZE(fns)] = { 0 };
+	CUfileBatchHandle_t first, batch;
+	bool made = true;
+
+	if (write_file(knob, "2"))
+		SKIP(return, "the kernel has no %s", knob);
+	EXPECT_CF(cuFileBatchIOSetUp(&first, 1));
+	for (unsigned int i = 1; i < MANY && made; i++) {
+		for (unsigned int j = 0; i == FEW && j < ARRAY_SIZE(fns); j++)
+			beside_few[j] = least(fns[j], &first);
+		made = !cuFileBatchIOSetUp(&batch, 1).err;
+	}
+	EXPECT_TRUE(made);
+	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
+		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &first, beside_few[j]));
+	EXPECT_EQ(0, write_file(knob, "0"));
+	/* The handle of a batch that is gone is no other batch's. */
+	cuFileBatchIODestroy(first);
+	EXPECT_CF(cuFileBatchIOSetUp(&batch, 1));
+	EXPECT_NE(first, batch);
+	EXPECT_EQ(CU_FILE_INVALID_VALUE, cuFileBatchIOCancel(first).err);
+	/* Closing the driver destroys the others. */
+	ASSERT_CF(cuFileDriverClose());
+	ASSERT_CF(cuFileDriverOpen());
+	EXPECT_EQ(CU_FILE_INVALID_VALUE, cuFileBatchIOCancel(batch).err);
+}
+
 /* ---- streams */
+
+static CUresult find_stream(const void *arg)
+{
+	return cuFileStreamRegister(*(const CUstream *)arg, 0).err ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+static CUresult make_stream(const void *arg)
+{
+	CUstream other = (CUstream)((uintptr_t)*(const CUstream *)arg + 8);
+
+	return cuFileStreamRegister(other, 0).err || cuFileStreamDeregister(other).err ||
+		cuFileStreamDeregister(other).err != CU_FILE_INVALID_VALUE ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+/* Calls cost the same beside 65536 streams as beside 1024.  The library does not look at what a handle names. */
+TEST_F_TIMEOUT(async, cost_beside_many, 200)
+{
+	static const cost_fn fns[] = { find_stream, make_stream };
+	__u64 beside_few[ARRAY_SIZE(fns)] = { 0 };
+	CUstream first = (CUstream)0x10000;
+
+	for (uintptr_t i = 0; i < MANY; i++) {
+		for (unsigned int j = 0; i == FEW && j < ARRAY_SIZE(fns); j++)
+			beside_few[j] = least(fns[j], &first);
+		ASSERT_CF(cuFileStreamRegister((CUstream)(0x10000 + 64 * i), 0));
+	}
+	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
+		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &first, beside_few[j]));
+	ASSERT_CF(cuFileDriverClose());
+	EXPECT_EQ(CU_FILE_INVALID_VALUE, cuFileStreamDeregister(first).err);
+}
 
 /* A request waits for the work in front of it, and the work behind it waits for the request. */
 TEST_F(async, order)

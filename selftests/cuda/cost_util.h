@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for the tests of external memory and of external semaphores: descriptors, and what a call
- * costs.  Include this after kselftest_harness.h and cuda_util.h.
+ * What a call costs beside many objects, compared with its cost beside few.  Include this after
+ * kselftest_harness.h.
  */
-#ifndef GPUMEM_SELFTESTS_EXTERNAL_UTIL_H
-#define GPUMEM_SELFTESTS_EXTERNAL_UTIL_H
-
-#include <fcntl.h>
+#ifndef GPUMEM_SELFTESTS_COST_UTIL_H
+#define GPUMEM_SELFTESTS_COST_UTIL_H
 
 #include "cuda_util.h"
 
@@ -14,11 +12,6 @@
 
 /* A call to measure; @arg is what it works on. */
 typedef CUresult (*cost_fn)(const void *arg);
-
-static inline bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
 
 /* The least time that COST_CALLS calls took in a few tries; 0 if a call fails. */
 static inline __u64 least(cost_fn fn, const void *arg)
@@ -38,7 +31,7 @@ static inline __u64 least(cost_fn fn, const void *arg)
 }
 
 /* Whether calls take less than twice @alone; several tries, for a machine that is busy. */
-static inline bool costs_the_same(struct __test_metadata *_metadata, cost_fn fn, const void *arg, __u64 alone)
+static inline bool costs_the_same(cost_fn fn, const void *arg, __u64 alone)
 {
 	__u64 beside = 0;
 
@@ -47,7 +40,8 @@ static inline bool costs_the_same(struct __test_metadata *_metadata, cost_fn fn,
 		if (beside && beside < 2 * alone)
 			break;
 	}
-	TH_LOG("%llu ns, was %llu", beside / COST_CALLS, alone / COST_CALLS);
+	printf("# %llu ns, was %llu\n", (unsigned long long)beside / COST_CALLS,
+	       (unsigned long long)alone / COST_CALLS);
 	return beside && beside < 2 * alone;
 }
 
