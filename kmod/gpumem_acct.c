@@ -12,8 +12,8 @@
  *
  * All counters are zero once the last client, mapping, export and pin is gone.
  *
- * fdinfo has totals only, so the cost of a read does not grow with the number
- * of the client's objects.  Netlink lists the pools.
+ * fdinfo has totals only, of the client and of each of its devices, so the cost
+ * of a read does not grow with the number of the client's objects.  Netlink lists the pools.
  *
  * Locks: none of its own.  The counters are atomic.
  */
@@ -131,6 +131,21 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 	gpumem_show_region(m, "memory", s->host_bytes + s->pin_bytes, cached);
 }
 
+/* Show the client's memory on each attached device. */
+static void gpumem_show_devices(struct seq_file *m,
+				struct gpumem_client *client)
+{
+	/* Pairs with the release in gpumem_client_attach(). */
+	unsigned int i, n = smp_load_acquire(&client->ndevices);
+
+	for (i = 0; i < n; i++) {
+		struct gpumem_device *dev = client->devices[i];
+
+		seq_printf(m, "gpumem-vram-%u:\t%llu\n", dev->ordinal,
+			   gpumem_holding_bytes(client, dev));
+	}
+}
+
 /**
  * gpumem_show_fdinfo - write the /proc/PID/fdinfo of a client
  * @m: where to write
@@ -169,6 +184,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-pool-cached:\t%llu\n", s.pool_cached);
 	seq_printf(m, "gpumem-mappings:\t%llu\n", s.mappings);
 	seq_printf(m, "gpumem-ring-bytes:\t%llu\n", s.ring_bytes);
+	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }
 

@@ -229,6 +229,26 @@ void gpumem_notice_refused(struct gpumem_client *client,
 }
 
 /**
+ * gpumem_holding_bytes - bytes of a device's memory in a client's buffer objects
+ * @client: client
+ * @dev: of which device
+ *
+ * Context: may sleep.
+ * Return: bytes.
+ */
+u64 gpumem_holding_bytes(struct gpumem_client *client,
+			 struct gpumem_device *dev)
+{
+	u64 bytes;
+
+	might_sleep();
+	spin_lock(&dev->notice_lock);
+	bytes = client->holdings[dev->ordinal].bytes;
+	spin_unlock(&dev->notice_lock);
+	return bytes;
+}
+
+/**
  * gpumem_holding_excess - bytes above its share that a client holds, notified
  *	or not
  * @client: client

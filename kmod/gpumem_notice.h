@@ -47,6 +47,8 @@ void gpumem_holding_uncharge(struct gpumem_client *client,
 			     struct gpumem_device *dev, u64 bytes);
 void gpumem_notice_refused(struct gpumem_client *client,
 			   struct gpumem_device *dev, u64 bytes);
+u64 gpumem_holding_bytes(struct gpumem_client *client,
+			 struct gpumem_device *dev);
 u64 gpumem_holding_excess(struct gpumem_client *client,
 			  struct gpumem_device *dev);
 ssize_t gpumem_notice_read(struct file *file, char __user *buf, size_t count,

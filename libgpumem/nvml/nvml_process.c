@@ -5,8 +5,8 @@
  * A process uses a device if it has the device's node open and its client has an object, which cuInit() makes. The
  * process's memory is what /proc/PID/fdinfo shows for its client. A process that uses only the management library
  * has no object. Unlike NVIDIA's library, this library leaves out processes whose fdinfo the caller may not read;
- * root sees all processes of its PID namespace. All memory of a client that uses several devices counts for the
- * device whose node the client has open.
+ * root sees all processes of its PID namespace. A client may use devices whose nodes it does not have open: it
+ * uses one of them while it has buffer objects there. Views count for the device whose node the client has open.
  *
  * Owns nothing. The cost of a query grows with the number of processes and of their descriptors.
  */
@@ -21,10 +21,11 @@
 #include "nvml_private.h"
 
 #define CLIENTS		64		/* clients of one process that are told apart */
+#define VRAM		"gpumem-vram-"	/* key of a device's bytes, before its number */
 
 struct usage {
-	unsigned int ordinal, client;
-	unsigned long long objects, bytes;
+	unsigned int client;
+	unsigned long long bytes;	/* of the device that was asked for */
 };
 
 /* Parse a line of fdinfo; false if its key is not @key. */
@@ -38,33 +39,39 @@ static bool key_value(const char *line, const char *key, unsigned long long *val
 	return true;
 }
 
-/* Read a descriptor's fdinfo; false if the descriptor is not a client of this driver. */
-static bool read_fdinfo(int dir, const char *name, struct usage *usage)
+/* Read a descriptor's fdinfo; false if the descriptor is not a client of this driver that uses device @ordinal. */
+static bool read_fdinfo(int dir, const char *name, unsigned int ordinal, struct usage *usage)
 {
-	unsigned long long ordinal = 0, client = 0, device_bytes = 0;
+	unsigned long long opened = 0, client = 0, total = 0, objects = 0, bytes = 0, own = 0, others = 0;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	bool ours = false;
-	char line[128];
+	char line[128], *end;
 
 	if (!file) {
 		if (fd >= 0)
 			close(fd);
 		return false;
 	}
-	usage->objects = 0;
 	while (fgets(line, sizeof(line), file)) {
-		if (key_value(line, "gpumem-device", &ordinal))
+		if (key_value(line, "gpumem-device", &opened))
 			ours = true;
 		key_value(line, "drm-client-id", &client);
-		key_value(line, "drm-total-vram", &device_bytes);
-		key_value(line, "gpumem-objects", &usage->objects);
+		key_value(line, "drm-total-vram", &total);
+		key_value(line, "gpumem-objects", &objects);
+		if (strncmp(line, VRAM, sizeof(VRAM) - 1))
+			continue;
+		if (strtoul(line + sizeof(VRAM) - 1, &end, 10) == ordinal)
+			own = strtoull(end + 1, NULL, 10);
+		else
+			others += strtoull(end + 1, NULL, 10);
 	}
 	fclose(file);
-	usage->ordinal = ordinal;
+	/* The total has the views, too. The module counts it at another moment than the sums of the devices. */
+	bytes = opened != ordinal ? own : total > others ? total - others : 0;
 	usage->client = client;
-	usage->bytes = device_bytes;
-	return ours;
+	usage->bytes = bytes;
+	return ours && (opened == ordinal ? objects : bytes) != 0;
 }
 
 /* Whether a descriptor is of a device node, by its link, because reading every descriptor's fdinfo takes long. */
@@ -96,8 +103,7 @@ static bool process_usage(int proc, const char *pid, unsigned int ordinal,
 	*bytes = 0;
 	while (dir && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]) || !is_node(fds, entry->d_name) ||
-		    !read_fdinfo(infos, entry->d_name, &usage) || usage.ordinal != ordinal ||
-		    !usage.objects)
+		    !read_fdinfo(infos, entry->d_name, ordinal, &usage))
 			continue;
 		/* Several descriptors of one open file show the same client: count it once. */
 		for (i = 0; i < clients && seen[i] != usage.client; i++)

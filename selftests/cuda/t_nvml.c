@@ -356,6 +356,49 @@ TEST_F(nvml, processes)
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
 }
 
+/* The bytes that NVML reports for this process on a device; -1 if the process is not listed. */
+static long long my_bytes(unsigned int ordinal)
+{
+	nvmlProcessInfo_t infos[8];
+	unsigned int count = 8;
+	nvmlDevice_t device;
+
+	if (p_nvmlDeviceGetHandleByIndex_v2(ordinal, &device) ||
+	    p_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos))
+		return -2;
+	return count ? (long long)infos[0].usedGpuMemory : -1;
+}
+
+/* The memory of a client that uses two devices counts for the device that has it, and for no device twice. */
+TEST_F(nvml, processes_of_two_devices)
+{
+	int fd, other, duplicate;
+	__u32 index, first, second;
+
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	fd = gp_open(0);
+	other = gp_open(1);
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, gp_attach(fd, other, &index));
+	close(other);
+	EXPECT_EQ(-1, my_bytes(0));
+	EXPECT_EQ(-1, my_bytes(1));
+	ASSERT_EQ(0, gp_bo_alloc_on(fd, index, 8 * MIB, &second));
+	EXPECT_EQ(0, my_bytes(0));
+	EXPECT_EQ(8 * MIB, my_bytes(1));
+	ASSERT_EQ(0, gp_bo_alloc(fd, 4 * MIB, &first));
+	duplicate = dup(fd);
+	EXPECT_EQ(4 * MIB, my_bytes(0));
+	EXPECT_EQ(8 * MIB, my_bytes(1));
+	close(duplicate);
+	ASSERT_EQ(0, gp_destroy(fd, second));
+	EXPECT_EQ(4 * MIB, my_bytes(0));
+	EXPECT_EQ(-1, my_bytes(1));
+	close(fd);
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
 /* The CPUs and memory of the device's node, or those of all nodes if the device has none. */
 TEST_F(nvml, affinity)
 {

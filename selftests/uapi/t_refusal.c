@@ -427,8 +427,9 @@ TEST_F(refusal, fdinfo_common_keys)
 	struct gnl_client me;
 	struct gnl nl;
 	char value[64], want[64];
+	__u32 id, device;
 	size_t length;
-	__u32 id;
+	int other;
 
 	ASSERT_EQ(0, gnl_open(&nl));
 	me = client_of(&nl, getpid());
@@ -441,6 +442,18 @@ TEST_F(refusal, fdinfo_common_keys)
 			TH_LOG(_key);						\
 		}								\
 	} while (0)
+	KEY("gpumem-vram-0", "3145728");
+	/* A device that is not attached has no key. */
+	KEY("gpumem-vram-1", "");
+	other = gp_open(1);
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, gp_attach(self->fd, other, &device));
+	close(other);
+	ASSERT_EQ(0, gp_bo_alloc_on(self->fd, device, 2 * MIB, &id));
+	KEY("gpumem-vram-0", "3145728");
+	KEY("gpumem-vram-1", "2097152");
+	ASSERT_EQ(0, gp_destroy(self->fd, id));
+	KEY("gpumem-vram-1", "0");
 	KEY("drm-driver", "gpumem");
 	snprintf(want, sizeof(want), "%u", me.id);
 	KEY("drm-client-id", want);
