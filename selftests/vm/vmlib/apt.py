@@ -142,14 +142,16 @@ TRIXIE = View("trixie", "trixie", "trixie-backports")
 
 
 class Sources(View):
-    """Source packages of the machine's own release."""
+    """Source packages of a release: @release, else the machine's own."""
 
-    def __init__(self):
-        with open("/etc/os-release", encoding="utf-8") as f:
-            release = re.search(r"^VERSION_CODENAME=(.*)$", f.read(), re.M)
+    def __init__(self, release=None):
         if not release:
-            raise Problem("/etc/os-release has no VERSION_CODENAME")
-        super().__init__("source-" + release.group(1), release.group(1))
+            with open("/etc/os-release", encoding="utf-8") as f:
+                found = re.search(r"^VERSION_CODENAME=(.*)$", f.read(), re.M)
+            if not found:
+                raise Problem("/etc/os-release has no VERSION_CODENAME")
+            release = found.group(1)
+        super().__init__("source-" + release, release)
 
     def sources(self):
         return [line.replace("deb ", "deb-src ", 1) for line in super().sources()]

@@ -6,6 +6,7 @@ from, and it wants that release's compiler.  Where these are not here, "make" ru
 that release: made by mmdebstrap, cached, never written to.  In it the build sees, at their own
 places, the kernel and the checkout read-only, and one directory to write to: M.  Mounts live in a
 namespace of their own, and end with the build.  Root or user namespaces are needed for that.
+entered() is the same for another build in a root of that release, with packages of its own.
 """
 import glob
 import hashlib
@@ -57,20 +58,20 @@ exec chroot "$new" "$@"
 """
 
 
-def root_dir():
-    """A root of trixie with a compiler; made when absent."""
+def root_dir(packages=tuple(PACKAGES), name="trixie"):
+    """A root of trixie with a compiler, or with @packages; made when absent."""
     try:
-        versions = [(p, apt.TRIXIE.field(p, "Version")) for p in PACKAGES]
+        versions = [(p, apt.TRIXIE.field(p, "Version")) for p in packages]
         unknown = [p for p, v in versions if not v]
         if unknown:
             raise Problem("apt's lists of trixie do not name " + " ".join(unknown))
     except Problem:
         # Without package lists use the newest cached root.
-        old = glob.glob(os.path.join(cache_dir(), "roots", "trixie_*"))
+        old = glob.glob(os.path.join(cache_dir(), "roots", glob.escape(name) + "_*"))
         if old:
             return max(old, key=os.path.getmtime)
         raise
-    key = "trixie_" + hashlib.sha256(repr(versions).encode()).hexdigest()[:12]
+    key = name + "_" + hashlib.sha256(repr(versions).encode()).hexdigest()[:12]
 
     def build(tmp, _):
         if not shutil.which("mmdebstrap"):
@@ -78,7 +79,7 @@ def root_dir():
         note("making a root of trixie: a minute or two ...")
         # Take it as an archive, so that every file belongs to this user.
         pack = ["mmdebstrap", "--quiet", "--variant=apt", "--format=tar",
-                "--aptopt=APT::Install-Recommends false", "--include=" + ",".join(PACKAGES),
+                "--aptopt=APT::Install-Recommends false", "--include=" + ",".join(packages),
                 "trixie", "-"] + apt.TRIXIE.sources()[:1]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as p:
             r = subprocess.run(["tar", "-C", tmp, "--no-same-owner", "--exclude=./dev/*", "-x"],
@@ -87,6 +88,14 @@ def root_dir():
             raise Problem("mmdebstrap failed")
 
     return make_entry("roots", key, build)
+
+
+def entered(root, out, see, words):
+    """The command line that runs @words in @root, with @out to write to and the directories @see."""
+    enter = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+    return (enter + ["sh", "-c", ENTER, "sh", root, out, "" if os.geteuid() == 0 else "1"] + list(see)
+            + ["--", "/usr/bin/env", "-C", "/tmp", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"]
+            + list(words))
 
 
 def runs_here(kdir):
@@ -122,12 +131,8 @@ def command(words):
     unpacked = re.match(r"(/.+)/usr/src/[^/]+$", kdir)
     if not unpacked:
         raise Problem("%s wants a compiler or tools that are not here" % kdir)
-    enter = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     see = sorted({CHECKOUT, unpacked.group(1)}, key=len)
-    return (enter + ["sh", "-c", ENTER, "sh", root_dir(), out,
-                     "" if os.geteuid() == 0 else "1"] + see
-            + ["--", "/usr/bin/env", "-C", "/tmp", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
-               "make"] + words)
+    return entered(root_dir(), out, see, ["make"] + words)
 
 
 def build(words):
