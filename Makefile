@@ -70,8 +70,8 @@ modules:
 
 # ---- packages: testing needs more than a compiler, and says so before anything is built
 
-ifneq ($(filter check check-matrix check-interop check-clients kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
-ifneq ($(shell tools/install-deps $(if $(filter check-matrix,$(MAKECMDGOALS)),--matrix) \
+ifneq ($(filter check check-matrix check-interop check-clients check-mpi-cuda kselftest mutants stress fuzz coverage bench bench-%,$(MAKECMDGOALS)),)
+ifneq ($(shell tools/install-deps $(if $(filter check-matrix check-interop check-mpi-cuda,$(MAKECMDGOALS)),--matrix) \
 	$(if $(filter check-interop,$(MAKECMDGOALS)),--interop) \
 	$(if $(filter check-clients,$(MAKECMDGOALS)),--clients) \
 	$(if $(filter bench bench-%,$(MAKECMDGOALS)),--bench) >&2 || \
@@ -320,6 +320,11 @@ check-clients: lib
 	@$(if $(SRC),,echo "check-clients: give SRC=directory, see Documentation/clients.rst" >&2; exit 2)
 	@+$(check_env) selftests/interop/sources '$(SRC)' $(if $(ONLY),--only '$(ONLY)')
 
+# The part of check-interop with UCX and OpenMPI, built with CUDA: the first time they are built, for some minutes.
+.PHONY: check-mpi-cuda
+check-mpi-cuda: lib
+	@+$(check_env) selftests/interop/mpi --cuda $(RUNS)
+
 # gpumem-dkms in a root of Debian 12, beside headers of 6.1 and 6.12; some minutes, as root.
 .PHONY: check-dkms
 check-dkms:
@@ -441,6 +446,7 @@ help:
 	'make kselftest        the kernel tests alone; TESTS="NAME[:CASE]..." picks some' \
 	'make check-matrix     the module and its tests on the kernels that check leaves out' \
 	'make check-interop    other programs on our libcuda.so.1: libgomp, PyTorch and others' \
+	'make check-mpi-cuda   UCX and OpenMPI, built with CUDA from their sources, on two machines; RUNS= picks' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \

@@ -68,6 +68,8 @@ int main(int argc, char **argv)
 	const struct mpi_case *lists[] = { point_cases, group_cases, window_cases };
 	char **only = argv + 3;
 
+	/* OpenMPI's shared memory for CUDA (btl/smcuda) needs a context in MPI_Init(). */
+	memory_begin();
 	MPI_Init(&argc, &argv);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -78,7 +80,6 @@ int main(int argc, char **argv)
 		only++;
 	if (*only)
 		*only++ = NULL;
-	memory_begin();
 	for (char **word = argv + 3; *word; word++) {
 		int kind = 0;
 
@@ -92,7 +93,7 @@ int main(int argc, char **argv)
 				if (wanted(c->name, only))
 					run(argv[1], c, (enum kind)kind);
 	}
-	memory_end();
 	MPI_Finalize();
+	memory_end();
 	return 0;
 }

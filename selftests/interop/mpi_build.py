@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""UCX, and OpenMPI's components for CUDA: Debian's source packages, built against our headers and libraries.
+
+Debian builds neither with CUDA, because the toolkit is not free.  Here "the toolkit" is a directory with
+include/ and lib64/ of this project.  The sources come from apt and are built in a root of Debian 13
+(vmlib/chroot.py), without the parts that the tests do not need.  The results are in the cache
+(vmlib/cache.py); a key is made of the versions, the options and our headers.
+
+All of OpenMPI would take an hour to build.  What CUDA adds to it are five components, which Debian's libmpi of the
+same version loads as plugins.
+
+Some mirrors lack Debian 13's source of UCX, although their lists name it.  UCX_SOURCE names a directory with another
+source of UCX.
+"""
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+
+from vmlib import Problem, apt, cache, chroot
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+HEADERS = os.path.join(TOP, "libgpumem/include")
+PACKAGES = ("make", "gcc", "g++", "libc6-dev", "perl", "file", "autoconf", "automake", "libtool", "pkgconf",
+            "flex", "libibverbs-dev", "librdmacm-dev", "libnuma-dev", "libhwloc-dev", "libevent-dev",
+            "libpmix-dev", "zlib1g-dev")
+UCX_OPTIONS = ("--disable-static", "--enable-mt", "--enable-cma", "--disable-logging", "--disable-debug",
+               "--disable-assertions", "--disable-params-check", "--disable-doxygen-doc", "--with-verbs",
+               "--with-rdmacm", "--without-mpi", "--without-go", "--without-java", "--without-rocm",
+               "--without-gdrcopy", "--without-knem", "--without-xpmem", "--without-ugni",
+               "--without-fuse3", "CFLAGS=-O1 -Wno-error",
+               "CXXFLAGS=-O1 -Wno-error",
+               # CUDA 12's name for the type, which CUDA 13 has with a version only.
+               "CPPFLAGS=-DPFN_cuMemGetHandleForAddressRange=PFN_cuMemGetHandleForAddressRange_v11070")
+# Static components are made of their own objects only; link() makes plugins of them.
+OPENMPI_OPTIONS = ("--disable-static", "--enable-mpi-fortran=no", "--disable-oshmem", "--disable-io-romio",
+                   "--disable-sphinx", "--disable-debug-symbols", "--with-prrte=no", "--with-pmix=external",
+                   "--with-libevent=external", "--with-hwloc=external", "--with-ofi=no", "--with-psm2=no",
+                   "--with-ucx=no", "--with-rocm=no", "--with-treematch=no", "--without-slurm",
+                   "--enable-mca-static=accelerator-cuda,btl-smcuda,rcache-gpusm,rcache-rgpusm,coll-cuda",
+                   "CFLAGS=-O1 -w")
+COMPONENTS = ("opal/mca/accelerator/cuda", "opal/mca/btl/smcuda", "opal/mca/rcache/gpusm",
+              "opal/mca/rcache/rgpusm", "ompi/mca/coll/cuda")
+# Files that a release of OpenMPI brings, and that Debian's patches make look old: in order of dependence.
+GENERATED = ("aclocal.m4", "*config.h.in", "configure", "Makefile.in")
+
+
+def digest(*parts):
+    """A key of @parts and of our headers."""
+    key = hashlib.sha256(repr(parts).encode())
+    for path in sorted(glob.glob(os.path.join(HEADERS, "*.h"))):
+        if os.path.basename(path).startswith("cufile"):
+            continue
+        with open(path, "rb") as f:
+            key.update(f.read())
+    return key.hexdigest()[:12]
+
+
+def replace(path, what, by):
+    """Replace the matches of the expression @what in the file @path."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(re.sub(what, by, text, flags=re.M))
+
+
+class Missing(Problem):
+    """There is no source to build."""
+
+
+class Build:
+    """The root, and how its commands run in a directory @tmp of the cache."""
+
+    def __init__(self, build):
+        self.build, self.root = build, chroot.root_dir(PACKAGES, "mpi-cuda")
+
+    def toolkit(self, tmp):
+        """What --with-cuda wants."""
+        where = os.path.join(tmp, "toolkit")
+        os.mkdir(where)
+        os.symlink(HEADERS, os.path.join(where, "include"))
+        os.symlink(os.path.join(self.build, "compat"), os.path.join(where, "lib64"))
+        return where
+
+    def run(self, tmp, tree, *words):
+        """Run @words in @tree; the end of the output is in the Problem if they fail."""
+        see = sorted({TOP, self.build}, key=len)
+        log = os.path.join(tmp, "log")
+        with open(log, "ab") as f:
+            rc = subprocess.run(["nice", "-n", "15"] + chroot.entered(
+                self.root, tmp, see, ["env", "-C", tree, "HOME=/tmp"] + list(words)), check=False,
+                stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT).returncode
+        if rc:
+            with open(log, encoding="utf-8", errors="replace") as f:
+                text = "".join(f.readlines()[-30:])
+            raise Problem("%s failed:\n%s" % (" ".join(words[:2]), text))
+
+    def install(self, tmp, final, tree):
+        """Build what is configured with the prefix @final/usr, and keep what it installs."""
+        self.run(tmp, tree, "make", "-s", "-j%d" % len(os.sched_getaffinity(0)))
+        self.run(tmp, tree, "make", "-s", "install", "DESTDIR=" + os.path.join(tmp, "dest"))
+        os.rename(os.path.join(tmp, "dest") + os.path.join(final, "usr"), os.path.join(tmp, "usr"))
+        self.clean(tmp)
+
+    def clean(self, tmp):
+        """Keep the results and the log."""
+        for name in os.listdir(tmp):
+            path = os.path.join(tmp, name)
+            if name not in ("usr", "log"):
+                (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.unlink)(path)
+
+
+def ucx_source():
+    """(version, a function that puts the source below a directory and returns its tree) of UCX."""
+    given = os.environ.get("UCX_SOURCE")
+    if given:
+        def copy(tmp):
+            tree = os.path.join(tmp, "tree")
+            shutil.copytree(given, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+            return tree
+        return given_version(given), copy
+    sources = apt.Sources("trixie")
+    return sources.version("ucx"), lambda tmp: sources.unpack("ucx", tmp)
+
+
+def given_version(tree):
+    """The version of UCX's own source in @tree."""
+    try:
+        with open(os.path.join(tree, "configure.ac"), encoding="utf-8") as f:
+            text = f.read()
+        return ".".join(re.search(r"define\(\[ucx_ver_%s\], *\[?(\d+)" % part, text).group(1)
+                        for part in ("major", "minor", "patch"))
+    except (OSError, AttributeError) as e:
+        raise Problem("UCX_SOURCE=%s is not a source of UCX: %s" % (tree, e)) from e
+
+
+def ucx(b):
+    """(version, directory) of UCX; Missing if there is no source of it."""
+    version, source = ucx_source()
+    if not version:
+        raise Missing("apt knows no source of UCX")
+    key = "ucx_%s_%s" % (cache.safe(version), digest(version, b.root, UCX_OPTIONS))
+
+    def make(tmp, final):
+        try:
+            tree = source(tmp)
+        except Problem as e:
+            raise Missing("the mirror does not deliver the source of UCX %s" % version) from e
+        cache.note("building UCX %s with CUDA: some minutes ..." % version)
+        if not os.path.exists(os.path.join(tree, "configure")):
+            b.run(tmp, tree, "sh", "./autogen.sh")
+        b.run(tmp, tree, "./configure", "--prefix=" + os.path.join(final, "usr"),
+              "--with-cuda=" + b.toolkit(tmp), *UCX_OPTIONS)
+        # Its tests are written for CUDA 12.
+        replace(os.path.join(tree, "Makefile"), r"\btest/apps\b", "")
+        b.install(tmp, final, tree)
+
+    return version, os.path.join(cache.make_entry("mpi-cuda", key, make), "usr")
+
+
+def link(b, tmp, tree, component, where):
+    """Make the plugin of a component in the directory @where."""
+    name = "mca_" + "_".join(component.split("/")[2:])
+    objects = sorted(glob.glob(os.path.join(glob.escape(os.path.join(tree, component)), ".libs/*.o")))
+    b.run(tmp, tree, "gcc", "-shared", "-o", os.path.join(where, name + ".so"), *objects,
+          "-L" + os.path.join(b.build, "compat"), "-lcuda")
+
+
+def openmpi(b):
+    """(version, directory) of OpenMPI's components for CUDA."""
+    sources = apt.Sources("trixie")
+    version = sources.version("openmpi")
+    if not version:
+        raise Problem("apt knows no source of OpenMPI")
+    key = "openmpi_%s_%s" % (cache.safe(version), digest(version, b.root, OPENMPI_OPTIONS, COMPONENTS))
+
+    def make(tmp, _):
+        cache.note("building OpenMPI's components for CUDA %s: some minutes ..." % version)
+        tree, where = sources.unpack("openmpi", tmp), os.path.join(tmp, "usr")
+        for name in GENERATED:
+            for path in glob.glob(os.path.join(glob.escape(tree), "**", name), recursive=True):
+                os.utime(path)
+        b.run(tmp, tree, "./configure", "--with-cuda=" + b.toolkit(tmp), *OPENMPI_OPTIONS)
+        # Debian's library has structures without the members for GPUDirect RDMA.
+        replace(os.path.join(tree, "opal/include/opal_config.h"), "^#define OPAL_CUDA_GDR_SUPPORT .*",
+                "#define OPAL_CUDA_GDR_SUPPORT 0")
+        os.mkdir(where)
+        for component in COMPONENTS:
+            b.run(tmp, tree, "make", "-s", "-j%d" % len(os.sched_getaffinity(0)), "-C", component)
+            link(b, tmp, tree, component, where)
+        b.clean(tmp)
+
+    return version, os.path.join(cache.make_entry("mpi-cuda", key, make), "usr")
