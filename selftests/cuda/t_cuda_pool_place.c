@@ -163,4 +163,27 @@ TEST_F(place, runtime)
 	EXPECT_FAILS(BAD, cudaMemGetDefaultMemPool(&pool, &invisible, cudaMemAllocationTypePinned));
 }
 
+/* The node that a device names is one where the host's memory can be. */
+TEST_F(place, node_of_the_device)
+{
+	CUmemPoolProps props = { .allocType = PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA } };
+	long long memory = dev_attr(0, "node");
+	CUmemoryPool pool;
+	char path[64];
+	int node;
+
+	ASSERT_CU(cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0));
+	if (access("/sys/devices/system/node/has_memory", F_OK)) {
+		EXPECT_EQ(-1, node);
+		return;
+	}
+	if (memory >= 0)
+		EXPECT_EQ(memory, node);
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	ASSERT_EQ(0, access(path, F_OK));
+	props.location.id = node;
+	ASSERT_CU(cuMemPoolCreate(&pool, &props));
+	EXPECT_CU(cuMemPoolDestroy(pool));
+}
+
 TEST_HARNESS_MAIN
