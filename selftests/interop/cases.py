@@ -65,7 +65,8 @@ class Record:
     def run(self, programs, out, build, libs, enter=(), options=()):
         """Run @programs in a guest with our libraries and @libs; @out is a directory for files.
 
-        @enter, @options: a command that runs another one in a root disk, and the guest's options.
+        @enter, @options: a command that runs another one in a root disk, and the guest's options.  The "needs"
+        of a program are paths that it reads: of /tmp the guest sees only what its command names.
         """
         witness = os.path.join(out, "witness.so")
         subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror",
@@ -77,8 +78,9 @@ class Record:
             json.dump({"only": self.only, "programs": programs, "env": {
                 "LD_LIBRARY_PATH": ":".join(path), "LC_ALL": "C", "LD_PRELOAD": witness}}, f, indent=1)
         ended, status = False, None
-        for line in client.guest(list(enter) + [os.path.join(HERE, "cases_guest.py"), plan], *options,
-                                 vram="256M"):
+        needs = sorted({path for p in programs for path in p.get("needs", ())})
+        for line in client.guest(list(enter) + [os.path.join(HERE, "cases_guest.py"), plan] + needs,
+                                 *options, vram="256M"):
             if isinstance(line, int):
                 status = line
                 break

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The part of cases.py that runs in the virtual machine: the cases, each in a process of its own.
 
-  cases_guest.py PLAN
+  cases_guest.py PLAN [PATH...]
 
 PLAN is what cases.py wrote: programs, each with its directory, its environment, the command that runs
 one case ("{}" stands for the case's name), and the names of its cases or the command that prints them.
-Each case prints one line:
+A program with "all" instead is a program of pytest that runs all its cases in one process, because a
+process takes long to start; its cases share what the witness saw.  Each case prints one line:
 
   case<TAB>PROGRAM<TAB>CASE<TAB>OUTCOME<TAB>REACHED
 
@@ -55,9 +56,25 @@ def indented(text):
 
 
 FORMS = {"googletest": googletest, "indented": indented}
+PYTEST = re.compile(r"^[\w/.]+::(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b", re.M)
+VERDICTS = {"PASSED": "pass", "XPASS": "pass", "SKIPPED": "skip", "XFAIL": "skip"}
 
 
-def run(program, command, env):
+def pytest_cases(text):
+    """(case, outcome, its output) of each case in what "pytest -v" prints."""
+    verdicts = {}
+    for case, verdict in PYTEST.findall(text):
+        # A case that fails when it ends has two lines.
+        if verdicts.get(case) not in ("FAILED", "ERROR"):
+            verdicts[case] = verdict
+    for case, verdict in verdicts.items():
+        m = re.search(r"^_+ (?:ERROR at \w+ of )?%s _+$(.*?)^(?:_{5,}|={5,}) " % re.escape(
+            case.replace("::", ".")), text, re.M | re.S)
+        said = m.group(1) if m else ""
+        yield case, VERDICTS.get(verdict) or ("kernels" if KERNELS.search(said) else "fail"), said
+
+
+def run(program, command, env, seconds=SECONDS):
     """(exit status or None, output, what the witness saw)"""
     with tempfile.NamedTemporaryFile() as seen, tempfile.TemporaryFile() as out:
         seen.write(bytes(8 * SLOTS))
@@ -67,7 +84,7 @@ def run(program, command, env):
                               cwd=program["directory"], start_new_session=True,
                               env=dict(os.environ, GPUMEM_WITNESS=seen.name, **env)) as p:
             try:
-                status = p.wait(SECONDS)
+                status = p.wait(seconds)
             except subprocess.TimeoutExpired:
                 status = None
             try:
@@ -92,12 +109,34 @@ def outcome(status, text):
     return "kernels" if KERNELS.search(text) else "fail"
 
 
+def show(text):
+    for line in text.splitlines()[-LINES:]:
+        print("#   " + line[:300])
+
+
+def all_at_once(p, env, only):
+    """The cases of a program of pytest."""
+    status, text, slots = run(p, p["all"], env, p["seconds"])
+    for case, what, said in pytest_cases(text):
+        if only in p["name"] + " " + case:
+            print("case\t%s\t%s\t%s\t%s" % (p["name"], case, what, reached(slots)), flush=True)
+            if what not in ("pass", "skip"):
+                show(said)
+    # 0: all passed, 1: some failed.  Else pytest, or the process, came to no end.
+    if status not in (0, 1):
+        print("# %s: status %s" % (p["name"], status))
+        show(text)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         plan = json.load(f)
     before = in_use()
     for p in plan["programs"]:
         env = dict(plan["env"], **p.get("env", {}))
+        if "all" in p:
+            all_at_once(p, env, plan["only"])
+            continue
         cases = p.get("cases")
         if cases is None:
             status, text, _ = run(p, p["list"], env)
@@ -112,8 +151,7 @@ def main():
             print("case\t%s\t%s\t%s\t%s" % (p["name"], case, what, reached(slots)), flush=True)
             if what != "pass":
                 print("# status %s" % status)
-                for line in text.splitlines()[-LINES:]:
-                    print("#   " + line[:300])
+                show(text)
     for _ in range(50):
         if in_use() == before:
             break
