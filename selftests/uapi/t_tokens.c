@@ -16,11 +16,17 @@
  * the attackers is in every group, an interruption of the machine is not.  The bound is a factor of
  * 4 between the two medians.
  *
+ * While attackers end, nothing can be measured beside quiet clients.  The load of the machine may
+ * then be another one than that of the quiet calls.  So each sample has two more calls, on a file in
+ * memory and on an eventfd, which attackers cannot delay: gpumem has no part in them.  If these take
+ * longer than they did beside quiet clients, the machine is slower, and the bound grows by as much.
+ *
  * Many tokens do not delay their owner's calls on ranges without tokens either: the attackers
  * retire such a range as often as the clients with one token, within a factor of 4.
  */
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -152,10 +158,12 @@ FIXTURE_TEARDOWN(tokens)
 
 /* --- the victim */
 
-enum { DESTROY, TOKEN, EVENT, CALLS };
+/* The last two are not gpumem's, and tell how fast the machine is. */
+enum { DESTROY, TOKEN, EVENT, OURS, CLOSE_FILE = OURS, EVENTFD, CALLS };
 
 static const char * const call_names[CALLS] = {
 	"destroy a buffer object", "make and destroy a token", "make and destroy an event",
+	"close a file in memory", "make and close an eventfd",
 };
 
 /* Worst times of each group of samples, in ns. */
@@ -185,6 +193,18 @@ static bool sample(int fd, __u32 bo, __u64 *ns)
 	if (gp_event_create(fd, &id, name) || gp_destroy(fd, id))
 		return false;
 	ns[EVENT] = mono_ns() - t;
+	fd = memfd_create("t_tokens", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, name, sizeof(name)) != sizeof(name))
+		return false;
+	t = mono_ns();
+	if (close(fd))
+		return false;
+	ns[CLOSE_FILE] = mono_ns() - t;
+	t = mono_ns();
+	fd = eventfd(0, EFD_CLOEXEC);
+	if (fd < 0 || close(fd))
+		return false;
+	ns[EVENTFD] = mono_ns() - t;
 	return true;
 }
 
@@ -233,22 +253,33 @@ static void real_time(struct __test_metadata *_metadata, bool on)
 	ASSERT_EQ(0, sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &p));
 }
 
-/* @any: no call may take longer than RATIO times the longest of the quiet ones; else than the same call. */
-static void judge(struct __test_metadata *_metadata, const char *what, bool any,
-		  struct figures *quiet, struct figures *loud)
+/* How much slower than beside quiet clients the machine is; at least 1. */
+static double slower(struct figures *quiet, struct figures *loud)
 {
-	__u64 longest = 0;
+	double most = 1;
 
-	for (int call = 0; call < CALLS; call++)
-		if (median(quiet, call) > longest)
-			longest = median(quiet, call);
-	for (int call = 0; call < CALLS; call++) {
-		__u64 q = median(quiet, call), l = median(loud, call);
+	for (int call = OURS; call < CALLS; call++) {
+		double now = (double)median(loud, call) / median(quiet, call);
 
-		printf("# %s, %s: worst %llu us beside one token, %llu us beside many (%u groups)\n",
-		       what, call_names[call], q / 1000, l / 1000, loud->groups);
-		EXPECT_LE(l, RATIO * (any ? longest : q));
+		most = now > most ? now : most;
 	}
+	return most;
+}
+
+static void judge(struct __test_metadata *_metadata, const char *what, struct figures *quiet,
+		  struct figures *loud)
+{
+	double load = slower(quiet, loud);
+
+	for (int call = 0; call < CALLS; call++) {
+		double q = median(quiet, call), l = median(loud, call);
+
+		printf("# %s, %s: worst %.1f us beside one token, %.1f us beside many (%u groups)\n",
+		       what, call_names[call], q / 1000, l / 1000, loud->groups);
+		if (call < OURS)
+			EXPECT_LE(l, RATIO * load * q);
+	}
+	printf("# the machine was %.2f times as slow\n", load);
 	fflush(stdout);
 }
 
@@ -292,7 +323,7 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	long long clients;
 
 	both(_metadata, self, f);
-	judge(_metadata, "attackers retire a range", false, &f[QUIET], &f[LOUD]);
+	judge(_metadata, "attackers retire a range", &f[QUIET], &f[LOUD]);
 	/*
 	 * Now one attacker revokes all its tokens; then the other one is killed while it holds all
 	 * of its tokens.
@@ -312,11 +343,7 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	EXPECT_EQ(-SIGKILL, end_child(self->pid[LOUD][1]));
 	self->pid[LOUD][1] = 0;
 	EXPECT_EQ(clients - 1, dev_attr(0, "clients"));
-	/*
-	 * The quiet calls were measured at another time, so this bound is wider.  On a machine that ran four
-	 * virtual machines on two processors a token took 4.4 times as long as a quiet one; the cause is not known.
-	 */
-	judge(_metadata, "attackers end", true, &f[QUIET], &ends);
+	judge(_metadata, "attackers end", &f[QUIET], &ends);
 	ASSERT_EQ(0, gp_stats(self->fd, &stats));
 	EXPECT_EQ(0, stats.tokens);
 }
