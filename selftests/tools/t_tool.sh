@@ -43,7 +43,7 @@ exec 9<>/dev/gpumem0
 "$tool" stat -b $$ >"$work/out" 2>&1
 ok=$?
 grep -q "^$$ .*descriptor 9, /dev/gpumem0$" "$work/out" || ok=1
-sed -n 's/^gpumem-\([a-z-]*\):[ \t]*/\1 /p' /proc/$$/fdinfo/9 >"$work/want"
+sed -n 's/^gpumem-\([a-z0-9-]*\):[ \t]*/\1 /p' /proc/$$/fdinfo/9 >"$work/want"
 [ -s "$work/want" ] && sed 1d "$work/out" | sed 's/^ *//; s/  */ /' | diff "$work/want" - || ok=1
 result $ok "stat shows a client's counters"
 
