@@ -338,6 +338,7 @@ EXPORT CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned
 {
 	CUfileError_t result = file_result(CU_FILE_INVALID_VALUE);
 	struct batch *batch;
+	uint64_t handle;
 
 	if (!batch_idp || !nr || nr > param_size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE))
 		return result;
@@ -362,7 +363,9 @@ EXPORT CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned
 		batch_put(batch);
 		return result;
 	}
-	batch->leaf.addr = ++last_handle;
+	/* Once the lock is dropped, another thread may close the driver, which frees the batch. */
+	handle = ++last_handle;
+	batch->leaf.addr = handle;
 	if (!trie_add(&batches, &batch->leaf))
 		result.err = CU_FILE_NOMEM_ERROR;
 	driver_unlock();
@@ -370,7 +373,7 @@ EXPORT CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned
 		batch_put(batch);
 		return result;
 	}
-	*batch_idp = (CUfileBatchHandle_t)(uintptr_t)batch->leaf.addr;
+	*batch_idp = (CUfileBatchHandle_t)(uintptr_t)handle;
 	count(COUNT_BATCH_SETUP, true);
 	return result;
 }
