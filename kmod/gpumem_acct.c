@@ -13,9 +13,11 @@
  * All counters are zero once the last client, mapping, export and pin is gone.
  *
  * fdinfo has totals only, of the client and of each of its devices, so the cost
- * of a read does not grow with the number of the client's objects.  Netlink lists the pools.
+ * of a read does not grow with the number of the client's objects.  Netlink
+ * lists the pools.
  *
- * Locks: none of its own.  The counters are atomic.
+ * Locks: none of its own.  The counters are atomic, except a client's bytes on a
+ * device: gpumem_notice.c reads them under the device's notice_lock.
  */
 #include <linux/device.h>
 #include <linux/seq_file.h>
@@ -135,15 +137,12 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 static void gpumem_show_devices(struct seq_file *m,
 				struct gpumem_client *client)
 {
-	/* Pairs with the release in gpumem_client_attach(). */
-	unsigned int i, n = smp_load_acquire(&client->ndevices);
+	struct gpumem_device *dev;
+	unsigned int i;
 
-	for (i = 0; i < n; i++) {
-		struct gpumem_device *dev = client->devices[i];
-
+	for (i = 0; (dev = gpumem_client_device(client, i)); i++)
 		seq_printf(m, "gpumem-vram-%u:\t%llu\n", dev->ordinal,
 			   gpumem_holding_bytes(client, dev));
-	}
 }
 
 /**
