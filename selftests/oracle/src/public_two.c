@@ -384,3 +384,41 @@ GROUPT(two_pools, 40)
 	T("sync_end", cuStreamSynchronize(s1));
 	T("destroy", cuMemPoolDestroy(pool));
 }
+
+/* Copies of a pool's memory to which the other device has no access, by who makes them. */
+GROUPT(two_pool_copies, 40)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemoryPool pool;
+	CUdeviceptr p = 0;
+
+	REQ(two());
+	REQ(cuMemPoolCreate(&pool, &props));
+	REQ(cuMemAllocFromPoolAsync(&p, N, pool, s0));
+	REQ(cuMemsetD8Async(p, 5, N, s0));
+	REQ(cuStreamSynchronize(s0));
+	REQ(cuCtxSetCurrent(two_ctx));
+	TF("from", cuMemcpyDtoD(b, p, N), "%s", ends());
+	TF("to", cuMemcpyDtoD(p, b, N), "%s", ends());
+	TF("from_async", cuMemcpyDtoDAsync(b, p, N, s1), "%s", ends());
+	TF("to_async", cuMemcpyDtoDAsync(p, b, N, s1), "%s", ends());
+	TF("from_unified", cuMemcpyAsync(b, p, N, s1), "%s", ends());
+	TF("to_unified", cuMemcpyAsync(p, b, N, s1), "%s", ends());
+	T("to_host", cuMemcpyDtoH(pinned, p, N));
+	T("to_host_async", cuMemcpyDtoHAsync(pinned, p, N, s1));
+	T("from_host", cuMemcpyHtoD(p, pinned, N));
+	T("from_host_async", cuMemcpyHtoDAsync(p, pinned, N, s1));
+	T("peer", cuMemcpyPeer(b, two_ctx, p, g_ctx, N));
+	T("peer_async", cuMemcpyPeerAsync(b, two_ctx, p, g_ctx, N, s1));
+	T("inside", cuMemcpyDtoDAsync(p, p + N / 2, N / 2, s1));
+	T("fill", cuMemsetD8Async(p, 6, N, s1));
+	T("sync", cuStreamSynchronize(s1));
+	REQ(cuCtxSetCurrent(g_ctx));
+	T("own_from_other_stream", cuMemcpyDtoDAsync(p, b, N, s1));
+	T("sync_end", cuStreamSynchronize(s1));
+	T("free", cuMemFreeAsync(p, s0));
+	T("destroy", cuMemPoolDestroy(pool));
+}
