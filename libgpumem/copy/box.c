@@ -69,15 +69,25 @@ static CUresult side_geometry(const struct copy *copy, struct copy_end *end,
 	return CUDA_SUCCESS;
 }
 
+/* The enum end_flags of a side that is no array. */
+static unsigned int side_kind(const struct side *side)
+{
+	switch (side->type) {
+	case CU_MEMORYTYPE_DEVICE:
+		return END_DEVICE;
+	case CU_MEMORYTYPE_HOST:
+		return END_DEVICE | END_HOST | END_NAMED_HOST;
+	default:
+		return END_DEVICE | END_HOST;
+	}
+}
+
 static CUresult side_memory(const struct copy *copy, struct copy_end *end, const struct side *side)
 {
 	CUresult result = side_geometry(copy, end, side);
 
 	if (!result)
-		result = copy_end_find(copy, end, side->type == CU_MEMORYTYPE_DEVICE ? END_DEVICE :
-				       side->type == CU_MEMORYTYPE_HOST ?
-				       END_DEVICE | END_HOST | END_NAMED_HOST :
-				       END_DEVICE | END_HOST);
+		result = copy_end_find(copy, end, side_kind(side));
 	if (!result && end->pitch > MAX_PITCH &&
 	    !(end->host && copy->height == 1 && copy->depth <= 1))
 		result = CUDA_ERROR_INVALID_VALUE;

@@ -367,6 +367,22 @@ static CUresult choose_visible(const struct candidate *candidates, unsigned int 
 	return CUDA_SUCCESS;
 }
 
+/*
+ * The host's node for a device whose memory is on @node, or for @node -1, a device without a node of its own: the
+ * first node that has memory. -1 if the kernel has no nodes.
+ */
+static int nearest_node(int node)
+{
+	FILE *file = node < 0 ? fopen("/sys/devices/system/node/has_memory", "re") : NULL;
+
+	if (file) {
+		if (fscanf(file, "%d", &node) != 1)
+			node = -1;
+		fclose(file);
+	}
+	return node;
+}
+
 static void device_fill(struct device *device, const struct candidate *candidate,
 			unsigned int index)
 {
@@ -374,7 +390,7 @@ static void device_fill(struct device *device, const struct candidate *candidate
 	device->index = index;
 	device->ordinal = candidate->info.ordinal;
 	device->total = candidate->info.total;
-	device->node = candidate->info.node;
+	device->node = nearest_node(candidate->info.node);
 	device->workers = candidate->info.engine_workers;
 	memcpy(device->engine, candidate->info.engine, sizeof(device->engine) - 1);
 	memcpy(device->uuid, candidate->info.uuid, sizeof(device->uuid));

@@ -172,22 +172,6 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
 	[CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED] = 0,
 };
 
-/*
- * The host's node for a device whose memory is on @node. Memory of any node (-1) is as near to the first node with
- * memory as to the others. -1 if the kernel has no nodes.
- */
-static int nearest_node(int node)
-{
-	FILE *file = node < 0 ? fopen("/sys/devices/system/node/has_memory", "re") : NULL;
-
-	if (file) {
-		if (fscanf(file, "%d", &node) != 1)
-			node = -1;
-		fclose(file);
-	}
-	return node;
-}
-
 CUresult device_attribute(int *value, int attribute, CUdevice device)
 {
 	const struct device *d;
@@ -213,7 +197,7 @@ CUresult device_attribute(int *value, int attribute, CUdevice device)
 		*value = d->workers;
 		break;
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
-		*value = nearest_node(d->node);
+		*value = d->node;
 		break;
 	case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
 		*value = codec_algorithms();

@@ -263,9 +263,7 @@ static void CUDA_CB reached(CUstream stream, CUresult status, void *arg)
 /* The registered stream with a handle, or NULL. async_lock is held. */
 static struct stream *stream_find(CUstream handle)
 {
-	struct stream *stream = (struct stream *)trie_last(&streams, (uintptr_t)handle);
-
-	return stream && stream->leaf.addr == (uintptr_t)handle ? stream : NULL;
+	return (struct stream *)trie_find(&streams, (uintptr_t)handle);
 }
 
 static unsigned int flags_of(CUstream handle)

@@ -61,9 +61,7 @@ static uint64_t last_handle;		/* file_lock */
 /* The batch with a handle, or NULL. file_lock is held. */
 static struct batch *batch_find(CUfileBatchHandle_t handle)
 {
-	struct batch *batch = (struct batch *)trie_last(&batches, (uintptr_t)handle);
-
-	return batch && batch->leaf.addr == (uintptr_t)handle ? batch : NULL;
+	return (struct batch *)trie_find(&batches, (uintptr_t)handle);
 }
 
 static CUfileOpError batch_get(CUfileBatchHandle_t handle, struct batch **out)

@@ -12,7 +12,8 @@
  *
  * A handle is a number, not an address: its low bits are the place in the table, the others tell one registration in
  * a place from the next. A second registration of a descriptor is found by a hash of the descriptor and its file. The
- * table grows to twice its length, so all functions cost the same for any number of files.
+ * table grows to twice its length, so on average all functions cost the same for any number of files; the
+ * registration that lets it grow costs more.
  *
  * Locks: file_lock for the table. A request keeps its file by @users.
  */
@@ -211,8 +212,8 @@ static bool table_grow(void)
 	return true;
 }
 
-/* Put a file into the table. */
-static CUfileOpError enter(struct file *file)
+/* Put a file into the table. *@handle: written under the lock, because another thread may free the file after it. */
+static CUfileOpError enter(struct file *file, CUfileHandle_t *handle)
 {
 	CUfileOpError err = driver_lock();
 	unsigned int place;
@@ -229,6 +230,7 @@ static CUfileOpError enter(struct file *file)
 		file->handle = (CUfileHandle_t)(uintptr_t)(++generation << PLACE_BITS | place);
 		table[place].file = file;
 		chain_add(file);
+		*handle = file->handle;
 	}
 	driver_unlock();
 	return err;
@@ -268,11 +270,9 @@ static CUfileOpError file_register(CUfileHandle_t *handle, const CUfileDescr_t *
 	if (!err && file->direct < 0 && !param_bool(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE))
 		err = CU_FILE_IO_NOT_SUPPORTED;
 	if (!err)
-		err = enter(file);
+		err = enter(file, handle);
 	if (err)
 		file_put(file);
-	else
-		*handle = file->handle;
 	return err;
 }
 

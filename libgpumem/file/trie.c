@@ -30,6 +30,13 @@ static struct trie_leaf *trie_near(const struct trie *trie, uint64_t addr)
 	return link->leaf;
 }
 
+struct trie_leaf *trie_find(const struct trie *trie, uint64_t addr)
+{
+	struct trie_leaf *leaf = trie_near(trie, addr);
+
+	return leaf && leaf->addr == addr ? leaf : NULL;
+}
+
 /* The highest bit in which two different addresses differ. */
 static unsigned int highest_difference(uint64_t a, uint64_t b)
 {

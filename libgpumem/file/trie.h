@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tries: things that have an address, found by it.
+ * Tries: things that have an address, or another number of 64 bits, found by it.
  *
  * A trie branches at the bits of the addresses, highest bit first. No path is longer than the number of bits, so
  * finding, adding and removing cost the same for any number of things.
@@ -29,6 +29,8 @@ struct trie {
 	struct trie_link root;
 };
 
+/* The leaf at an address, or NULL. */
+struct trie_leaf *trie_find(const struct trie *trie, uint64_t addr);
 /* The last leaf at or below an address, or NULL. */
 struct trie_leaf *trie_last(const struct trie *trie, uint64_t addr);
 /* Add a leaf, whose address no other leaf has. False: no memory. */

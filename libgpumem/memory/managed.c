@@ -88,14 +88,14 @@ static void note_drop(struct note **link)
 	free(note);
 }
 
-/* What is said of memory that had no advice and no prefetch: a pool's memory prefers the pool's location. */
+/* The hints about memory without advice and prefetches: memory of a pool prefers the pool's location. */
 static struct run run_fresh(const struct span *span)
 {
 	struct run run = { .preferred = location_none, .prefetched = location_none };
 	CUmemLocation place;
 
 	if (span->pool) {
-		place = pool_place(span->pool);
+		place = pool_location(span->pool);
 		if (place.type != CU_MEM_LOCATION_TYPE_NONE)
 			run.preferred = (struct location){ .type = place.type, .id = place.id };
 	}
@@ -479,7 +479,7 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* As recorded, also if the range ends outside the allocation. */
+	/* As recorded, this error precedes that of a range that ends outside the allocation. */
 	if (count && vm_lookup(ptr, &span) && span.flags & ALLOC_MANAGED && span.pool)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return ranges_say(&range, 1);

@@ -7,8 +7,11 @@
 
 #include "memory/mem.h"
 
-/* From a layer above (pool/pool.c): the location of a pool, as the program gave it. */
-CUmemLocation pool_place(CUmemoryPool pool);
+/*
+ * From a layer above (pool/pool.c): the location of a pool, as the program gave it. Pools are not freed, only used
+ * again, so the pool of a span may be destroyed meanwhile.
+ */
+CUmemLocation pool_location(CUmemoryPool pool);
 
 CUresult managed_alloc(uint64_t *ptr, uint64_t bytes);
 CUresult managed_attach(CUstream stream, bool own, uint64_t ptr, uint64_t length,

@@ -324,7 +324,7 @@ static bool place_valid(const CUmemLocation *location, int type)
 	}
 }
 
-CUmemLocation pool_place(CUmemoryPool pool)
+CUmemLocation pool_location(CUmemoryPool pool)
 {
 	return pool->location;
 }

@@ -46,7 +46,7 @@ static cudaError_t copy(void *dst, const void *src, size_t count, enum cudaMemcp
 RT_PTDS(cudaMemcpy, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
 	copy(dst, src, count, kind, own))
 
-static bool managed(const void *ptr)
+static bool is_managed(const void *ptr)
 {
 	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_IS_MANAGED;
 	unsigned int value = 0;
@@ -56,13 +56,16 @@ static bool managed(const void *ptr)
 	return !cuPointerGetAttributes(1, &attribute, &data, rt_addr(ptr)) && value;
 }
 
-/* As recorded, a copy of managed memory as the host's has ended when the call returns. */
+/*
+ * As recorded, a copy of managed memory as the host's has ended when the call returns. This waits for all work of
+ * the stream, also for what other threads queue behind the copy.
+ */
 static cudaError_t copy_host_async(void *dst, const void *src, size_t count, cudaStream_t stream,
 				   bool own)
 {
 	CUresult result = SZ(cuMemcpyAsync)(rt_addr(dst), rt_addr(src), count, stream);
 
-	if (!result && (managed(dst) || managed(src)))
+	if (!result && count && (is_managed(dst) || is_managed(src)))
 		result = SZ(cuStreamSynchronize)(stream);
 	return rt_code(result);
 }

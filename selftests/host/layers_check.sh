@@ -28,7 +28,7 @@ UP = {
     "mem_free_context": "a context ends, and its memory is freed after its arrays; the same",
     "pool_stream_gone": "a stream ends, and pools keep blocks for it; the same",
     "pool_lookup": "the index meets pools' chunks; a pointer in each block would make lookups slower",
-    "pool_place": "attributes of managed memory tell its pool's location; lookups need not carry it",
+    "pool_location": "attributes of managed memory return its pool's location; a span need not have it",
     "pool_reached_from": "a span names its pool; a mask in each span would make lookups slower",
 }
 
