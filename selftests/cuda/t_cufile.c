@@ -214,11 +214,14 @@ TEST_F_TIMEOUT(cufile, cost_beside_files, 200)
 	for (unsigned int i = 0; i < many; i++) {
 		for (unsigned int j = 0; i == few && j < ARRAY_SIZE(fns); j++)
 			beside_few[j] = least(fns[j], &c);
-		c.known = dup(fd);
-		ASSERT_CF(file_register(&handle, c.known));
+		int copy = dup(fd);
+
+		ASSERT_CF(file_register(&handle, copy));
 		/* The oldest, after the fixture's. */
-		if (!i)
+		if (!i) {
 			c.file = handle;
+			c.known = copy;
+		}
 	}
 	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
 		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &c, beside_few[j]));
@@ -548,16 +551,16 @@ TEST_F(cufile, direct_file)
 /* Without io_uring, system calls do the same. */
 TEST_F(cufile, without_ring)
 {
-	const char *knob = "/proc/sys/kernel/io_uring_disabled";
 	struct gpumem_file_counters now;
+	char former[8];
 
-	if (write_file(knob, "2"))
-		SKIP(return, "the kernel has no %s", knob);
+	if (!rings_forbid(former))
+		SKIP(return, "the kernel has no " RINGS);
 	fill_pattern(self->mem, 100000, 3);
 	put(self->dev, self->mem, 100000);
 	EXPECT_EQ(100000, cuFileWrite(self->file, (void *)self->dev, 100000, 0, 0));
 	EXPECT_EQ(100000, cuFileRead(self->file, (void *)self->dev, 200000, 0, 1 * MIB));
-	EXPECT_EQ(0, write_file(knob, "0"));
+	EXPECT_EQ(0, write_file(RINGS, former));
 	EXPECT_EQ(0, memcmp(view(self->dev + 1 * MIB, 100000), self->mem, 100000));
 	now = gained(&self->before);
 	EXPECT_EQ(0, now.ring_requests);

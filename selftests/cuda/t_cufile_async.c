@@ -266,14 +266,14 @@ static CUresult make_batch(const void *arg)
 TEST_F_TIMEOUT(batch, cost_beside_many, 200)
 {
 	static const cost_fn fns[] = { find_batch, make_batch };
-	const char *knob = "/proc/sys/kernel/io_uring_disabled";
 	__u64 beside_few[ARRAY_SIZE(fns)] = { 0 };
 	CUfileBatchHandle_t first, batch;
-	bool made = true;
+	char former[8];
+	bool made;
 
-	if (write_file(knob, "2"))
-		SKIP(return, "the kernel has no %s", knob);
-	EXPECT_CF(cuFileBatchIOSetUp(&first, 1));
+	if (!rings_forbid(former))
+		SKIP(return, "the kernel has no " RINGS);
+	made = !cuFileBatchIOSetUp(&first, 1).err;
 	for (unsigned int i = 1; i < MANY && made; i++) {
 		for (unsigned int j = 0; i == FEW && j < ARRAY_SIZE(fns); j++)
 			beside_few[j] = least(fns[j], &first);
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(batch, cost_beside_many, 200)
 	EXPECT_TRUE(made);
 	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
 		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &first, beside_few[j]));
-	EXPECT_EQ(0, write_file(knob, "0"));
+	EXPECT_EQ(0, write_file(RINGS, former));
 	/* The handle of a batch that is gone is no other batch's. */
 	cuFileBatchIODestroy(first);
 	EXPECT_CF(cuFileBatchIOSetUp(&batch, 1));

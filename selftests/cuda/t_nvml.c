@@ -366,7 +366,10 @@ static long long my_bytes(unsigned int ordinal)
 	if (p_nvmlDeviceGetHandleByIndex_v2(ordinal, &device) ||
 	    p_nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos))
 		return -2;
-	return count ? (long long)infos[0].usedGpuMemory : -1;
+	for (unsigned int i = 0; i < count; i++)
+		if (infos[i].pid == (unsigned int)getpid())
+			return infos[i].usedGpuMemory;
+	return -1;
 }
 
 /* The memory of a client that uses two devices counts for the device that has it, and for no device twice. */
