@@ -148,8 +148,8 @@ def ucx(b):
         try:
             tree = source(tmp)
         except Problem as e:
-            raise Missing("the mirror does not deliver the source of UCX %s" % version) from e
-        cache.note("building UCX %s with CUDA: some minutes ..." % version)
+            raise Missing("the source of UCX %s cannot be had: %s" % (version, str(e).split("\n")[0])) from e
+        cache.note("building UCX %s with CUDA: up to 20 minutes ..." % version)
         if not os.path.exists(os.path.join(tree, "configure")):
             b.run(tmp, tree, "sh", "./autogen.sh")
         b.run(tmp, tree, "./configure", "--prefix=" + os.path.join(final, "usr"),
