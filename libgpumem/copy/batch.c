@@ -311,8 +311,8 @@ static CUresult linear_items(struct batch *batch, const CUdeviceptr *dsts, const
 		item->index = i;
 		item->order = attrs[attr].srcAccessOrder;
 		item->copy = (struct copy){
-			.dst = { .addr = dsts[i], .pitch = sizes[i] },
-			.src = { .addr = srcs[i], .pitch = sizes[i] },
+			.dst = { .addr = dsts[i], .pitch = sizes[i], .reach = batch->stream->ctx },
+			.src = { .addr = srcs[i], .pitch = sizes[i], .reach = batch->stream->ctx },
 			.width = sizes[i], .height = 1,
 		};
 		result = sizes[i] ? copy_end_find(&item->copy, &item->copy.dst, ANY_MEMORY) :
@@ -406,14 +406,14 @@ static CUresult box_of(struct box *box, const CUDA_MEMCPY3D_BATCH_OP *op)
 	return result ? result : operand_side(&box->src, &op->src, element);
 }
 
-static CUresult box_item(struct item *item, const CUDA_MEMCPY3D_BATCH_OP *op)
+static CUresult box_item(struct item *item, const CUDA_MEMCPY3D_BATCH_OP *op, CUcontext reach)
 {
 	struct box box;
 	CUresult result = box_of(&box, op);
 
 	item->order = op->srcAccessOrder;
 	if (!result)
-		result = box_resolve(&box, &item->copy);
+		result = box_resolve(&box, reach, &item->copy);
 	if (!result)
 		box_flatten(&item->copy);
 	return result;
@@ -430,7 +430,7 @@ CUresult copy_batch_3d(size_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, size_t *
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; !result && i < count; i++) {
 		batch.items[i].index = i;
-		result = box_item(&batch.items[i], &ops[i]);
+		result = box_item(&batch.items[i], &ops[i], batch.stream->ctx);
 		if (result)
 			batch.failed = i;
 	}

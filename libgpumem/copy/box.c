@@ -144,11 +144,15 @@ static CUresult side_resolve(const struct copy *copy, struct copy_end *end, cons
 
 /* ---- boxes */
 
-CUresult box_resolve(const struct box *box, struct copy *copy)
+CUresult box_resolve(const struct box *box, CUcontext reach, struct copy *copy)
 {
 	CUresult result;
 
-	*copy = (struct copy){ .width = box->width, .height = box->height, .depth = box->depth };
+	*copy = (struct copy){
+		.dst.reach = box->dst.named ? box->dst.named : reach,
+		.src.reach = box->src.named ? box->src.named : reach,
+		.width = box->width, .height = box->height, .depth = box->depth,
+	};
 	result = side_resolve(copy, &copy->dst, &box->dst);
 	return result ? result : side_resolve(copy, &copy->src, &box->src);
 }
@@ -185,7 +189,7 @@ CUresult box_copy(const struct box *box, CUstream handle, unsigned int flags)
 				     nothing, &stream);
 	if (result || nothing)
 		return result;
-	result = box_resolve(box, &copy);
+	result = box_resolve(box, copy_reach(stream), &copy);
 	if (!result)
 		result = copy_peer_wait(stream, &copy, flags);
 	return result ? result : box_run(stream, &copy, flags);
@@ -220,12 +224,9 @@ CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream handle, unsigned int flags)
 	return box_copy(&box, handle, flags);
 }
 
-CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream handle, unsigned int flags)
+static struct box box_of_3d(const CUDA_MEMCPY3D *c)
 {
-	if (!c)
-		return no_copy(handle, flags);
-
-	const struct box box = {
+	return (struct box){
 		.dst = { .type = c->dstMemoryType, .host = c->dstHost, .device = c->dstDevice,
 			 .array = c->dstArray, .pitch = c->dstPitch, .height = c->dstHeight,
 			 .x = c->dstXInBytes, .y = c->dstY, .z = c->dstZ, .level = c->dstLOD },
@@ -234,20 +235,32 @@ CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream handle, unsigned int flags)
 			 .x = c->srcXInBytes, .y = c->srcY, .z = c->srcZ, .level = c->srcLOD },
 		.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth,
 	};
+}
 
+CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream handle, unsigned int flags)
+{
+	struct box box;
+
+	if (!c)
+		return no_copy(handle, flags);
+	box = box_of_3d(c);
 	return box_copy(&box, handle, flags);
 }
 
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, unsigned int flags)
 {
 	CUDA_MEMCPY3D copy;
+	struct box box;
 
 	/* The contexts lie where CUDA_MEMCPY3D has reserved members. */
 	_Static_assert(sizeof(*c) == sizeof(copy), "two layouts of the same");
 	if (!c)
 		return no_copy(handle, flags);
 	memcpy(&copy, c, sizeof(copy));
-	return copy_3d(&copy, handle, flags | CALL_PEER);
+	box = box_of_3d(&copy);
+	box.dst.named = c->dstContext;
+	box.src.named = c->srcContext;
+	return box_copy(&box, handle, flags | CALL_PEER);
 }
 
 CUresult copy_array(CUarray dst_array, uint64_t dst, CUarray src_array, uint64_t src,

@@ -28,6 +28,7 @@ struct side {
 	uint64_t pitch, height;		/* 0: no gap between rows, between slices */
 	uint64_t x, y, z;
 	uint64_t level;			/* of an array: must be 0 */
+	CUcontext named;		/* the context that the call names for the side, or NULL */
 };
 
 struct box {
@@ -50,6 +51,7 @@ struct copy_end {
 	uint64_t pitch;
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
+	CUcontext reach;		/* whose device must have access to the end's pool (copy_reach()) */
 	bool host;			/* memory that the engine does not reach */
 	bool io;			/* registers of a device: not read before stream order allows */
 	bool pinned;			/* host memory that the engine reaches */
@@ -71,10 +73,10 @@ struct copy {
 };
 
 /*
- * Check a box that is not empty. INVALID_VALUE: the box is not inside the memory of its sides. INVALID_HANDLE:
+ * Check a box that is not empty. @reach: for ends without a named context. INVALID_VALUE: the box is not inside the memory of its sides. INVALID_HANDLE:
  * an array was destroyed.
  */
-CUresult box_resolve(const struct box *box, struct copy *copy);
+CUresult box_resolve(const struct box *box, CUcontext reach, struct copy *copy);
 /* Join slices of a resolved copy that have no gap between them. */
 void box_flatten(struct copy *copy);
 /* Copy what was resolved; @flags: enum call_flags. */
@@ -98,6 +100,14 @@ struct copy_part {
 bool copy_part(const struct copy *copy, struct copy_part *at, struct copy *part);
 
 /* ---- copies between two ends (memcpy.c) */
+
+/* The context whose rights a copy in @stream needs. */
+static inline CUcontext copy_reach(CUstream stream)
+{
+	CUcontext ctx = ctx_top();
+
+	return ctx ? ctx : stream->ctx;
+}
 
 /* Look up the memory at an end, and check that all of the copy fits; @kind: enum end_flags. */
 CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind);

@@ -32,6 +32,12 @@ CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream st
 			 unsigned int flags);
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream stream, unsigned int flags);
+/*
+ * Copy between device memory. The device of the context that is named for an end must have access to the end's pool;
+ * NULL names the current context.
+ */
+CUresult copy_between(uint64_t dst, CUcontext dst_context, uint64_t src, CUcontext src_context, uint64_t bytes,
+		   CUstream stream, unsigned int flags);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, unsigned int flags);

@@ -26,6 +26,10 @@
  * needs no current context: without one, stream 0 means the default stream of a context that an end belongs to.
  * box.c resolves descriptors of 2D and 3D copies and of arrays.
  *
+ * As recorded, a copy of memory of a device's pool needs cuMemPoolSetAccess() for one device. This is the device of
+ * the current context, whatever the stream. In a batch, it is the device of the stream's context. In a copy between
+ * contexts, it is the device of the context that the call names for that end.
+ *
  * Locks: the stream's lock while a copy is submitted or inline; inside it early_lock for the queues that read
  * early.
  *
@@ -71,11 +75,25 @@ static CUdevice worker(const struct span *span)
 	return ctx ? ctx->device : span->device;
 }
 
+/* Check that a copy may use memory of a pool. A copy reaches all other memory of other devices. */
+static CUresult pool_check(const struct copy_end *end, const struct span *span)
+{
+	CUresult result;
+
+	if (likely(!span->pool))
+		return CUDA_SUCCESS;
+	result = ctx_valid(end->reach);
+	if (!result && !ctx_reaches(end->reach, span))
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result;
+}
+
 CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
 {
 	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
 	uint64_t rows, above, bytes;
 	struct span span;
+	CUresult result;
 
 	if (!end->addr || __builtin_mul_overflow(copy->height - 1, end->pitch, &rows) ||
 	    __builtin_mul_overflow(slices(copy) - 1, end->slice, &above) ||
@@ -94,6 +112,9 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		/* Memory that was registered for reading may be mapped read-only. */
 		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
 			return CUDA_ERROR_INVALID_VALUE;
+		result = pool_check(end, &span);
+		if (result)
+			return result;
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
@@ -644,6 +665,31 @@ CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int f
 	return result;
 }
 
+/* Copy plain bytes between ends whose addresses are known. */
+static CUresult copy_bytes(struct copy *copy, unsigned int dst_kind, unsigned int src_kind, CUstream handle,
+			   unsigned int flags)
+{
+	uint64_t bytes = copy->width;
+	CUstream stream;
+	CUresult result = copy_stream(handle, flags, copy->dst.addr, copy->src.addr, !bytes, &stream);
+
+	if (result || !bytes)
+		return result;
+	if (!copy->dst.reach)
+		copy->dst.reach = copy_reach(stream);
+	if (!copy->src.reach)
+		copy->src.reach = copy_reach(stream);
+	result = copy_end_find(copy, &copy->dst, dst_kind);
+	if (!result)
+		result = copy_end_find(copy, &copy->src, src_kind);
+	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
+	if (!result && copy->src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		result = copy_peer_wait(stream, copy, flags);
+	return result ? result : copy_run(stream, copy, flags);
+}
+
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream handle, unsigned int flags)
 {
@@ -651,20 +697,20 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 		.dst = { .addr = dst, .pitch = bytes }, .src = { .addr = src, .pitch = bytes },
 		.width = bytes, .height = 1,
 	};
-	CUstream stream;
-	CUresult result = copy_stream(handle, flags, dst, src, !bytes, &stream);
 
-	if (result || !bytes)
-		return result;
-	result = copy_end_find(&copy, &copy.dst, dst_kind);
-	if (!result)
-		result = copy_end_find(&copy, &copy.src, src_kind);
-	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
-	if (!result && copy.src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (!result)
-		result = copy_peer_wait(stream, &copy, flags);
-	return result ? result : copy_run(stream, &copy, flags);
+	return copy_bytes(&copy, dst_kind, src_kind, handle, flags);
+}
+
+CUresult copy_between(uint64_t dst, CUcontext dst_context, uint64_t src, CUcontext src_context, uint64_t bytes,
+		   CUstream handle, unsigned int flags)
+{
+	struct copy copy = {
+		.dst = { .addr = dst, .pitch = bytes, .reach = dst_context },
+		.src = { .addr = src, .pitch = bytes, .reach = src_context },
+		.width = bytes, .height = 1,
+	};
+
+	return copy_bytes(&copy, END_DEVICE, END_DEVICE, handle, flags | CALL_PEER);
 }
 
 /* Copy plain memory: one entry, unless the copy is inline. The stream's lock is held; this drops it. */

@@ -120,9 +120,10 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dst, const void *src_host, unsigned in
 /*
  * ---- copies between contexts
  *
- * Devices and contexts of a process share one address space, so the addresses alone determine the copy, and the
- * contexts are ignored except for this rule of the recorded driver: a context must be current unless the call
- * names two different contexts or a stream that was created.
+ * Devices and contexts of a process share one address space, so the addresses alone determine the copy. The
+ * contexts matter for two rules of the recorded driver. A context must be current unless the call names two
+ * different contexts or a stream that was created. The device of the context that is named for an end must have
+ * access to the pool that the end's memory belongs to.
  */
 
 static bool peer_missing(CUcontext dst, CUcontext src)
@@ -134,14 +135,13 @@ static bool peer_missing(CUcontext dst, CUcontext src)
 COPY_FORMS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 			  CUcontext src_context, size_t bytes),
 	   peer_missing(dst_context, src_context) ? CUDA_ERROR_INVALID_CONTEXT :
-	   copy_linear(dst, DEV, src, DEV, bytes, NULL, flags | CALL_PEER | CALL_WAIT), dst,
+	   copy_between(dst, dst_context, src, src_context, bytes, NULL, flags | CALL_WAIT), dst,
 	   dst_context, src, src_context, bytes)
 
 /** cuMemcpyPeerAsync - device to device, in stream order */
 COPY_FORMS_ASYNC(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 				     CUcontext src_context, size_t bytes, CUstream stream),
-		 ((void)dst_context, (void)src_context,
-		  copy_linear(dst, DEV, src, DEV, bytes, stream, flags | CALL_PEER)), dst,
+		 copy_between(dst, dst_context, src, src_context, bytes, stream, flags), dst,
 		 dst_context, src, src_context, bytes, stream)
 
 /*

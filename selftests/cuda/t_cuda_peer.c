@@ -114,6 +114,179 @@ TEST_F(peer, reach)
 	EXPECT_CU(cuMemFree(base));
 }
 
+/* All forms of copies. @to the pool or from it. */
+struct forms {
+	CUcontext own, other;		/* of the pool's device, of the other */
+	CUdeviceptr p, q;		/* of the pool, of the other device; BYTES_OF_FORMS of 1 and of 2 */
+	CUarray full, array;		/* of the other device; @full of 2 */
+	CUstream stream;		/* of the other device */
+	bool to;
+};
+
+#define BYTES_OF_FORMS	4096
+
+enum form {
+	LINEAR, ASYNC, UNIFIED, HOST, HOST_ASYNC, RECT, BOX, ARRAY, BATCH, BATCH_3D, PEER_OF_OTHER, FORMS_REFUSED,
+	PEER = FORMS_REFUSED, PEER_ASYNC, PEER_BOX, FORMS
+};
+
+/* These forms do not use the other device's memory. */
+#define ELSEWHERE	(1u << HOST | 1u << HOST_ASYNC | 1u << ARRAY)
+
+static CUresult copy_in_form(const struct forms *f, enum form form)
+{
+	static unsigned char host[BYTES_OF_FORMS];
+	CUdeviceptr dst = f->to ? f->p : f->q, src = f->to ? f->q : f->p;
+	CUcontext to = f->to ? f->own : f->other, from = f->to ? f->other : f->own;
+	CUDA_MEMCPY2D rect = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = src, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dst, .dstPitch = 64,
+		.WidthInBytes = 64, .Height = BYTES_OF_FORMS / 64,
+	};
+	CUDA_MEMCPY3D box = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = src, .srcPitch = 64, .srcHeight = 8,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dst, .dstPitch = 64, .dstHeight = 8,
+		.WidthInBytes = 64, .Height = 8, .Depth = BYTES_OF_FORMS / 512,
+	};
+	CUDA_MEMCPY3D_PEER peer = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = src, .srcPitch = 64, .srcHeight = 8,
+		.srcContext = from, .dstContext = to,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dst, .dstPitch = 64, .dstHeight = 8,
+		.WidthInBytes = 64, .Height = 8, .Depth = BYTES_OF_FORMS / 512,
+	};
+	CUmemcpyAttributes how = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUDA_MEMCPY3D_BATCH_OP op = {
+		.src = { .type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr.ptr = src },
+		.dst = { .type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr.ptr = dst },
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, .extent = { BYTES_OF_FORMS, 1, 1 },
+	};
+	size_t bytes = BYTES_OF_FORMS, first = 0;
+
+	memset(host, 2, sizeof(host));
+	switch (form) {
+	case LINEAR:
+		return cuMemcpyDtoD(dst, src, bytes);
+	case ASYNC:
+		return cuMemcpyDtoDAsync(dst, src, bytes, f->stream);
+	case UNIFIED:
+		return cuMemcpyAsync(dst, src, bytes, f->stream);
+	case HOST:
+		return f->to ? cuMemcpyHtoD(f->p, host, bytes) : cuMemcpyDtoH(host, f->p, bytes);
+	case HOST_ASYNC:
+		return f->to ? cuMemcpyHtoDAsync(f->p, host, bytes, f->stream) :
+			cuMemcpyDtoHAsync(host, f->p, bytes, f->stream);
+	case RECT:
+		return cuMemcpy2DAsync(&rect, f->stream);
+	case BOX:
+		return cuMemcpy3D(&box);
+	case ARRAY:
+		return f->to ? cuMemcpyAtoD(f->p, f->full, 0, bytes) :
+			cuMemcpyDtoA(f->array, 0, f->p, bytes);
+	case BATCH:
+		return cuMemcpyBatchAsync(&dst, &src, &bytes, 1, &how, &first, 1, f->stream);
+	case BATCH_3D:
+		return cuMemcpy3DBatchAsync(1, &op, 0, f->stream);
+	case PEER_OF_OTHER:
+		return cuMemcpyPeer(dst, f->other, src, f->other, bytes);
+	case PEER:
+		return cuMemcpyPeer(dst, to, src, from, bytes);
+	case PEER_ASYNC:
+		return cuMemcpyPeerAsync(dst, to, src, from, bytes, f->stream);
+	default:
+		return cuMemcpy3DPeerAsync(&peer, f->stream);
+	}
+}
+
+/* Fill the pool's memory with 1, and the other device's with 2. Afterwards the other's context is current. */
+static bool forms_fill(const struct forms *f)
+{
+	unsigned char one[BYTES_OF_FORMS], two[BYTES_OF_FORMS];
+
+	memset(one, 1, sizeof(one));
+	memset(two, 2, sizeof(two));
+	if (cuCtxSetCurrent(f->own))
+		return false;
+	put(f->p, one, sizeof(one));
+	if (cuCtxSetCurrent(f->other))
+		return false;
+	put(f->q, two, sizeof(two));
+	return true;
+}
+
+/* Whether both hold these bytes, when all work has ended. Afterwards the other's context is current. */
+static bool forms_hold(const struct forms *f, unsigned char p, unsigned char q)
+{
+	bool same;
+
+	if (cuCtxSetCurrent(f->other) || cuCtxSynchronize() || cuCtxSetCurrent(f->own) || cuCtxSynchronize())
+		return false;
+	same = sees(f->p, p, BYTES_OF_FORMS);
+	return !cuCtxSetCurrent(f->other) && sees(f->q, q, BYTES_OF_FORMS) && same;
+}
+
+/*
+ * Memory of a pool of the first device: all copies are refused while the second device has no access, except those
+ * between contexts that name the first for it. A refused copy changes nothing.
+ */
+TEST_F(peer, copies_of_pools)
+{
+	const CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = BYTES_OF_FORMS, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+	};
+	struct forms f = { .own = self->ctx, .other = self->other };
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 },
+	};
+	CUmemoryPool pool;
+
+	ASSERT_CU(cuDeviceGetDefaultMemPool(&pool, 0));
+	ASSERT_CU(cuMemAllocAsync(&f.p, BYTES_OF_FORMS, NULL));
+	ASSERT_CU(cuStreamSynchronize(NULL));
+	ASSERT_CU(cuCtxSetCurrent(self->other));
+	ASSERT_CU(cuStreamCreate(&f.stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemAlloc(&f.q, BYTES_OF_FORMS));
+	ASSERT_CU(cuArrayCreate(&f.array, &desc));
+	ASSERT_CU(cuArrayCreate(&f.full, &desc));
+	ASSERT_TRUE(forms_fill(&f));
+	ASSERT_CU(cuMemcpyDtoA(f.full, 0, f.q, BYTES_OF_FORMS));
+	for (int round = 0; round < 3; round++) {
+		bool given = round == 1;
+
+		access.flags = given ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+		ASSERT_CU(cuMemPoolSetAccess(pool, &access, 1));
+		for (int i = 0; i < 2 * FORMS; i++) {
+			enum form form = i / 2;
+			bool may = given || form >= FORMS_REFUSED;
+
+			f.to = i % 2;
+			ASSERT_TRUE(forms_fill(&f));
+			EXPECT_EQ(may ? CUDA_SUCCESS : INVALID, copy_in_form(&f, form)) {
+				TH_LOG("form %d, to the pool: %d", form, f.to);
+			}
+			ASSERT_CU(cuStreamSynchronize(f.stream));
+			/* The array and the host's memory hold 2, or what came from the pool. */
+			EXPECT_TRUE(forms_hold(&f, may && f.to ? 2 : 1,
+					       may && !f.to && !(ELSEWHERE >> form & 1) ? 1 : 2)) {
+				TH_LOG("form %d, to the pool: %d", form, f.to);
+			}
+		}
+	}
+	/* The rights of the current context count, whatever the stream; in a batch those of the stream's. */
+	f.to = false;
+	ASSERT_TRUE(forms_fill(&f));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_EQ(INVALID, copy_in_form(&f, BATCH));
+	EXPECT_CU(copy_in_form(&f, ASYNC));
+	ASSERT_CU(cuStreamSynchronize(f.stream));
+	EXPECT_TRUE(forms_hold(&f, 1, 1));
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuStreamDestroy(f.stream));
+	EXPECT_CU(cuArrayDestroy(f.array));
+	EXPECT_CU(cuArrayDestroy(f.full));
+	EXPECT_CU(cuMemFree(f.q));
+	EXPECT_CU(cuMemFree(f.p));
+}
+
 /* cuMemPoolSetAccess() alone decides which devices may access a pool; peer access of contexts does not. */
 TEST_F(peer, pools)
 {

@@ -385,15 +385,72 @@ GROUPT(two_pools, 40)
 	T("destroy", cuMemPoolDestroy(pool));
 }
 
-/* Copies of a pool's memory to which the other device has no access, by who makes them. */
+/*
+ * Copy from @p to the second device's memory as a rectangle, a box, a batch; and to and from an array. Asynchronous
+ * forms use s1, the second device's stream.
+ */
+static void forms_of_pool(const char *when, CUdeviceptr p)
+{
+	CUDA_MEMCPY2D two_d = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = 256,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = b, .dstPitch = 256,
+		.WidthInBytes = 200, .Height = 16,
+	};
+	CUDA_MEMCPY3D box = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = 256, .srcHeight = 16,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = b, .dstPitch = 256, .dstHeight = 16,
+		.WidthInBytes = 200, .Height = 16, .Depth = 2,
+	};
+	CUDA_MEMCPY3D_PEER peer = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = 256, .srcHeight = 16,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = b, .dstPitch = 256, .dstHeight = 16,
+		.WidthInBytes = 200, .Height = 16, .Depth = 2, .srcContext = g_ctx, .dstContext = two_ctx,
+	};
+	CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = 256, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+	};
+	CUmemcpyAttributes attr = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUmemcpy3DOperand operand[2] = {
+		{ .type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = { .ptr = p } },
+		{ .type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = { .ptr = b } },
+	};
+	CUDA_MEMCPY3D_BATCH_OP op = {
+		.src = operand[0], .dst = operand[1], .extent = { 200, 1, 1 },
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+	};
+	CUdeviceptr src = p, dst = b;
+	size_t bytes = N, first = 0;
+	CUarray array = NULL;
+
+	T(F("%s_2d", when), cuMemcpy2DAsync(&two_d, s1));
+	two_d.srcMemoryType = two_d.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+	T(F("%s_2d_unified", when), cuMemcpy2DAsync(&two_d, s1));
+	T(F("%s_2d_sync", when), cuMemcpy2D(&two_d));
+	T(F("%s_3d", when), cuMemcpy3DAsync(&box, s1));
+	T(F("%s_3d_peer", when), cuMemcpy3DPeerAsync(&peer, s1));
+	T(F("%s_3d_peer_sync", when), cuMemcpy3DPeer(&peer));
+	peer.srcContext = two_ctx;
+	T(F("%s_3d_peer_named_other", when), cuMemcpy3DPeerAsync(&peer, s1));
+	T(F("%s_batch", when), cuMemcpyBatchAsync(&dst, &src, &bytes, 1, &attr, &first, 1, s1));
+	T(F("%s_3d_batch", when), cuMemcpy3DBatchAsync(1, &op, 0, s1));
+	T(F("%s_array", when), cuArrayCreate(&array, &desc));
+	T(F("%s_to_array", when), cuMemcpyDtoA(array, 0, p, 200));
+	T(F("%s_from_array", when), cuMemcpyAtoD(p, array, 0, 200));
+	T(F("%s_array_destroy", when), cuArrayDestroy(array));
+	T(F("%s_sync", when), cuStreamSynchronize(s1));
+}
+
+/* Copies of memory of a pool to which the other device has no access: from each context, in each stream. */
 GROUPT(two_pool_copies, 40)
 {
 	CUmemPoolProps props = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
 	};
+	CUmemcpyAttributes attr = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUdeviceptr p = 0, src, dst;
+	size_t bytes = N, first = 0;
 	CUmemoryPool pool;
-	CUdeviceptr p = 0;
 
 	REQ(two());
 	REQ(cuMemPoolCreate(&pool, &props));
@@ -414,10 +471,23 @@ GROUPT(two_pool_copies, 40)
 	T("peer", cuMemcpyPeer(b, two_ctx, p, g_ctx, N));
 	T("peer_async", cuMemcpyPeerAsync(b, two_ctx, p, g_ctx, N, s1));
 	T("inside", cuMemcpyDtoDAsync(p, p + N / 2, N / 2, s1));
+	forms_of_pool("current_other", p);
+	T("peer_named_other", cuMemcpyPeer(b, two_ctx, p, two_ctx, N));
+	T("peer_to_named_other", cuMemcpyPeer(p, two_ctx, b, two_ctx, N));
+	src = p;
+	dst = b;
+	T("batch_in_own", cuMemcpyBatchAsync(&dst, &src, &bytes, 1, &attr, &first, 1, s0));
+	T("dtod_in_own", cuMemcpyDtoDAsync(b, p, N, s0));
 	T("fill", cuMemsetD8Async(p, 6, N, s1));
 	T("sync", cuStreamSynchronize(s1));
 	REQ(cuCtxSetCurrent(g_ctx));
 	T("own_from_other_stream", cuMemcpyDtoDAsync(p, b, N, s1));
+	forms_of_pool("current_own", p);
+	T("current_own_peer_named_other", cuMemcpyPeer(b, two_ctx, p, two_ctx, N));
+	T("current_own_batch_in_own", cuMemcpyBatchAsync(&dst, &src, &bytes, 1, &attr, &first, 1, s0));
+	REQ(cuCtxSetCurrent(NULL));
+	T("no_current_peer_stream", cuMemcpyPeerAsync(b, two_ctx, p, g_ctx, N, s1));
+	REQ(cuCtxSetCurrent(g_ctx));
 	T("sync_end", cuStreamSynchronize(s1));
 	T("free", cuMemFreeAsync(p, s0));
 	T("destroy", cuMemPoolDestroy(pool));
