@@ -286,6 +286,21 @@ CUresult ctx_synchronize(CUcontext ctx)
 	return queues_wait(&ctx->active, true, ctx, NULL);
 }
 
+CUresult ctx_look(CUcontext ctx)
+{
+	struct active_walk walk;
+	struct queue *queue;
+	uint64_t value;
+
+	if (!active_none(&ctx->active, true)) {
+		active_walk(&walk, &ctx->active, true, false);
+		while ((queue = active_next(&walk, &value)))
+			if (unlikely(queue_failed(queue)))
+				queue_error(queue);
+	}
+	return load_relaxed(&ctx->sticky);
+}
+
 /* Wait for all contexts on all devices: streams of one device reach the memory of the others. */
 static CUresult work_wait(bool *refused)
 {

@@ -16,10 +16,11 @@
  *
  * The kernel may refuse a wait because it has no memory. Then nothing may be freed, because queued work may
  * still use the memory: the free returns the reason and changes nothing. Failed work counts as complete.
- * Neither failed work nor the sticky error of a context prevents a free.
+ * Neither failed work nor the sticky error of a context prevents a free. A free returns the error of the current
+ * context, of work that failed before the free began, too.
  *
- * Locks: none. A free first collects the queues that it must wait for. It does not wait while it walks the list
- * of queues.
+ * Locks: none. A free first collects the queues that it must wait for, with the values that they have then. It does
+ * not wait while it walks the list of queues, so it does not wait for work that is queued meanwhile.
  */
 #include <stdlib.h>
 
@@ -122,8 +123,7 @@ bool free_wait(CUcontext owner, uint64_t base, uint64_t length, CUresult *result
 		return false;
 	if (unlikely(search.failed))
 		return work_finish(result);
-	/* Errors are those of the current context. */
 	if (ctx != owner || !*result)
-		*result = ctx ? load_relaxed(&ctx->sticky) : CUDA_SUCCESS;
+		*result = ctx ? ctx_look(ctx) : CUDA_SUCCESS;
 	return true;
 }

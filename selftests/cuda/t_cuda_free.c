@@ -328,8 +328,6 @@ TEST_F(free_waits, after_failed_work)
 	ASSERT_CU(cuMemsetD8Async(hole, 1, BYTES, self->stream[0]));
 	ASSERT_CU(cuMemFree(hole));
 	gate_open(self->word);
-	/* A free does not look at the errors of work that had ended before, so let another call find it. */
-	EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(self->stream[0]));
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		result = give(kind, p[kind]);
 		EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, result) {
@@ -339,6 +337,81 @@ TEST_F(free_waits, after_failed_work)
 			TH_LOG("kind %d", kind);
 		}
 	}
+}
+
+#define BLOCKS	200		/* of a pool */
+
+/* A context whose work fails. */
+struct doomed {
+	CUcontext ctx;
+	CUstream stream;
+	CUdeviceptr p, hole, block[BLOCKS];
+};
+
+static CUresult doomed_make(struct doomed *d, enum kind kind, CUcontext other)
+{
+	CUresult result = cuCtxSetCurrent(other);
+
+	if (!result)
+		result = cuMemAlloc(&d->hole, BYTES);
+	if (!result)
+		result = cuCtxCreate(&d->ctx, NULL, 0, 0);
+	if (!result)
+		result = cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING);
+	for (int i = 0; kind == KINDS && !result && i < BLOCKS; i++)
+		result = cuMemAllocAsync(&d->block[i], 4 * KIB, d->stream);
+	return result || kind == KINDS ? result : take(kind, &d->p);
+}
+
+static CUresult doomed_fail(struct doomed *d, cuuint32_t *word)
+{
+	CUresult result = cuCtxSetCurrent(d->ctx);
+
+	*word = 0;
+	if (!result)
+		result = gate_put(d->stream, word);
+	if (!result)
+		result = cuMemsetD8Async(d->hole, 1, BYTES, d->stream);
+	if (!result)
+		result = cuMemFree(d->hole);
+	gate_open(word);
+	return result;
+}
+
+/*
+ * No call has returned the error of the work, which ended before the free began: a wait would be refused. A free of a
+ * pool's memory never waits.
+ */
+TEST_F(free_waits, long_after_failed_work)
+{
+	struct doomed doomed[KINDS + 1], *d = doomed;
+	__u64 end = in_seconds(60);
+	CUresult result;
+	int blocks = 0;
+
+	for (enum kind kind = 0; kind <= KINDS; kind++)
+		ASSERT_CU(doomed_make(&doomed[kind], kind, self->same));
+	ASSERT_TRUE(deny_call_with(SYS_ioctl, 1, GPUMEM_TIMELINE_WAIT, ENOMEM));
+	for (enum kind kind = 0; kind < KINDS; kind++, d++) {
+		ASSERT_CU(doomed_fail(d, self->word));
+		while ((result = give(kind, d->p)) == CUDA_ERROR_OUT_OF_MEMORY && mono_ns() < end)
+			usleep(1000);
+		EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, result) {
+			TH_LOG("kind %d", kind);
+		}
+		EXPECT_FALSE(alive(kind, d->p)) {
+			TH_LOG("kind %d", kind);
+		}
+	}
+	ASSERT_CU(doomed_fail(d, self->word));
+	do {
+		usleep(20000);
+		result = cuMemFree(d->block[blocks]);
+	} while (!result && ++blocks < BLOCKS);
+	EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, result);
+	/* With another context current, its error counts. */
+	ASSERT_CU(cuCtxSetCurrent(self->ctx));
+	EXPECT_CU(cuMemFree(d->block[BLOCKS - 1]));
 }
 
 TEST_HARNESS_MAIN

@@ -83,6 +83,95 @@ GROUP(vmm_queued_read_no_access) { init_ctx(); queued(READS, 0); }
 GROUP(vmm_queued_write_unmap) { init_ctx(); queued(WRITES, 1); }
 GROUP(vmm_queued_write_no_access) { init_ctx(); queued(WRITES, 0); }
 
+/*
+ * Queued work fails and ends, and no call returns its error before a free.  Does the free return it?  Each kind of
+ * memory is a group, too.
+ */
+enum { OF_DEVICE, OF_POOL, OF_POOL_ASYNC, OF_MANAGED, OF_HOST, OF_REGISTERED, OF_ARRAY, OF_OTHER, WITH_OTHER };
+
+static void freed_after_failure(int what)
+{
+	CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = 256, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+	};
+	CUdeviceptr d, p = 0;
+	void *host = NULL, *plain = NULL;
+	CUarray array = NULL;
+	CUcontext other;
+	gate_t g = { 0 };
+	CUstream s;
+
+	init_ctx();
+	REQ(cuCtxCreate(&other, NULL, 0, g_dev));
+	if (what == OF_OTHER)
+		p = dalloc(G);
+	REQ(cuCtxSetCurrent(g_ctx));
+	d = mapped(G);
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	switch (what) {
+	case OF_POOL:
+	case OF_POOL_ASYNC:
+		REQ(cuMemAllocAsync(&p, G, s));
+		REQ(cuStreamSynchronize(s));
+		break;
+	case OF_MANAGED:
+		REQ(cuMemAllocManaged(&p, G, CU_MEM_ATTACH_GLOBAL));
+		break;
+	case OF_HOST:
+		REQ(cuMemHostAlloc(&host, G, 0));
+		break;
+	case OF_REGISTERED:
+		plain = aligned_alloc(4096, G);
+		memset(plain, 1, G);
+		REQ(cuMemHostRegister(plain, G, 0));
+		break;
+	case OF_ARRAY:
+		REQ(cuArrayCreate(&array, &desc));
+		break;
+	case OF_OTHER:
+		break;
+	default:
+		p = dalloc(G);
+	}
+	REQ(gate_close(&g, s));
+	REQ(cuMemsetD8Async(d, 3, G, s));
+	REQ(cuMemUnmap(d, G));
+	gate_open(&g);
+	usleep(500000);
+	switch (what) {
+	case OF_HOST:
+		T("free", cuMemFreeHost(host));
+		break;
+	case OF_REGISTERED:
+		T("free", cuMemHostUnregister(plain));
+		break;
+	case OF_ARRAY:
+		T("free", cuArrayDestroy(array));
+		break;
+	case OF_POOL_ASYNC:
+		T("free", cuMemFreeAsync(p, s));
+		break;
+	case WITH_OTHER:
+		REQ(cuCtxSetCurrent(other));
+		T("free", cuMemFree(p));
+		REQ(cuCtxSetCurrent(g_ctx));
+		break;
+	default:
+		T("free", cuMemFree(p));
+	}
+	T("context", cuCtxSynchronize());
+}
+
+GROUP(freed_after_failure_device) { freed_after_failure(OF_DEVICE); }
+GROUP(freed_after_failure_pool) { freed_after_failure(OF_POOL); }
+GROUP(freed_after_failure_pool_async) { freed_after_failure(OF_POOL_ASYNC); }
+GROUP(freed_after_failure_managed) { freed_after_failure(OF_MANAGED); }
+GROUP(freed_after_failure_host) { freed_after_failure(OF_HOST); }
+GROUP(freed_after_failure_registered) { freed_after_failure(OF_REGISTERED); }
+GROUP(freed_after_failure_array) { freed_after_failure(OF_ARRAY); }
+GROUP(freed_after_failure_of_other_context) { freed_after_failure(OF_OTHER); }
+GROUP(freed_after_failure_with_other_context) { freed_after_failure(WITH_OTHER); }
+
 /* ------------------------------------------------------ work without the rights for it */
 static CUdeviceptr with_rights(int flags)
 {
