@@ -65,7 +65,9 @@ int run_child(int (*fn)(void *arg), void *arg)
 
 int kill_child(pid_t pid)
 {
-	kill(pid, SIGKILL);
+	/* -1 would be all processes. */
+	if (pid > 0)
+		kill(pid, SIGKILL);
 	return end_child(pid);
 }
 
