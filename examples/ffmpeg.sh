@@ -6,9 +6,6 @@
 #   examples/ffmpeg.sh [SECONDS]		after "make lib", on a machine with the module; SECONDS is 1 by default
 #
 # Without root or without the module: selftests/vm/run --insmod vram=256M -- examples/ffmpeg.sh
-# With GStreamer of Debian 13 the same is
-#
-#   gst-launch-1.0 videotestsrc num-buffers=25 ! video/x-raw,format=NV12 ! cudaupload ! cudadownload ! fakesink
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 libraries=${LIBRARIES:-$top/build/compat}
