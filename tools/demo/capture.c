@@ -131,6 +131,14 @@ double seconds_now(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* How many sequence numbers from @first to @last had no frame.  A camera that is late may repeat one. */
+unsigned int frames_lost(unsigned int first, unsigned int last, unsigned int frames)
+{
+	unsigned int numbers = last - first + 1;
+
+	return numbers > frames ? numbers - frames : 0;
+}
+
 void progress(unsigned int done, unsigned int all)
 {
 	const char *term = getenv("TERM");
@@ -176,7 +184,7 @@ void capture(struct camera *cam, struct sheet *sheet, unsigned int frames, struc
 		requeue(cam, slots);
 	}
 	tally->seconds = end - begin;
-	tally->lost = last - first + 1 - frames;
+	tally->lost = frames_lost(first, last, frames);
 	CU(cuEventRecord(sheet->done, stream));
 	CU(cuStreamSynchronize(stream));
 	counters_read(&after);

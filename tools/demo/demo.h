@@ -117,6 +117,7 @@ struct sheet sheet_make(const struct camera *cam, unsigned int frames);
 void sheet_free(struct sheet *sheet);
 void sheet_copy_cell(const struct camera *cam, const struct sheet *sheet, struct slot *slot,
 		     unsigned int n, CUstream stream);
+unsigned int frames_lost(unsigned int first, unsigned int last, unsigned int frames);
 void progress(unsigned int done, unsigned int all);
 double seconds_now(void);
 void capture(struct camera *cam, struct sheet *sheet, unsigned int frames, struct tally *tally);

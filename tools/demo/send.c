@@ -129,9 +129,9 @@ static void send_all(struct sender *s, unsigned int frames, struct tally *tally)
 			first = f.sequence;
 		}
 		tally->seconds = seconds_now() - begin;
-		tally->lost = f.sequence - first - tally->frames;
 		tally->delivered += f.bytes;
 		progress(++tally->frames, frames);
+		tally->lost = frames_lost(first, f.sequence, tally->frames);
 		requeue(s);
 	}
 	stop(s);
