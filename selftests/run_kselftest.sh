@@ -72,7 +72,7 @@ splat+='|INFO: trying to register non-static key|INFO:.*(stall|detected)|soft lo
 splat+='|workqueue lockup|(list_add|list_del) corruption|Bad page (state|map)|Bad rss-counter'
 splat+='|bad: scheduling|scheduling while atomic|held lock freed|Invalid wait context'
 splat+='|stack-protector:|page_table_check.*BUG|usercopy: Kernel memory|Objects remaining'
-splat+='|double fault|Call Trace:'
+splat+='|double fault|schedule_timeout: wrong timeout|Call Trace:'
 
 # After one of these nothing that the kernel says or does is worth testing.
 fatal='\bOops: |kernel BUG at|general protection fault|Unable to handle kernel|double fault'

@@ -22,6 +22,7 @@ sys.path.insert(0, HERE)
 
 from vmlib import Problem, initrd, kernels, machine, splat  # noqa: E402
 
+TOP = os.path.dirname(os.path.dirname(HERE))
 RUN = os.path.join(HERE, "run")
 
 # mode of splats.c: (what must be shown, exit status, only on debug kernels)
@@ -75,6 +76,19 @@ INJECTED = """mark
 [  1.0]  warn_alloc+0x1cb/0x330
 [  1.0]  copy_process+0x2898/0x9b70
 [  1.0]  </TASK>
+"""
+
+# What vivid's thread brings about if it loses the processor after computing its time-out.
+LATE = """\
+[   10.1] schedule_timeout: wrong timeout value fffffffffffffffd
+[   10.1] CPU: 1 UID: 0 PID: 99 Comm: vivid-000-vid-c Not tainted 6.12.117+deb12-amd64 #1
+[   10.1] Call Trace:
+[   10.1]  <TASK>
+[   10.1]  dump_stack_lvl+0x5d/0x80
+[   10.1]  schedule_timeout+0x14d/0x160
+[   10.1]  vivid_thread_vid_cap+0x5a9/0x8b0 [vivid]
+[   10.1]  kthread+0xcf/0x100
+[   10.1]  </TASK>
 """
 
 # Modes of splats.c after which a kernel goes on.
@@ -296,6 +310,26 @@ touch scratch /tmp/scratch"""
                              "mode=warn")
         want(rc == 0, "exit status %d" % rc, err)
 
+    def demos_expect(self):
+        """What the demos and their test forgive."""
+        found = set()
+        for path in ("tools/demo/run", "tools/demo/cluster", "selftests/host/demo_cluster.sh"):
+            with open(os.path.join(TOP, path), encoding="utf-8") as f:
+                found.update(re.findall(r"--expect '(.*?)'", f.read()) or [path])
+        want(len(found) == 1, "expressions: %s" % found)
+        return found.pop()
+
+    def test_expect_camera(self):
+        """The demos forgive that vivid's thread is late, and nothing else that this thread does."""
+        e = self.demos_expect()
+        warning = "WARNING: CPU: 1 PID: 99 at a.c:1 f+0x1/0x2"
+        for text, forgiven in ((LATE, True), (LATE + MIX, False), (LATE.replace("vivid_", "gpumem_"), False),
+                               (re.sub("schedule_timeout: .*", warning, LATE), False),
+                               (re.sub(r" CPU: .*", " BUG: KASAN: slab-use-after-free in f+0x1/0x2", LATE), False)):
+            lines = splat.text_lines(text.encode())
+            want(splat.find(lines), "no complaint in", text)
+            want(forgiven == (not splat.find(lines, [e])), "forgiven" if not forgiven else "not forgiven", text)
+
     def test_bad_use(self):
         rc, _, err = self.vm("--load", "no_such_module", "--", "true")
         want(rc == 125 and "no_such_module" in err, "exit status %d" % rc, err)
@@ -382,24 +416,33 @@ int main(void)
 
     def test_kselftest(self):
         """run_kselftest.sh on programs whose verdict is known."""
-        where = os.path.join(self.work, "kselftest")
+        out = self.kselftest("kselftest", KSELFTEST, "*\tt_mode\tGPUMEM_X=1\tGPUMEM_Y=2\n", "GPUMEM_TIMEOUT=10")
+        want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
+        want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
+
+    def kselftest(self, where, programs, modes, *variables):
+        """Run @programs, as those of KSELFTEST, by run_kselftest.sh in a guest; some make the kernel complain.
+
+        @modes: the text of modes.tsv.
+        """
+        build = os.path.abspath(os.environ.get("BUILD", os.path.join(TOP, "build")))
+        where = os.path.join(self.work, where)
         os.mkdir(where)
-        for name, script, _ in KSELFTEST:
+        for name, script, _ in programs:
             with open(os.path.join(where, name), "w", encoding="ascii") as f:
                 f.write("#!/bin/sh\n%s\n" % script.replace("SPLATS", self.splats()))
             os.chmod(os.path.join(where, name), 0o755)
         with open(os.path.join(where, "kselftest-list.txt"), "w", encoding="ascii") as f:
-            f.write("".join("gpumem:%s\n" % k[0] for k in KSELFTEST))
+            f.write("".join("gpumem:%s\n" % k[0] for k in programs))
         for name in ("run_kselftest.sh", "settings", "skips.tsv"):
             shutil.copy(os.path.join(HERE, "..", name), where)
         with open(os.path.join(where, "modes.tsv"), "w", encoding="ascii") as f:
-            f.write("*\tt_mode\tGPUMEM_X=1\tGPUMEM_Y=2\n")
-        rc, out, err = self.vm("--mem", "4G", "--insmod", "--", "env", "GPUMEM_TIMEOUT=10",
-                               "BUILD=" + os.environ.get("BUILD", os.path.join(HERE, "../../build")),
+            f.write(modes)
+        rc, out, err = self.vm("--mem", "4G", "--insmod", "--", "env", *variables, "BUILD=" + build,
                                os.path.join(where, "run_kselftest.sh"))
         want(rc == 127, "exit status %d, not 127" % rc, out, err)
         at = -1
-        for name, _, said in KSELFTEST:
+        for name, _, said in programs:
             begin = out.find("# %s\n" % name)
             want(begin > at, "%s did not run" % name, out)
             at = begin
@@ -407,8 +450,7 @@ int main(void)
             for line in said:
                 want(re.search(line, text, re.M), "%s: no %s" % (name, line), text)
             want(said or not re.search("^not ok ", text, re.M), "%s: a false alarm" % name, text)
-        want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
-        want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
+        return out
 
     def guests(self, number, script, *options):
         """One run of @script on several small guests, with splats.ko as $1."""

@@ -68,7 +68,7 @@ def parse(argv):
     a("--out", metavar="DIR", help="writable in the guest, at the same place;\nall guests share it")
     a("--load", action="append", default=[], metavar="MODULE", help="modprobe before COMMAND")
     a("--expect", action="append", default=[], metavar="REGEX",
-      help="forgive a complaint of the kernel that has a matching line")
+      help="forgive a complaint of the kernel whose text matches; (?s)A.*B spans lines")
     a("--accel", choices=["auto", "tcg", "kvm"], default="auto", help=argparse.SUPPRESS)
     a("--append", default="", metavar="WORDS", help="more words for the kernel's command line")
     a("--qemu-arg", action="append", default=[], metavar="WORDS", help="more options for QEMU")

@@ -3,7 +3,7 @@
 
 A complaint ("splat") is a block of lines: it opens at a line that SPLAT matches, reaches back to
 the banner above it, and ends at its end marker or where the next complaint opens.  A block is
-forgiven as a whole when one of the caller's expressions matches any of its lines.
+forgiven as a whole when one of the caller's expressions matches in its text.
 
 Three kinds are no complaints.  The kernel says, with a stack trace, that there was no memory for the
 stack of a new thread: a fault injected by t_fail_nth or t_cuda_fail_nth brings that about when the
@@ -29,7 +29,7 @@ SPLAT = re.compile(r"""
   | scheduling\ while\ atomic | held\ lock\ freed | Invalid\ wait\ context | stack-protector:
   | page_table_check.*BUG | usercopy:\ Kernel\ memory | Slab\ .*:\ Objects\ remaining
   | Objects\ remaining\ in\ .*on\ __kmem_cache_shutdown | double\ fault
-  | vm:\ module\ .*\ in\ use
+  | vm:\ module\ .*\ in\ use | schedule_timeout:\ wrong\ timeout
   | ^(\[[^]]*\]\ )?\ ?Call\ Trace:
 """, re.X)
 
@@ -110,7 +110,7 @@ def find(lines, forgive=()):
         blocks.append((first, last))
         i = last + 1
     return [b for b in blocks
-            if not any(re.search(e, line) for e in forgive for line in lines[b[0]:b[1] + 1])
+            if not any(re.search(e, "\n".join(lines[b[0]:b[1] + 1]), re.M) for e in forgive)
             and not stale_trap(lines[b[0]:b[1] + 1])]
 
 
