@@ -14,7 +14,7 @@ examples=${GPUMEM_SELFTESTS:-$build/selftests}/examples
 echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
-echo "1..10"
+echo "1..11"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/out
@@ -126,5 +126,24 @@ else
 	LIBRARIES=$build/compat timeout 200 "$scripts/ffmpeg.sh" >"$work/out" 2>&1 &&
 		grep -qx "5 frames came back as they were" "$work/out"
 	result $? "ffmpeg"
+fi
+
+# The plugin is looked for by its file: it is a failure if it has no elements with our library.
+plugin=
+for file in /usr/lib/*/gstreamer-1.0/libgstnvcodec.so /usr/lib64/gstreamer-1.0/libgstnvcodec.so; do
+	[ ! -e "$file" ] || plugin=$file
+done
+if ! command -v gst-launch-1.0 >/dev/null || [ ! "$plugin" ]; then
+	skip "gstreamer" "GStreamer or its CUDA elements are not installed"
+else
+	# Loading all plugins takes minutes in a guest without KVM: use only these.
+	mkdir "$work/plugins"
+	for p in coreelements videotestsrc nvcodec; do
+		ln -s "${plugin%/*}/libgst$p.so" "$work/plugins"
+	done
+	GST_PLUGIN_SYSTEM_PATH_1_0=$work/plugins GST_REGISTRY_FORK=no LIBRARIES=$build/compat \
+		timeout 200 "$scripts/gstreamer.sh" >"$work/out" 2>&1 &&
+		grep -qx "5 frames came back as they were" "$work/out"
+	result $? "gstreamer"
 fi
 [ $failed = 0 ]
