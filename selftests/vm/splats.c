@@ -5,15 +5,18 @@
  * Each mode makes the kernel complain in one way.  The runner's self-test,
  * test_run.py, has a table of the same modes and checks that the runner notices
  * each complaint.  "none" does nothing.  Some modes are noticed by debug
- * kernels only; the table in test_run.py says which.  Never load this outside a
- * guest.
+ * kernels only; the table in test_run.py says which.  The modes "camera-warn"
+ * and "camera-late" make the thread of the test camera vivid complain, later and
+ * once; they need a kernel with kprobes.  Never load this outside a guest.
  */
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/platform_device.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
@@ -134,6 +137,52 @@ static void die(void)
 	panic("splats: asked to");
 }
 
+/* In the thread of vivid only, and the first time only. */
+static bool camera_sleeps(void)
+{
+	static atomic_t times;
+
+	return !strncmp(current->comm, "vivid-", 6) && !atomic_fetch_inc(&times);
+}
+
+static int warn_in_camera(struct kprobe *p, struct pt_regs *regs)
+{
+	WARN_ON(camera_sleeps());
+	return 0;
+}
+
+/* vivid passes a negative time-out if it loses the processor after computing it. */
+static int be_late_in_camera(struct kprobe *p, struct pt_regs *regs)
+{
+	if (camera_sleeps())
+		regs->di = -3;
+	return 0;
+}
+
+static struct kprobe probe = { .symbol_name = "schedule_timeout" };
+
+static void probe_camera(kprobe_pre_handler_t handler)
+{
+	int ret;
+
+	probe.pre_handler = handler;
+	ret = register_kprobe(&probe);
+	if (ret) {
+		pr_err("splats: no kprobe: %d\n", ret);
+		probe.pre_handler = NULL;
+	}
+}
+
+static void camera_warn(void)
+{
+	probe_camera(warn_in_camera);
+}
+
+static void camera_late(void)
+{
+	probe_camera(be_late_in_camera);
+}
+
 static void none(void)
 {
 }
@@ -156,6 +205,8 @@ static const struct {
 	{ "dma", dma },
 	{ "hang", hang },
 	{ "panic", die },
+	{ "camera-warn", camera_warn },
+	{ "camera-late", camera_late },
 };
 
 static int __init splats_init(void)
@@ -174,6 +225,8 @@ module_init(splats_init);
 
 static void __exit splats_exit(void)
 {
+	if (probe.pre_handler)
+		unregister_kprobe(&probe);
 }
 module_exit(splats_exit);
 

@@ -112,6 +112,15 @@ KSELFTEST = [
                " echo ok 1 a", ()),
 ]
 
+# The same of the demo's test with vivid complaining.
+CAMERA = [
+    ("t_warns", "camera-warn", (r"t_warns made the kernel complain", r"^# .*WARNING: .*warn_in_camera",
+                                r"^# .* vivid_thread_vid_cap\+.*\[vivid\]")),
+    ("t_late", "camera-late", (r"t_late made the kernel complain", r"^# .*schedule_timeout: wrong timeout value",
+                               r"^# .* vivid_thread_vid_cap\+.*\[vivid\]", r" per second, \d{1,3} lost$")),
+    ("t_rests", "none", ()),
+]
+
 MIX = """[    1.0] fine
 [    2.0] ------------[ cut here ]------------
 [    2.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1/0x2
@@ -330,6 +339,32 @@ touch scratch /tmp/scratch"""
             want(splat.find(lines), "no complaint in", text)
             want(forgiven == (not splat.find(lines, [e])), "forgiven" if not forgiven else "not forgiven", text)
 
+    def needs_camera(self):
+        if "debug" in self.kernel:
+            raise Skip("the debug kernel has no kprobes")
+        if "cloud" in self.kernel:
+            raise Skip("cloud kernels have no vivid")
+
+    def camera(self, mode):
+        """vivid writes some frames, and its thread complains as @mode of splats.c says."""
+        self.needs_camera()
+        script = """set -e
+modprobe vivid n_devs=1 node_types=0x1
+insmod "$1" mode=%s
+v4l2-ctl --stream-mmap=3 --stream-count=6 --stream-to=/dev/null >&2""" % mode
+        return self.vm("--expect", self.demos_expect(), "--console", os.path.join(self.work, "log"), "--",
+                       "sh", "-c", script, "sh", self.splats())
+
+    def test_camera_is_late(self):
+        rc, out, err = self.camera("camera-late")
+        want(rc == 0 and "complained" not in err, "exit status %d" % rc, out, err)
+        with open(os.path.join(self.work, "log"), "rb") as f:
+            want(b"schedule_timeout: wrong timeout" in f.read(), "the camera was not late")
+
+    def test_camera_warns(self):
+        rc, out, err = self.camera("camera-warn")
+        want(rc == 127 and re.search(r"^ *> .* vivid_thread_vid_cap\+", err, re.M), "exit status %d" % rc, out, err)
+
     def test_bad_use(self):
         rc, _, err = self.vm("--load", "no_such_module", "--", "true")
         want(rc == 125 and "no_such_module" in err, "exit status %d" % rc, err)
@@ -419,6 +454,19 @@ int main(void)
         out = self.kselftest("kselftest", KSELFTEST, "*\tt_mode\tGPUMEM_X=1\tGPUMEM_Y=2\n", "GPUMEM_TIMEOUT=10")
         want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
         want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
+
+    def test_kselftest_camera(self):
+        """A complaint of vivid's thread fails the test that uses the camera, and says where it is from."""
+        self.needs_camera()
+        script = """modprobe vivid n_devs=1 node_types=0x1
+insmod SPLATS mode=%%s
+%s/selftests/tools/t_demo.sh
+rc=$?
+rmmod splats
+exit $rc""" % TOP
+        out = self.kselftest("camera", [(name, script % mode, said) for name, mode, said in CAMERA],
+                             "no-kernel\tt_rests\tGPUMEM_X=1\n", "GPUMEM_QUICK=1", "GPUMEM_TIMEOUT=300")
+        want(out.endswith(" passed, 2 failed, 0 skipped\n"), "the sum is wrong", out)
 
     def kselftest(self, where, programs, modes, *variables):
         """Run @programs, as those of KSELFTEST, by run_kselftest.sh in a guest; some make the kernel complain.
