@@ -4,9 +4,10 @@
 
   mpi_guest.py BUILD [WORD...]
 
-Guest 1 runs what mpi_shell.py is asked for.  Guest 0 starts the jobs of RUNS and passes their cases on
-("ok - RUN KIND-CASE").  Afterwards the counters of /sys/class/gpumem are what they were, on both.
-WORD...: only runs whose names have one of these in them.
+Guest 1 runs what mpi_shell.py is asked for.  Guest 0 starts libfabric's fi_pingpong on both, with device memory
+(mpi_pingpong.c), then the jobs of RUNS, and passes their cases on ("ok - RUN KIND-CASE").  Afterwards the counters of
+/sys/class/gpumem are what they were, on both.
+WORD...: only runs whose names have one of these in them; "tools" is fi_pingpong.
 """
 import os
 import re
@@ -72,6 +73,47 @@ RUNS = (
     ("mpich-shm", "mpich", 2, ALL, mpich(2, ONE, "sm,self")),
     ("mpich-both", "mpich", 4, ["device"], mpich(4, FOUR, "tcp,sm,self")),
 )
+# Case of fi_pingpong, its provider, the kind of endpoint, where the server runs.
+PINGPONG = (("tcp-msg", "tcp", "msg", "guest1"), ("tcp-rdm", "tcp", "rdm", "guest1"),
+            ("udp-dgram", "udp", "dgram", "guest1"), ("udp-rdm", "udp;ofi_rxd", "rdm", "guest1"),
+            ("verbs-msg", "verbs", "msg", "guest1"), ("verbs-rdm", "verbs;ofi_rxm", "rdm", "guest1"),
+            ("shm-rdm", "shm", "rdm", "guest0"))
+INTERFACES = {"FI_TCP_IFACE": "eth0", "FI_UDP_IFACE": "eth0", "FI_VERBS_IFACE": "eth0"}
+
+
+def output(*words):
+    """(exit status, output) of a command."""
+    r = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       encoding="utf-8", errors="replace")
+    return r.returncode, r.stdout
+
+
+def fi_pingpong(build):
+    """Messages of six sizes, each checked (-c), between device memory of both machines."""
+    served = "/tmp/fi_pingpong.served"
+    before = client.in_use()
+    variables = dict(INTERFACES, LD_PRELOAD=os.path.join(build, "interop/mpi/pingpong.so"))
+    for case, provider, endpoint, host in PINGPONG:
+        there = ["bash", "-c"] if host == "guest0" else [SHELL, host]
+        words = ["timeout", "120", "fi_pingpong", "-p", "'%s'" % provider, "-e", endpoint, "-I", "20", "-c"]
+        command = " ".join(["%s=%s" % v for v in variables.items()] + words)
+        output(*there, "rm -f %s; (%s; echo status $?) </dev/null >%s 2>&1 &" % (served, command, served))
+        for _ in range(40):
+            status, text = output("bash", "-c", command + " " + host)
+            if status == 0 or "failed to connect" not in text:
+                break
+            time.sleep(0.5)
+        for _ in range(40):
+            _, other = output(*there, "cat " + served)
+            if "status " in other:
+                break
+            time.sleep(0.5)
+        good = status == 0 and "status 0" in other and all("PINGPONG device memory" in t for t in (text, other))
+        client.report(good, "fi_pingpong", case)
+        client.show(text, 25)
+        if not good:
+            client.show(other, 25)
+    client.given_back("fi_pingpong", before)
 
 
 def job(build, name, program, ranks, kinds, how, libraries=""):
@@ -120,5 +162,13 @@ def guests(build, wanted, runs, first=lambda: None):
     print("all of them ran")
 
 
+def main(build, *wanted):
+    def first():
+        if not wanted or "tools" in wanted:
+            fi_pingpong(build)
+
+    guests(build, wanted, RUNS, first)
+
+
 if __name__ == "__main__":
-    guests(sys.argv[1], sys.argv[2:], RUNS)
+    main(*sys.argv[1:])
