@@ -151,6 +151,26 @@ def want(condition, text, *output):
         raise Failure("\n".join((text,) + output))
 
 
+def command_name(pid):
+    """The name of the process @pid, or None."""
+    try:
+        with open("/proc/%d/comm" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return None
+
+
+def descendants(pid):
+    """{process: its name} of all that @pid started, directly or not."""
+    found = {}
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/children" % (pid, task), encoding="ascii") as f:
+            for child in map(int, f.read().split()):
+                found[child] = command_name(child)
+                found.update(descendants(child))
+    return found
+
+
 class Tests:
     def __init__(self, kernel, work):
         self.kernel, self.work, self.built = kernel, work, None
@@ -308,6 +328,27 @@ touch scratch /tmp/scratch"""
         want(guests, "the runner has no child")
         time.sleep(1)
         want(not any(os.path.exists("/proc/%s/exe" % g) for g in guests), "the guest lives on")
+
+    def test_ended_client(self):
+        """A program of selftests/interop that is ended by SIGTERM ends its guest, too."""
+        script = """import sys
+sys.path.insert(0, sys.argv[1])
+import client
+for line in client.guest(["sh", "-c", "echo up; sleep 1000"], "--mem", "1G", "--cpus", "1", vram="64M"):
+    print(line, flush=True)
+"""
+        with subprocess.Popen([sys.executable, "-B", "-c", script, os.path.join(TOP, "selftests/interop")],
+                              cwd=self.work, stdout=subprocess.PIPE, env=dict(os.environ, VM_KERNEL=self.kernel)) as p:
+            line = p.stdout.readline()
+            below = descendants(p.pid)
+            p.terminate()
+            status = p.wait(60)
+        want(line == b"up\n", "no guest: %s" % line)
+        want(any(b"qemu" in name for name in below.values()), "no QEMU: %s" % below)
+        want(status == 143, "exit status %d" % status)
+        time.sleep(1)
+        alive = {pid: name for pid, name in below.items() if command_name(pid) == name}
+        want(not alive, "what lives on: %s" % alive)
 
     def test_hard_hang(self):
         rc, _, err = self.vm("--timeout", "5", "--cpus", "1", "--", "insmod", self.splats(),
