@@ -367,10 +367,7 @@ static CUresult choose_visible(const struct candidate *candidates, unsigned int 
 	return CUDA_SUCCESS;
 }
 
-/*
- * The host's node for a device whose memory is on @node, or for @node -1, a device without a node of its own: the
- * first node that has memory. -1 if the kernel has no nodes.
- */
+/* @node; for -1 (the device has no node) the first node with memory; -1 if the kernel has no nodes. */
 static int nearest_node(int node)
 {
 	FILE *file = node < 0 ? fopen("/sys/devices/system/node/has_memory", "re") : NULL;

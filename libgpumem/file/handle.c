@@ -12,8 +12,8 @@
  *
  * A handle is a number, not an address: its low bits are the place in the table, the others tell one registration in
  * a place from the next. A second registration of a descriptor is found by a hash of the descriptor and its file. The
- * table grows to twice its length, so on average all functions cost the same for any number of files; the
- * registration that lets it grow costs more.
+ * table grows to twice its length, so on average all functions cost the same for any number of files. A
+ * registration that makes the table grow costs more.
  *
  * Locks: file_lock for the table. A request keeps its file by @users.
  */
@@ -212,7 +212,7 @@ static bool table_grow(void)
 	return true;
 }
 
-/* Put a file into the table. *@handle: written under the lock, because another thread may free the file after it. */
+/* Put a file into the table, and write its handle: once the lock is dropped, another thread may free the file. */
 static CUfileOpError enter(struct file *file, CUfileHandle_t *handle)
 {
 	CUfileOpError err = driver_lock();

@@ -20,7 +20,7 @@ static unsigned int side_of(const struct trie_branch *branch, uint64_t addr)
 	return addr >> branch->bit & 1;
 }
 
-/* A leaf that has as many upper bits in common with an address as any other. The trie is not empty. */
+/* A leaf that has as many upper bits in common with an address as any other; NULL: there is none. */
 static struct trie_leaf *trie_near(const struct trie *trie, uint64_t addr)
 {
 	const struct trie_link *link = &trie->root;

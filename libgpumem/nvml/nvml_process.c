@@ -2,11 +2,11 @@
 /*
  * The management library: processes that use a device.
  *
- * A process uses a device if it has the device's node open and its client has an object, which cuInit() makes. The
- * process's memory is what /proc/PID/fdinfo shows for its client. A process that uses only the management library
- * has no object. Unlike NVIDIA's library, this library leaves out processes whose fdinfo the caller may not read;
- * root sees all processes of its PID namespace. A client may use devices whose nodes it does not have open: it
- * uses one of them while it has buffer objects there. Views count for the device whose node the client has open.
+ * A process uses the device whose node its client has open, if the client has an object, which cuInit() makes; a
+ * process that uses only the management library has none. It uses another device while its client has buffer objects
+ * there. /proc/PID/fdinfo shows the client's buffer objects on each device; its views count for the device whose node
+ * it has open. Unlike NVIDIA's library, this library leaves out processes whose fdinfo the caller may not read; root
+ * sees all processes of its PID namespace.
  *
  * Owns nothing. The cost of a query grows with the number of processes and of their descriptors.
  */
@@ -42,7 +42,7 @@ static bool key_value(const char *line, const char *key, unsigned long long *val
 /* Read a descriptor's fdinfo; false if the descriptor is not a client of this driver that uses device @ordinal. */
 static bool read_fdinfo(int dir, const char *name, unsigned int ordinal, struct usage *usage)
 {
-	unsigned long long opened = 0, client = 0, total = 0, objects = 0, bytes = 0, own = 0, others = 0;
+	unsigned long long opened = 0, client = 0, views = 0, objects = 0, own = 0;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	bool ours = false;
@@ -57,21 +57,17 @@ static bool read_fdinfo(int dir, const char *name, unsigned int ordinal, struct 
 		if (key_value(line, "gpumem-device", &opened))
 			ours = true;
 		key_value(line, "drm-client-id", &client);
-		key_value(line, "drm-total-vram", &total);
+		key_value(line, "gpumem-view-bytes", &views);
 		key_value(line, "gpumem-objects", &objects);
 		if (strncmp(line, VRAM, sizeof(VRAM) - 1))
 			continue;
-		if (strtoul(line + sizeof(VRAM) - 1, &end, 10) == ordinal)
+		if (strtoul(line + sizeof(VRAM) - 1, &end, 10) == ordinal && *end == ':')
 			own = strtoull(end + 1, NULL, 10);
-		else
-			others += strtoull(end + 1, NULL, 10);
 	}
 	fclose(file);
-	/* The total has the views, too. The module counts it at another moment than the sums of the devices. */
-	bytes = opened != ordinal ? own : total > others ? total - others : 0;
 	usage->client = client;
-	usage->bytes = bytes;
-	return ours && (opened == ordinal ? objects : bytes) != 0;
+	usage->bytes = opened == ordinal ? own + views : own;
+	return ours && (opened == ordinal ? objects : own) != 0;
 }
 
 /* Whether a descriptor is of a device node, by its link, because reading every descriptor's fdinfo takes long. */
