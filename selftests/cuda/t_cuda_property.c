@@ -86,7 +86,24 @@ static struct peer peer;
 static unsigned long counts[64];
 
 static char lines[LOG_LINES][200];
-static __u64 step;
+static __u64 step, seed;
+static char wrong_how[200];	/* what was wrong first, and the seed */
+
+__attribute__((format(printf, 1, 2)))
+static void note_wrong(const char *format, ...)
+{
+	size_t n = sizeof(wrong_how);
+	va_list args;
+	int at;
+
+	if (*wrong_how)
+		return;
+	at = snprintf(wrong_how, n, "step %llu, seed %llu: ", (unsigned long long)step,
+		      (unsigned long long)seed);
+	va_start(args, format);
+	vsnprintf(wrong_how + at, n - at, format, args);
+	va_end(args);
+}
 
 /* --- the forms */
 
@@ -230,7 +247,7 @@ static bool expect(CUresult want, CUresult result)
 {
 	if (result == want)
 		return true;
-	printf("# result %d, not %d\n", result, want);
+	note_wrong("result %d, not %d", result, want);
 	return false;
 }
 
@@ -308,11 +325,11 @@ static bool intact(struct buffer *b)
 	const unsigned char *seen;
 	size_t i;
 
-	if (settle(b))
+	if (!expect(CUDA_SUCCESS, settle(b)))
 		return false;
 	if (b->kind != PAGEABLE && b->kind != HOST_POOL && chance(30)) {
 		copy = realloc(copy, b->size);
-		if (!copy || cuMemcpyDtoH(copy, b->ptr, b->size))
+		if (!copy || !expect(CUDA_SUCCESS, cuMemcpyDtoH(copy, b->ptr, b->size)))
 			return false;
 		seen = copy;
 	} else {
@@ -322,8 +339,8 @@ static bool intact(struct buffer *b)
 		return true;
 	for (i = 0; seen[i] == b->model[i]; i++)
 		;
-	printf("# buffer %d (%s, %zu bytes): byte %zu is %02x, not %02x\n", (int)(b - buffers),
-	       kind_names[b->kind], b->size, i, seen[i], b->model[i]);
+	note_wrong("buffer %d (%s, %zu bytes): byte %zu is %02x, not %02x", (int)(b - buffers), kind_names[b->kind],
+	      b->size, i, seen[i], b->model[i]);
 	return false;
 }
 
@@ -808,12 +825,12 @@ QUIET_AFTERWARDS(property)
 /* The limit of the whole program (settings) applies. */
 TEST_F_TIMEOUT(property, random, 100000)
 {
-	__u64 seed = number("GPUMEM_SEED", mono_ns() ^ getpid());
 	__u64 steps = number("GPUMEM_STEPS", STEPS);
 	unsigned int kinds = 0;
 	bool good = true;
 
 	ASSERT_NE(0, steps);
+	seed = number("GPUMEM_SEED", mono_ns() ^ getpid());
 	state = seed ? seed : 1;
 	printf("# GPUMEM_SEED=%llu GPUMEM_STEPS=%llu\n", (unsigned long long)seed,
 	       (unsigned long long)steps);
@@ -836,6 +853,7 @@ TEST_F_TIMEOUT(property, random, 100000)
 			printf("# %llu: %s\n", (unsigned long long)from, lines[from % LOG_LINES]);
 		fflush(stdout);
 	}
+	ASSERT_STREQ("", wrong_how);
 	ASSERT_TRUE(good);
 	/* All kinds of memory were used, and all forms, if there were steps enough. */
 	EXPECT_EQ((1u << KINDS) - 1, kinds);
