@@ -122,8 +122,9 @@ def all_at_once(p, env, only):
             print("case\t%s\t%s\t%s\t%s" % (p["name"], case, what, reached(slots)), flush=True)
             if what not in ("pass", "skip"):
                 show(said)
-    # 0: all passed, 1: some failed.  Else pytest, or the process, came to no end.
+    # 0: all passed, 1: some failed.  Else pytest, or the process, came to no end: a case of its own.
     if status not in (0, 1):
+        print("case\t%s\t%s\t%s\t%s" % (p["name"], "ends", "fail", reached(slots)), flush=True)
         print("# %s: status %s" % (p["name"], status))
         show(text)
 

@@ -148,6 +148,9 @@ def ucx(b):
         try:
             tree = source(tmp)
         except Problem as e:
+            # Any other failure is one.
+            if "404" not in str(e) and "Not Found" not in str(e):
+                raise
             raise Missing("the source of UCX %s cannot be had: %s" % (version, str(e).split("\n")[0])) from e
         cache.note("building UCX %s with CUDA: up to 20 minutes ..." % version)
         if not os.path.exists(os.path.join(tree, "configure")):

@@ -16,10 +16,10 @@
  * the attackers is in every group, an interruption of the machine is not.  The bound is a factor of
  * 4 between the two medians.
  *
- * While attackers end, nothing can be measured beside quiet clients.  The load of the machine may
- * then be another one than that of the quiet calls.  So each sample has two more calls, on a file in
- * memory and on an eventfd, which attackers cannot delay: gpumem has no part in them.  If these take
- * longer than they did beside quiet clients, the machine is slower, and the bound grows by as much.
+ * While attackers end, nothing can be measured beside quiet clients.  The machine's load may differ
+ * from the load during the quiet calls.  So each sample has two more calls, on a file in memory and
+ * on an eventfd: gpumem has no part in them.  If these take longer than they did beside quiet clients,
+ * the machine is slower, and the bound grows by as much, but at most by a factor of 4.
  *
  * Many tokens do not delay their owner's calls on ranges without tokens either: the attackers
  * retire such a range as often as the clients with one token, within a factor of 4.
@@ -39,6 +39,7 @@
 #define GROUPS	1000	/* at most */
 #define ROUNDS	31	/* groups of both kinds in turn */
 #define RATIO	4
+#define LOAD_MOST	4
 
 /* The current order to a pair of processes. */
 enum order {
@@ -266,11 +267,10 @@ static double slower(struct figures *quiet, struct figures *loud)
 	return most;
 }
 
+/* @load: by how much the machine was slower for @loud; 1 if both were measured in turns. */
 static void judge(struct __test_metadata *_metadata, const char *what, struct figures *quiet,
-		  struct figures *loud)
+		  struct figures *loud, double load)
 {
-	double load = slower(quiet, loud);
-
 	for (int call = 0; call < CALLS; call++) {
 		double q = median(quiet, call), l = median(loud, call);
 
@@ -279,7 +279,7 @@ static void judge(struct __test_metadata *_metadata, const char *what, struct fi
 		if (call < OURS)
 			EXPECT_LE(l, RATIO * load * q);
 	}
-	printf("# the machine was %.2f times as slow\n", load);
+	printf("# the machine counts as %.2f times as slow\n", load);
 	fflush(stdout);
 }
 
@@ -320,10 +320,11 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	struct board *board = self->board;
 	__u64 late = in_seconds(300);
 	struct gpumem_stats stats;
+	double load;
 	long long clients;
 
 	both(_metadata, self, f);
-	judge(_metadata, "attackers retire a range", &f[QUIET], &f[LOUD]);
+	judge(_metadata, "attackers retire a range", &f[QUIET], &f[LOUD], 1);
 	/*
 	 * Now one attacker revokes all its tokens; then the other one is killed while it holds all
 	 * of its tokens.
@@ -343,7 +344,8 @@ TEST_F_TIMEOUT(tokens, many, 600)
 	EXPECT_EQ(-SIGKILL, end_child(self->pid[LOUD][1]));
 	self->pid[LOUD][1] = 0;
 	EXPECT_EQ(clients - 1, dev_attr(0, "clients"));
-	judge(_metadata, "attackers end", &f[QUIET], &ends);
+	load = slower(&f[QUIET], &ends);
+	judge(_metadata, "attackers end", &f[QUIET], &ends, load < LOAD_MOST ? load : LOAD_MOST);
 	ASSERT_EQ(0, gp_stats(self->fd, &stats));
 	EXPECT_EQ(0, stats.tokens);
 }

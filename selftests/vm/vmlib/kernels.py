@@ -352,11 +352,11 @@ def module_note(kernel):
     """What .built-for beside a module for @kernel says, and the variables for make that the module
     is built with: it tells KCOV where the kernel has that, and it has delay points where the kernel
     is a debug build, which is one with CONFIG_PROVE_LOCKING.  GPUMEM_KCOV=1 and GPUMEM_DELAY=1 in the
-    environment ask for them on any kernel."""
+    environment ask for them: KCOV only where the kernel has it, delay points on any kernel."""
     with open(os.path.join(kernel.kdir, "include/config/auto.conf"), encoding="ascii") as f:
         config = set(f)
     variables = [v + "=1" for option, v in (("KCOV", "GPUMEM_KCOV"), ("PROVE_LOCKING", "GPUMEM_DELAY"))
-                 if "CONFIG_%s=y\n" % option in config or os.environ.get(v)]
+                 if "CONFIG_%s=y\n" % option in config or (option != "KCOV" and os.environ.get(v))]
     return " ".join([os.path.realpath(kernel.kdir)] + variables) + "\n", variables
 
 
