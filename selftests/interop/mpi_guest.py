@@ -78,7 +78,8 @@ PINGPONG = (("tcp-msg", "tcp", "msg", "guest1"), ("tcp-rdm", "tcp", "rdm", "gues
             ("udp-dgram", "udp", "dgram", "guest1"), ("udp-rdm", "udp;ofi_rxd", "rdm", "guest1"),
             ("verbs-msg", "verbs", "msg", "guest1"), ("verbs-rdm", "verbs;ofi_rxm", "rdm", "guest1"),
             ("shm-rdm", "shm", "rdm", "guest0"))
-INTERFACES = {"FI_TCP_IFACE": "eth0", "FI_UDP_IFACE": "eth0", "FI_VERBS_IFACE": "eth0"}
+# Without FI_UNIVERSE_SIZE ofi_rxm asks for a completion queue that soft-RoCE cannot create.
+FABRIC = {"FI_TCP_IFACE": "eth0", "FI_UDP_IFACE": "eth0", "FI_VERBS_IFACE": "eth0", "FI_UNIVERSE_SIZE": "2"}
 
 
 def output(*words):
@@ -92,7 +93,7 @@ def fi_pingpong(build):
     """Messages of six sizes, each checked (-c), between device memory of both machines."""
     served = "/tmp/fi_pingpong.served"
     before = client.in_use()
-    variables = dict(INTERFACES, LD_PRELOAD=os.path.join(build, "interop/mpi/pingpong.so"))
+    variables = dict(FABRIC, LD_PRELOAD=os.path.join(build, "interop/mpi/pingpong.so"))
     for case, provider, endpoint, host in PINGPONG:
         there = ["bash", "-c"] if host == "guest0" else [SHELL, host]
         words = ["timeout", "120", "fi_pingpong", "-p", "'%s'" % provider, "-e", endpoint, "-I", "20", "-c"]
