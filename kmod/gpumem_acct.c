@@ -69,6 +69,12 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->import_bytes = atomic64_read(&c->import_bytes);
 	stats->mappings = atomic64_read(&c->mappings);
 	stats->ring_bytes = atomic64_read(&c->ring_bytes);
+	stats->managed = atomic64_read(&c->managed);
+	stats->managed_resident = atomic64_read(&c->managed_resident);
+	stats->managed_faults = atomic64_read(&c->managed_faults);
+	stats->managed_evictions = atomic64_read(&c->managed_evictions);
+	stats->managed_in = atomic64_read(&c->managed_in);
+	stats->managed_out = atomic64_read(&c->managed_out);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -128,7 +134,8 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 
 	seq_puts(m, "drm-driver:\tgpumem\n");
 	seq_printf(m, "drm-client-id:\t%u\n", client->id);
-	gpumem_show_region(m, "vram", s->bo_bytes + s->view_bytes,
+	gpumem_show_region(m, "vram",
+			   s->bo_bytes + s->view_bytes + s->managed_resident,
 			   s->pool_cached - min(s->pool_cached, cached));
 	gpumem_show_region(m, "memory", s->host_bytes + s->pin_bytes, cached);
 }
@@ -183,6 +190,12 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-pool-cached:\t%llu\n", s.pool_cached);
 	seq_printf(m, "gpumem-mappings:\t%llu\n", s.mappings);
 	seq_printf(m, "gpumem-ring-bytes:\t%llu\n", s.ring_bytes);
+	seq_printf(m, "gpumem-managed:\t%llu\n", s.managed);
+	seq_printf(m, "gpumem-managed-resident:\t%llu\n", s.managed_resident);
+	seq_printf(m, "gpumem-managed-faults:\t%llu\n", s.managed_faults);
+	seq_printf(m, "gpumem-managed-evictions:\t%llu\n", s.managed_evictions);
+	seq_printf(m, "gpumem-managed-in:\t%llu\n", s.managed_in);
+	seq_printf(m, "gpumem-managed-out:\t%llu\n", s.managed_out);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }
@@ -263,6 +276,13 @@ static ssize_t imports_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(imports);
 
+static ssize_t managed_show(struct device *dev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(to_gpumem(dev)->mem.managed));
+}
+static DEVICE_ATTR_RO(managed);
+
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
@@ -312,6 +332,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_views.attr,
 	&dev_attr_pools.attr,
 	&dev_attr_imports.attr,
+	&dev_attr_managed.attr,
 	&dev_attr_budget.attr,
 	NULL,
 };

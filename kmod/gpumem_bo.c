@@ -22,6 +22,9 @@
  * while a window overlaps a page of the range, nor while another subsystem
  * holds pages of the range.
  *
+ * Managed memory (gpumem_managed.c) is a root with a file that is not populated
+ * at first.  It has neither windows nor tokens.
+ *
  * A root may be a chunk of a pool (gpumem_pool.c).  The pool's limit then
  * applies to its allocation as well.
  *
@@ -46,6 +49,7 @@
 #include "gpumem_ioctl.h"
 #include "gpumem_linger.h"
 #include "gpumem_lock.h"
+#include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
@@ -281,7 +285,8 @@ struct gpumem_bo *gpumem_bo_foreign(struct gpumem_client *client,
  * gpumem_bo_is_own - did the client of a buffer object allocate its memory?
  * @bo: buffer object
  *
- * Return: true if tokens may name @bo and GPUMEM_BO_RETIRE accepts it.
+ * Return: true if tokens may name @bo and GPUMEM_BO_RETIRE accepts it, unless it
+ * is managed memory.
  */
 bool gpumem_bo_is_own(struct gpumem_bo *bo)
 {
@@ -346,6 +351,8 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
  */
 static u64 gpumem_bo_present(struct gpumem_bo *bo)
 {
+	if (bo->managed)
+		return gpumem_shmem_present(bo->file);
 	return READ_ONCE(bo->discarded) ? 0 : bo->length;
 }
 
@@ -454,6 +461,8 @@ void gpumem_bo_release(struct gpumem_object *obj)
 		gpumem_pin_release(bo->pin);
 	} else if (bo->foreign) {
 		gpumem_bo_release_foreign(bo);
+	} else if (bo->managed) {
+		gpumem_managed_release(bo);
 	} else if (bo->file) {
 		gpumem_bo_release_root(bo);
 	}
@@ -542,14 +551,19 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 			sizeof(brief->name));
 }
 
-/* Report to netlink listeners which limit refused the memory of @bo. */
-static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
+/**
+ * gpumem_bo_refused - report to netlink listeners which limit refused memory
+ * @bo: buffer object whose memory was refused
+ * @err: negative errno
+ * @asked: bytes
+ */
+void gpumem_bo_refused(struct gpumem_bo *bo, int err, u64 asked)
 {
-	bool host = bo->kind == GPUMEM_BO_HOST;
+	bool host = bo->kind != GPUMEM_BO_DEVICE;
 	struct gpumem_mem *mem = host ? &gpumem_host_mem : &bo->dev->mem;
 	struct gpumem_refusal refusal = {
 		.dev = bo->dev,
-		.asked = bo->length,
+		.asked = asked,
 	};
 
 	if (err == -ENOSPC) {
@@ -557,11 +571,10 @@ static void gpumem_bo_refused(struct gpumem_bo *bo, int err)
 		refusal.used = gpumem_shmem_used(mem);
 		refusal.max = gpumem_size(mem);
 		if (!host)
-			gpumem_notice_refused(bo->obj.client, bo->dev,
-					      bo->length);
+			gpumem_notice_refused(bo->obj.client, bo->dev, asked);
 	} else if (err == -ENOMEM) {
 		refusal.limit = GPUMEM_LIMIT_SYSTEM;
-		if (gpumem_compat_memcg_full(bo->length, &refusal.used,
+		if (gpumem_compat_memcg_full(asked, &refusal.used,
 					     &refusal.max))
 			refusal.limit = GPUMEM_LIMIT_MEMCG;
 	} else {
@@ -598,22 +611,30 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 	return charge;
 }
 
-/*
- * Discard cached chunks if they are the reason why an allocation failed:
+/**
+ * gpumem_bo_make_room - discard cached chunks
+ * @client: client whose allocation failed
+ * @mem: of the allocation
+ * @err: with which it failed
+ * @length: bytes of the allocation
+ *
+ * Discards chunks if they are the reason why the allocation failed:
  *
  *  - the device is full: enough of the device's chunks;
  *  - the client's memory cgroup is full: the client's own chunks, because those
  *    of other clients may be charged to another cgroup;
  *  - the system has no memory: any chunks.
+ *
+ * Context: may sleep, without locks.
+ * Return: true if chunks were discarded.
  */
-static bool gpumem_bo_make_room(struct gpumem_client *client,
-				struct gpumem_mem *mem, struct file *file,
-				u64 length)
+bool gpumem_bo_make_room(struct gpumem_client *client, struct gpumem_mem *mem,
+			 int err, u64 length)
 {
 	u64 used, max, size = gpumem_size(mem);
 	struct gpumem_cache_filter f = {};
 
-	if (file == ERR_PTR(-ENOSPC)) {
+	if (err == -ENOSPC) {
 		f.mem = mem;
 		/* No discard makes room for more than the whole memory. */
 		if (length > size)
@@ -623,12 +644,17 @@ static bool gpumem_bo_make_room(struct gpumem_client *client,
 			length = used - (size - length);
 		if (gpumem_cache_total(mem) < length)
 			return false;
-	} else if (file != ERR_PTR(-ENOMEM)) {
+	} else if (err != -ENOMEM) {
 		return false;
 	} else if (gpumem_compat_memcg_full(length, &used, &max)) {
 		f.client = client;
 	}
 	return gpumem_cache_take(&f, length);
+}
+
+static void gpumem_bo_file_name(const u8 *label, char *name, size_t size)
+{
+	snprintf(name, size, "gpumem%s%s", label[0] ? ":" : "", label);
 }
 
 static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
@@ -642,14 +668,15 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 
 	if (IS_ERR(charge))
 		return PTR_ERR(charge);
-	snprintf(name, sizeof(name), "gpumem%s%s", label[0] ? ":" : "", label);
+	gpumem_bo_file_name(label, name, sizeof(name));
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
 	/* Another client may take what was freed: retry while discards free. */
-	while (gpumem_bo_make_room(bo->obj.client, mem, file, bo->length))
+	while (gpumem_bo_make_room(bo->obj.client, mem,
+				   PTR_ERR_OR_ZERO(file), bo->length))
 		file = gpumem_shmem_create(mem, name, bo->length, &bo->huge,
 					   charge);
 	if (IS_ERR(file)) {
-		gpumem_bo_refused(bo, PTR_ERR(file));
+		gpumem_bo_refused(bo, PTR_ERR(file), bo->length);
 		if (bo->pool)
 			gpumem_pool_unclaim(bo->pool, bo->length);
 		gpumem_charge_free(charge);
@@ -666,6 +693,8 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 		atomic64_add(bo->length, &count->bo_bytes);
 		atomic_inc(&bo->dev->bos);
 		gpumem_holding_charge(bo->obj.client, bo->dev, bo->length);
+		/* Device memory comes before managed memory. */
+		gpumem_managed_trim(bo->dev);
 	}
 	return 0;
 }
@@ -675,6 +704,7 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 {
 	struct gpumem_bo_alloc *cmd = ucmd->cmd;
 	struct gpumem_pool *pool;
+	char name[32];
 	u32 kind;
 	int ret;
 
@@ -690,10 +720,15 @@ static int gpumem_bo_fill(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 	}
 	/* The mmap offsets of two ids are this far apart. */
 	if (bo->length > BIT_ULL(GPUMEM_MMAP_SHIFT)) {
-		gpumem_bo_refused(bo, -ENOSPC);
+		gpumem_bo_refused(bo, -ENOSPC, bo->length);
 		return -ENOSPC;
 	}
-	ret = gpumem_bo_populate(bo, cmd->name);
+	if (bo->kind == GPUMEM_BO_MANAGED) {
+		gpumem_bo_file_name(cmd->name, name, sizeof(name));
+		ret = gpumem_managed_create(bo, name);
+	} else {
+		ret = gpumem_bo_populate(bo, cmd->name);
+	}
 	if (!ret && bo->pool)
 		ret = gpumem_cache_prepare(bo);
 	if (!ret && bo->pool)
@@ -714,14 +749,21 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_alloc *cmd = ucmd->cmd;
 	struct gpumem_client *client = ucmd->client;
-	u32 kind = cmd->flags & GPUMEM_BO_ALLOC_HOST ? GPUMEM_BO_HOST :
-						       GPUMEM_BO_DEVICE;
+	u32 kind = GPUMEM_BO_DEVICE;
 	struct gpumem_device *dev;
 	struct gpumem_bo *bo;
 	int ret;
 
-	if (cmd->flags & ~GPUMEM_BO_ALLOC_HOST || cmd->reserved2)
+	if (cmd->flags & ~(GPUMEM_BO_ALLOC_HOST | GPUMEM_BO_ALLOC_MANAGED) ||
+	    cmd->reserved2)
 		return -EOPNOTSUPP;
+	if (cmd->flags & GPUMEM_BO_ALLOC_HOST)
+		kind = GPUMEM_BO_HOST;
+	if (cmd->flags & GPUMEM_BO_ALLOC_MANAGED) {
+		if (kind == GPUMEM_BO_HOST || cmd->pool)
+			return -EOPNOTSUPP;
+		kind = GPUMEM_BO_MANAGED;
+	}
 	if (!cmd->length || !PAGE_ALIGNED(cmd->length) ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
 		return -EINVAL;
@@ -757,6 +799,8 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	cmd->huge = bo->huge;
 	cmd->exports = gpumem_window_count(bo, 0, bo->length);
 	cmd->tag = gpumem_bo_root(bo)->tag;
+	cmd->present = bo->managed ? gpumem_shmem_present(bo->file) : 0;
+	cmd->resident = bo->managed ? READ_ONCE(bo->managed->resident) : 0;
 	gpumem_object_put(&bo->obj);
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }
@@ -778,7 +822,9 @@ int gpumem_ioctl_bo_retire(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	if (!gpumem_bo_is_own(bo)) {
+	if (bo->managed) {
+		ret = -EOPNOTSUPP;
+	} else if (!gpumem_bo_is_own(bo)) {
 		ret = -EINVAL;
 	} else if (cmd->offset > bo->length ||
 		   cmd->length > bo->length - cmd->offset) {

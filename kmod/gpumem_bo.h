@@ -23,6 +23,8 @@ struct gpumem_cache_item;
 struct gpumem_charge;
 struct gpumem_device;
 struct gpumem_foreign;
+struct gpumem_managed;
+struct gpumem_mem;
 struct gpumem_pin;
 struct gpumem_pool;
 struct gpumem_token_set;
@@ -55,6 +57,8 @@ struct gpumem_bo {
 	struct gpumem_pin *pin;
 	/** @foreign: DMA-buf of another driver, or NULL; constant */
 	struct gpumem_foreign *foreign;
+	/** @managed: blocks of managed memory, or NULL; constant */
+	struct gpumem_managed *managed;
 	/** @window: window of a view, else NULL; constant */
 	struct gpumem_window *window;
 	/** @kind: enum gpumem_bo_kind; constant */
@@ -133,6 +137,9 @@ void *gpumem_bo_map(struct gpumem_bo *bo, u64 offset, size_t *len,
 void gpumem_bo_unmap(struct folio *folio);
 int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief);
+void gpumem_bo_refused(struct gpumem_bo *bo, int err, u64 asked);
+bool gpumem_bo_make_room(struct gpumem_client *client, struct gpumem_mem *mem,
+			 int err, u64 length);
 enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
 				      struct gpumem_charge **charge);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);

@@ -65,6 +65,12 @@ struct gpumem_counters {
 	atomic64_t pool_imports;
 	atomic64_t imports;
 	atomic64_t import_bytes;
+	atomic64_t managed;
+	atomic64_t managed_resident;
+	atomic64_t managed_faults;
+	atomic64_t managed_evictions;
+	atomic64_t managed_in;
+	atomic64_t managed_out;
 };
 
 /**

@@ -50,7 +50,9 @@
 	/* a chunk is claimed, its word TAKEN; still has memory */	\
 	point(cache_claimed)						\
 	/* a chunk is marked discarded; still has its memory */		\
-	point(bo_discard)
+	point(bo_discard)						\
+	/* a block of managed memory is populated, not yet held */	\
+	point(managed_populated)
 
 #define GPUMEM_DELAY_KIND(name)	GPUMEM_DELAY_##name,
 enum gpumem_delay_kind {

@@ -572,6 +572,9 @@ static int gpumem_dmabuf_check(const struct gpumem_part *part)
 	/* The client can pass on the descriptor of the other driver instead. */
 	if (root->foreign)
 		return -EOPNOTSUPP;
+	/* An importer would need pages that stay allocated. */
+	if (root->managed)
+		return -EOPNOTSUPP;
 	/* The range must be pages; a registration may begin within one. */
 	if (!PAGE_ALIGNED(part->bo->base + part->offset) ||
 	    !PAGE_ALIGNED(part->length))

@@ -60,6 +60,7 @@
 #include "gpumem_fence.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_lock.h"
+#include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_name.h"
 #include "gpumem_notice.h"
@@ -626,6 +627,7 @@ static int __init gpumem_start(void)
 		return ret;
 	gpumem_user_init();
 	gpumem_size_init();
+	gpumem_managed_init();
 	ret = gpumem_lockdep_prime();
 	if (ret)
 		return ret;

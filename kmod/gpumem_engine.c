@@ -17,6 +17,13 @@
  * workqueue.  Kernel workers of this workqueue execute what the client's worker
  * does not execute in time of a published entry.
  *
+ * Managed memory (gpumem_managed.c): a slice uses the blocks that it touches.  If
+ * it comes to a block that is not populated, it ends with -ENODATA.  The worker
+ * then drops vm->lock, fetches the block, which stays in use, and continues with
+ * the next slice.  A piece of a published entry must not allocate:
+ * gpumem_engine_prepare() fetches the blocks of a portion before it is published,
+ * and the portion ends at the first block that is not populated.
+ *
  * Locks: vm->lock for reading, during a slice, a poll or a piece.  An unmap, or
  * the end of the client, therefore waits for the slices under way.
  */
@@ -29,9 +36,13 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_engine.h"
+#include "gpumem_managed.h"
+#include "gpumem_mem.h"
 #include "gpumem_object.h"
 #include "gpumem_pin.h"
+#include "gpumem_publish.h"
 #include "gpumem_runner.h"
+#include "gpumem_shmem.h"
 #include "gpumem_sparse.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
@@ -146,6 +157,16 @@ static int gpumem_check_poll(const struct gpumem_sqe *sqe)
 	return gpumem_sqe_has_geometry(sqe) ? -EINVAL : 0;
 }
 
+static int gpumem_check_prefetch(const struct gpumem_sqe *sqe)
+{
+	if (sqe->handle > GPUMEM_PREFETCH_HOST)
+		return -EOPNOTSUPP;
+	if (!sqe->width || sqe->elem || sqe->value || sqe->height ||
+	    sqe->dst_pitch || sqe->src_pitch)
+		return -EINVAL;
+	return gpumem_check_rows(sqe->dst, sqe->width, 1, 0);
+}
+
 /**
  * gpumem_sqe_check - is an entry well formed?
  * @sqe: the kernel's copy
@@ -154,7 +175,7 @@ static int gpumem_check_poll(const struct gpumem_sqe *sqe)
  */
 int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 {
-	if (sqe->op > GPUMEM_OP_TAKE || sqe->reserved || sqe->reserved2)
+	if (sqe->op > GPUMEM_OP_PREFETCH || sqe->reserved || sqe->reserved2)
 		return -EOPNOTSUPP;
 	switch (sqe->op) {
 	case GPUMEM_OP_COPY:
@@ -163,6 +184,8 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 		return gpumem_check_fill(sqe);
 	case GPUMEM_OP_POLL:
 		return gpumem_check_poll(sqe);
+	case GPUMEM_OP_PREFETCH:
+		return gpumem_check_prefetch(sqe);
 	case GPUMEM_OP_WAIT:
 	case GPUMEM_OP_SIGNAL:
 	case GPUMEM_OP_ADD:
@@ -194,6 +217,8 @@ struct gpumem_place {
 	struct gpumem_bo *bo;
 	/** @offset: of the address in @bo */
 	u64 offset;
+	/** @block: managed block in use, or NULL */
+	struct gpumem_block *block;
 };
 
 /*
@@ -227,6 +252,69 @@ static int gpumem_resolve(struct gpumem_stream *stream,
 	return 0;
 }
 
+static void gpumem_place_leave(struct gpumem_place *place)
+{
+	if (place->block)
+		gpumem_block_unuse(place->block);
+	place->block = NULL;
+}
+
+/*
+ * If @place leads to managed memory, use its block, and reduce @len to the part
+ * inside the block.  The use ends when the place leads elsewhere, or with
+ * gpumem_place_leave().  The caller holds vm->lock for reading.  Return 0, or
+ * -ENODATA if the block has to be fetched first.
+ */
+static int gpumem_place_enter(struct gpumem_stream *stream,
+			      struct gpumem_place *place, u64 *len)
+{
+	struct gpumem_bo *bo = place->bo;
+
+	if (likely(!bo || !bo->managed)) {
+		gpumem_place_leave(place);
+		return 0;
+	}
+	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
+	if (place->block && gpumem_block_is(place->block, bo, place->offset))
+		return 0;
+	gpumem_place_leave(place);
+	place->block = gpumem_block_use(bo, place->offset, stream->dev);
+	if (place->block)
+		return 0;
+	stream->need.bo = bo;
+	stream->need.offset = place->offset;
+	return -ENODATA;
+}
+
+/*
+ * Keep what is to be fetched after -ENODATA.  The caller holds vm->lock for
+ * reading, which keeps the buffer object.
+ */
+static int gpumem_need_keep(struct gpumem_stream *stream, int ret)
+{
+	lockdep_assert_held(&stream->vm->lock);
+	if (ret == -ENODATA)
+		kref_get(&stream->need.bo->obj.ref);
+	return ret;
+}
+
+/*
+ * Fetch what gpumem_need_keep() kept.  Return -EAGAIN, or the negative errno with
+ * which the entry fails.
+ */
+static int gpumem_need_fetch(struct gpumem_stream *stream)
+{
+	struct gpumem_bo *bo = stream->need.bo;
+	int ret;
+
+	stream->need.bo = NULL;
+	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
+				   &stream->uses);
+	gpumem_object_put(&bo->obj);
+	/* After a fatal signal the worker leaves before the next slice. */
+	return ret && ret != -EINTR ? ret : -EAGAIN;
+}
+
 /* Writes to holes are dropped. */
 static int gpumem_fill_place(struct gpumem_engine *engine,
 			     const struct gpumem_place *dst, u64 value,
@@ -247,11 +335,12 @@ static int gpumem_copy_place(struct gpumem_engine *engine,
 				 src->offset, len);
 }
 
-static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
+static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
+			      struct gpumem_place *to,
+			      struct gpumem_place *from)
 {
 	struct gpumem_counters *count = &stream->obj.client->count;
 	struct gpumem_engine *engine = stream->dev->engine;
-	struct gpumem_place to = { }, from = { };
 	const struct gpumem_sqe *sqe = &stream->sqe;
 	bool fill = sqe->op == GPUMEM_OP_FILL;
 	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
@@ -273,7 +362,8 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 		/* Multiples of 8, so that the budget splits no element. */
 		len = len >= 8 ? round_down(len, 8) : len;
 		dst = sqe->dst + stream->row * sqe->dst_pitch + stream->col;
-		ret = gpumem_resolve(stream, &to, dst, true, &len);
+		ret = gpumem_resolve(stream, to, dst, true, &len) ?:
+		      gpumem_place_enter(stream, to, &len);
 		if (ret)
 			return ret;
 		if (fill) {
@@ -284,16 +374,17 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 			len = round_down(len, sqe->elem);
 			if (!len)
 				return -EFAULT;
-			ret = gpumem_fill_place(engine, &to, sqe->value,
+			ret = gpumem_fill_place(engine, to, sqe->value,
 						sqe->elem, len);
 			atomic64_add(ret ? 0 : len, &count->fill_bytes);
 		} else {
 			src = sqe->src + stream->row * sqe->src_pitch +
 			      stream->col;
-			ret = gpumem_resolve(stream, &from, src, false, &len);
+			ret = gpumem_resolve(stream, from, src, false, &len) ?:
+			      gpumem_place_enter(stream, from, &len);
 			if (ret)
 				return ret;
-			ret = gpumem_copy_place(engine, &to, &from, len);
+			ret = gpumem_copy_place(engine, to, from, len);
 			atomic64_add(ret ? 0 : len, &count->copy_bytes);
 		}
 		if (ret)
@@ -306,6 +397,16 @@ static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 		}
 	}
 	return 0;
+}
+
+static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
+{
+	struct gpumem_place to = { }, from = { };
+	int ret = gpumem_step_places(stream, budget, &to, &from);
+
+	gpumem_place_leave(&to);
+	gpumem_place_leave(&from);
+	return ret;
 }
 
 static int gpumem_step_timestamp(struct gpumem_stream *stream)
@@ -322,9 +423,14 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 		return ret;
 	if (len < sizeof(u64))
 		return -EFAULT;
-	return gpumem_fill_place(engine, &to,
-				 ktime_get_raw_ns() + client->clock_offset,
-				 sizeof(u64), sizeof(u64));
+	ret = gpumem_place_enter(stream, &to, &len);
+	if (ret)
+		return ret;
+	ret = gpumem_fill_place(engine, &to,
+				ktime_get_raw_ns() + client->clock_offset,
+				sizeof(u64), sizeof(u64));
+	gpumem_place_leave(&to);
+	return ret;
 }
 
 static int gpumem_step_signal(struct gpumem_stream *stream)
@@ -363,26 +469,19 @@ static bool gpumem_poll_true(const struct gpumem_sqe *sqe, u64 word)
 	}
 }
 
-/* Read the word of a poll.  The caller holds vm->lock for reading. */
-static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
+/* Read the word of a poll, of @part bytes, at a place that was entered. */
+static int gpumem_poll_place(const struct gpumem_sqe *sqe,
+			     const struct gpumem_place *place, size_t part,
+			     u64 *word)
 {
-	const struct gpumem_sqe *sqe = &stream->sqe;
-	struct gpumem_place place = { };
 	struct folio *folio;
-	u64 len = sqe->elem;
-	size_t part = len;
-	int ret;
+	int ret = 0;
 	void *p;
 
-	ret = gpumem_resolve(stream, &place, sqe->dst, false, &len);
-	if (ret)
-		return ret;
-	if (len != sqe->elem)
-		return -EFAULT;
 	*word = 0;
-	if (!place.bo)
+	if (!place->bo)
 		return 0;
-	p = gpumem_bo_map(place.bo, place.offset, &part, &folio);
+	p = gpumem_bo_map(place->bo, place->offset, &part, &folio);
 	if (IS_ERR(p))
 		return PTR_ERR(p);
 	/*
@@ -395,6 +494,26 @@ static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
 					 READ_ONCE(*(u64 *)p);
 	smp_rmb(); /* pairs with smp_wmb() in gpumem_step_rows() */
 	gpumem_bo_unmap(folio);
+	return ret;
+}
+
+/* Read the word of a poll.  The caller holds vm->lock for reading. */
+static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	struct gpumem_place place = { };
+	u64 len = sqe->elem;
+	int ret;
+
+	ret = gpumem_resolve(stream, &place, sqe->dst, false, &len);
+	if (ret)
+		return ret;
+	if (len != sqe->elem)
+		return -EFAULT;
+	ret = gpumem_place_enter(stream, &place, &len);
+	if (!ret)
+		ret = gpumem_poll_place(sqe, &place, len, word);
+	gpumem_place_leave(&place);
 	return ret;
 }
 
@@ -414,7 +533,11 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	 */
 	gpumem_stream_poll_begin(stream);
 	scoped_guard(rwsem_read, &stream->vm->lock)
-		ret = gpumem_poll_read(stream, &word);
+		ret = gpumem_need_keep(stream,
+				       gpumem_poll_read(stream, &word));
+	/* The poll goes on when the block of the word is fetched. */
+	if (ret == -ENODATA)
+		return ret;
 	if (ret || gpumem_poll_true(&stream->sqe, word)) {
 		gpumem_stream_poll_end(stream);
 		return ret;
@@ -503,7 +626,7 @@ static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
  * Context: the task that owns the entry (enum gpumem_fenced_state); preemption
  * may be disabled.
  * Return: as gpumem_engine_step(), or -EBUSY if vm->lock could not be taken at
- * once.
+ * once, or -ENODATA at managed memory that is not populated.
  */
 int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 {
@@ -522,25 +645,211 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
 	gpumem_delay(slice_begin);
 	guard(rwsem_read)(&stream->vm->lock);
 	gpumem_delay(slice_locked);
-	return gpumem_step_memory(stream, GPUMEM_SLICE);
+	return gpumem_need_keep(stream,
+				gpumem_step_memory(stream, GPUMEM_SLICE));
+}
+
+/*
+ * Would the block at @offset evict blocks that the same prefetch has made
+ * resident?
+ */
+static bool gpumem_prefetch_full(struct gpumem_stream *stream, u64 bytes)
+{
+	struct gpumem_mem *mem = &stream->dev->mem;
+	u64 used = gpumem_shmem_used(mem) + stream->row, size = gpumem_size(mem);
+
+	return used > size || bytes > size - used;
+}
+
+/* Find managed memory at @addr; reference its buffer object. */
+static int gpumem_prefetch_find(struct gpumem_stream *stream,
+				struct gpumem_place *place, u64 addr, u64 *len)
+{
+	int ret;
+
+	guard(rwsem_read)(&stream->vm->lock);
+	ret = gpumem_resolve(stream, place, addr, false, len);
+	if (ret)
+		return ret;
+	if (!place->bo || !place->bo->managed)
+		return -EOPNOTSUPP;
+	kref_get(&place->bo->obj.ref);
+	return 0;
+}
+
+/* Prefetch a block, or what the range has of it. */
+static int gpumem_step_prefetch(struct gpumem_stream *stream)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	u64 len = sqe->width - stream->col, bytes;
+	struct gpumem_place place = { };
+	struct gpumem_bo *bo;
+	int ret;
+
+	ret = gpumem_prefetch_find(stream, &place, sqe->dst + stream->col,
+				   &len);
+	if (ret)
+		return ret;
+	bo = place.bo;
+	len = min(len, gpumem_block_end(place.offset) - place.offset);
+	if (sqe->handle == GPUMEM_PREFETCH_HOST) {
+		gpumem_managed_evict(bo, place.offset);
+	} else {
+		bytes = min(gpumem_block_end(place.offset), bo->length) -
+			round_down(place.offset, GPUMEM_MANAGED_BLOCK);
+		if (gpumem_prefetch_full(stream, bytes))
+			ret = -ENOSPC;
+		else
+			ret = gpumem_managed_fetch(bo, place.offset,
+						   stream->dev, &stream->uses);
+		stream->row += bytes;
+	}
+	gpumem_object_put(&bo->obj);
+	if (ret == -EINTR)
+		return -EAGAIN;
+	/* A prefetch is a hint: what does not fit stays where it is. */
+	if (ret == -ENOSPC || ret == -ENOMEM)
+		return 0;
+	if (ret)
+		return ret;
+	stream->col += len;
+	return stream->col < sqe->width ? -EAGAIN : 0;
+}
+
+/*
+ * Take blocks of managed memory at @addr into stream->uses.  The caller holds
+ * vm->lock for reading.  Return 0, with @len reduced to the part inside the
+ * block; -ENODATA if the block has to be fetched first; or another negative
+ * errno if the portion is to end before @addr.
+ */
+static int gpumem_prepare_side(struct gpumem_stream *stream,
+			       struct gpumem_place *place, u64 addr, bool write,
+			       u64 *len)
+{
+	struct gpumem_block *block;
+	int ret;
+
+	/* The execution reports what is wrong with the address. */
+	ret = gpumem_resolve(stream, place, addr, write, len);
+	if (ret)
+		return ret;
+	if (!place->bo || !place->bo->managed)
+		return 0;
+	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
+	if (gpumem_uses_have(&stream->uses, place->bo, place->offset))
+		return 0;
+	if (stream->uses.n == GPUMEM_USES)
+		return -E2BIG;
+	block = gpumem_block_use(place->bo, place->offset, NULL);
+	if (block) {
+		gpumem_uses_add(&stream->uses, block);
+		return 0;
+	}
+	stream->need.bo = place->bo;
+	stream->need.offset = place->offset;
+	return -ENODATA;
 }
 
 /**
- * gpumem_engine_step - execute one slice of a stream's entry
- * @stream: stream whose current entry passed gpumem_sqe_check()
- *
- * Context: the worker that runs the stream.
- * Return: 0 when the entry is complete; -EAGAIN when a slice follows;
- * -EINPROGRESS when the stream will be kicked: by the entry's waiter, its
- * timer, or a stream of the client that may have written the word.  When the
- * entry failed: -EFAULT if an address is not mapped, a mapping ends inside an
- * element, or a poll's word is misaligned; -EACCES without access; -EIO for
- * memory that failed or was discarded; -ENOENT for an unknown timeline;
- * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
- * addition to the timeline of a stream or fence, and for a take from a timeline
- * that does not count; -EOVERFLOW if an addition overflows.
+ * struct gpumem_walk - how far the preparation of a portion is
  */
-int gpumem_engine_step(struct gpumem_stream *stream)
+struct gpumem_walk {
+	/** @row: row */
+	u64 row;
+	/** @col: byte in @row */
+	u64 col;
+	/** @left: weight of the portion that is left, as in gpumem_step_places() */
+	s64 left;
+};
+
+/* Places that gpumem_prepare_some() visits before it drops vm->lock. */
+#define GPUMEM_PREPARE_PLACES	256
+
+/*
+ * Take the blocks of some of the places of a portion into use.  The caller holds
+ * vm->lock for reading.  Return 0 at the end of the portion, -EAGAIN if there
+ * are more places, or what gpumem_prepare_side() returns.
+ */
+static int gpumem_prepare_some(struct gpumem_stream *stream,
+			       struct gpumem_walk *walk)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	bool fill = sqe->op == GPUMEM_OP_FILL;
+	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
+	u64 rows = max(sqe->height, 1), len;
+	struct gpumem_place to = { }, from = { };
+	unsigned int n;
+	int ret;
+
+	if (sqe->op == GPUMEM_OP_TIMESTAMP)
+		bytes = sizeof(u64);
+	lockdep_assert_held(&stream->vm->lock);
+	for (n = 0; n < GPUMEM_PREPARE_PLACES; n++) {
+		if (walk->row >= rows || !bytes || walk->left <= 0)
+			return 0;
+		len = bytes - walk->col;
+		ret = gpumem_prepare_side(stream, &to, sqe->dst + walk->row *
+					  sqe->dst_pitch + walk->col, true,
+					  &len);
+		if (!ret && sqe->op == GPUMEM_OP_COPY)
+			ret = gpumem_prepare_side(stream, &from,
+						  sqe->src + walk->row *
+						  sqe->src_pitch + walk->col,
+						  false, &len);
+		if (ret)
+			return ret;
+		walk->left -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
+		walk->col += len;
+		if (walk->col == bytes) {
+			walk->col = 0;
+			walk->row++;
+		}
+	}
+	return -EAGAIN;
+}
+
+/**
+ * gpumem_engine_prepare - populate the managed memory of a portion
+ * @stream: stream whose current entry is about to be published
+ *
+ * The portion's blocks are in stream->uses afterwards, the first GPUMEM_USES of
+ * them at most.  The caller drops them when the portion is done, or if this
+ * fails.
+ *
+ * Context: the worker that runs the stream; may sleep, without locks.
+ * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave; or the
+ * negative errno with which the entry fails.
+ */
+int gpumem_engine_prepare(struct gpumem_stream *stream)
+{
+	struct gpumem_walk walk = {
+		.row = stream->row,
+		.col = stream->col,
+		.left = gpumem_publish_weight(&stream->sqe),
+	};
+	int ret;
+
+	for (;;) {
+		scoped_guard(rwsem_read, &stream->vm->lock)
+			ret = gpumem_need_keep(stream,
+					       gpumem_prepare_some(stream,
+								   &walk));
+		if (ret == -ENODATA) {
+			/* The place is visited again. */
+			ret = gpumem_need_fetch(stream);
+			if (ret != -EAGAIN)
+				return ret;
+		} else if (ret != -EAGAIN) {
+			return 0;
+		}
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
+		    gpumem_runner_must_leave())
+			return -EAGAIN;
+		cond_resched();
+	}
+}
+
+static int gpumem_step_entry(struct gpumem_stream *stream)
 {
 	switch (stream->sqe.op) {
 	case GPUMEM_OP_COPY:
@@ -556,7 +865,42 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 		return gpumem_step_signal(stream);
 	case GPUMEM_OP_POLL:
 		return gpumem_step_poll(stream);
+	case GPUMEM_OP_PREFETCH:
+		return gpumem_step_prefetch(stream);
 	default:
 		return 0;
 	}
+}
+
+/**
+ * gpumem_engine_step - execute one slice of a stream's entry
+ * @stream: stream whose current entry passed gpumem_sqe_check()
+ *
+ * Context: the worker that runs the stream.
+ * Return: 0 when the entry is complete; -EAGAIN when a slice follows;
+ * -EINPROGRESS when the stream will be kicked: by the entry's waiter, its
+ * timer, or a stream of the client that may have written the word.  When the
+ * entry failed: -EFAULT if an address is not mapped, a mapping ends inside an
+ * element, or a poll's word is misaligned; -EACCES without access; -EIO for
+ * memory that failed or was discarded; -ENOENT for an unknown timeline;
+ * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
+ * addition to the timeline of a stream or fence, and for a take from a timeline
+ * that does not count; -EOVERFLOW if an addition overflows; -EOPNOTSUPP if a
+ * prefetch is of other than managed memory; -ENOMEM or -ENOSPC if there is no
+ * memory to populate managed memory.
+ */
+int gpumem_engine_step(struct gpumem_stream *stream)
+{
+	int ret = gpumem_step_entry(stream);
+
+	if (ret == -ENODATA) {
+		/* What is fetched stays in use until a slice has touched it. */
+		ret = gpumem_need_fetch(stream);
+		if (ret == -EAGAIN)
+			return ret;
+		gpumem_stream_poll_end(stream);
+	}
+	gpumem_uses_drop(&stream->uses);
+	gpumem_managed_trim_late(stream->dev);
+	return ret;
 }

@@ -67,6 +67,7 @@
 #include "gpumem_fence.h"
 #include "gpumem_fence_look.h"
 #include "gpumem_lock.h"
+#include "gpumem_managed.h"
 #include "gpumem_object.h"
 #include "gpumem_publish.h"
 #include "gpumem_resv.h"
@@ -315,16 +316,29 @@ static int gpumem_fenced_collect(struct gpumem_stream *stream)
 
 /**
  * gpumem_fenced_begin - prepare a stream's entry if it needs a fence
- * @stream: stream whose entry is about to start
+ * @stream: stream whose entry, or next portion, is about to start
  *
- * Return: true if the entry is fenced; the stream is kicked when it is
- * published.
+ * Context: the worker that runs the stream; may sleep.
+ * Return: 0 if the entry is not fenced; -EINPROGRESS if it is, and the stream
+ * will be kicked when it is published; -EAGAIN if the caller is to call again;
+ * or the negative errno with which the entry fails.
  */
-bool gpumem_fenced_begin(struct gpumem_stream *stream)
+int gpumem_fenced_begin(struct gpumem_stream *stream)
 {
+	int ret;
+
+	stream->fenced.more = false;
 	if (!gpumem_resv_any() ||
 	    !gpumem_fenced_look(stream, false, NULL, 1))
-		return false;
+		return 0;
+	/* Published work must not allocate. */
+	ret = gpumem_engine_prepare(stream);
+	if (ret) {
+		stream->fenced.more = ret == -EAGAIN;
+		gpumem_uses_drop(&stream->uses);
+		gpumem_managed_trim_late(stream->dev);
+		return ret;
+	}
 	/*
 	 * Collect in the client's worker, which is charged for the CPU time.
 	 * If this fails, fenced->prepare repeats it.
@@ -334,7 +348,7 @@ bool gpumem_fenced_begin(struct gpumem_stream *stream)
 	/* Pairs with gpumem_fenced_prepare(), which may be queued already. */
 	smp_store_release(&stream->fenced.state, GPUMEM_FENCED_ASKED);
 	queue_delayed_work(gpumem_fence_wq, &stream->fenced.prepare, 0);
-	return true;
+	return -EINPROGRESS;
 }
 
 static void gpumem_fenced_unlock(struct gpumem_fenced *fenced)
@@ -664,11 +678,13 @@ enum gpumem_fenced_next gpumem_fenced_run(struct gpumem_stream *stream)
 	}
 	gpumem_publish_over(fenced);
 	gpumem_fenced_clear(fenced);
+	gpumem_uses_drop(&stream->uses);
+	gpumem_managed_trim_late(stream->dev);
 	WRITE_ONCE(fenced->state, GPUMEM_FENCED_NONE);
 	if (fenced->result != -EINPROGRESS)
 		gpumem_stream_complete(stream, fenced->result);
-	else if (gpumem_fenced_begin(stream))
-		return GPUMEM_NEXT_WAIT;
+	else
+		fenced->more = true;
 	return GPUMEM_NEXT_FREE;
 }
 

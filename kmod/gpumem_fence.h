@@ -53,6 +53,8 @@ struct gpumem_fenced {
 	int result;
 	/** @flags: GPUMEM_FENCED_OWNED */
 	unsigned long flags;
+	/** @more: the next portion of the entry is not prepared yet */
+	bool more;
 	/** @waiting: @cb was added to a fence and may run, or has run */
 	bool waiting;
 	/**
@@ -145,7 +147,7 @@ enum gpumem_fenced_next {
 /* gpumem_fence.c */
 int gpumem_fence_start(void);
 void gpumem_fence_stop(void);
-bool gpumem_fenced_begin(struct gpumem_stream *stream);
+int gpumem_fenced_begin(struct gpumem_stream *stream);
 enum gpumem_fenced_next gpumem_fenced_run(struct gpumem_stream *stream);
 int gpumem_fenced_met(struct gpumem_fenced *fenced, unsigned int most);
 void gpumem_fenced_prepare_later(struct gpumem_fenced *fenced);

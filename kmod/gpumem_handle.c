@@ -60,8 +60,8 @@ static const struct file_operations gpumem_handle_fops = {
  * @ucmd: a GPUMEM_BO_EXPORT with GPUMEM_BO_EXPORT_HANDLE
  * @bo: that the command names, referenced
  *
- * Return: 0; -EINVAL if @bo has no handles or the range is not the whole of it;
- * another negative errno.
+ * Return: 0; -EOPNOTSUPP for managed memory; -EINVAL if @bo has no handles or
+ * the range is not the whole of it; another negative errno.
  */
 int gpumem_handle_export(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 {
@@ -70,6 +70,8 @@ int gpumem_handle_export(struct gpumem_ucmd *ucmd, struct gpumem_bo *bo)
 	struct file *file;
 	int ret;
 
+	if (bo->managed)
+		return -EOPNOTSUPP;
 	if (!gpumem_bo_is_own(bo) || bo->pool ||
 	    cmd->flags & GPUMEM_BO_EXPORT_RDONLY ||
 	    cmd->offset || cmd->length != bo->length)

@@ -454,14 +454,14 @@ void gpumem_linger_glance(struct gpumem_mem *mem)
  * Checks GPUMEM_LINGER_BATCH files at most.
  *
  * Context: may sleep.
- * Return: bytes.
+ * Return: bytes, with resident managed memory.
  */
 u64 gpumem_linger_used(struct gpumem_mem *mem)
 {
 	bool batched;
 
 	gpumem_linger_look(mem, GPUMEM_LINGER_BATCH, &batched);
-	return gpumem_shmem_used(mem);
+	return gpumem_shmem_used(mem) + READ_ONCE(mem->managed);
 }
 
 /**

@@ -25,6 +25,8 @@ struct gpumem_backing {
 	struct gpumem_mem *mem;
 	/** @charge: limits that the file's memory counts against, or NULL */
 	struct gpumem_charge *charge;
+	/** @managed: file of managed memory; constant */
+	bool managed;
 	/** @length: bytes; 0 after the memory was discarded */
 	u64 length;
 	/** @orphaned: the buffer object is gone; ordered by the file's references */

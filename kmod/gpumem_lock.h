@@ -26,6 +26,7 @@
  *	client->stream_lock		spin: lists of streams
  *	client->gone_lock		spin: objects without an id
  *	mem->linger_lock		spin: files whose free is deferred
+ *	gpumem_managed_lock		spin: blocks of managed memory
  *	pool->lock			spin: counters of a pool
  *	cache->lock			spin: words in a client's cache page
  *	device->notice_lock		spin: memory that each client holds
@@ -64,6 +65,7 @@ enum gpumem_lock_kind {
 	GPUMEM_LOCK_STREAM,		/* client->stream_lock */
 	GPUMEM_LOCK_GONE,		/* client->gone_lock */
 	GPUMEM_LOCK_LINGER,		/* mem->linger_lock */
+	GPUMEM_LOCK_MANAGED,		/* gpumem_managed_lock */
 	GPUMEM_LOCK_POOL,		/* pool->lock */
 	GPUMEM_LOCK_CACHE,		/* cache->lock */
 	GPUMEM_LOCK_NOTICE,		/* device->notice_lock */

@@ -43,6 +43,7 @@ const char * const gpumem_lock_names[GPUMEM_LOCKS] = {
 	[GPUMEM_LOCK_STREAM] = "gpumem client->stream_lock",
 	[GPUMEM_LOCK_GONE] = "gpumem client->gone_lock",
 	[GPUMEM_LOCK_LINGER] = "gpumem mem->linger_lock",
+	[GPUMEM_LOCK_MANAGED] = "gpumem gpumem_managed_lock",
 	[GPUMEM_LOCK_POOL] = "gpumem pool->lock",
 	[GPUMEM_LOCK_CACHE] = "gpumem cache->lock",
 	[GPUMEM_LOCK_NOTICE] = "gpumem device->notice_lock",

@@ -39,6 +39,12 @@ struct gpumem_mem {
 	struct vfsmount *mnt;
 	/** @layout: empty file of @mnt; its operations place mappings */
 	struct file *layout;
+	/** @managed: bytes in resident managed blocks; gpumem_managed_lock */
+	u64 managed;
+	/** @managed_lru: resident blocks not in use, the oldest first; same lock */
+	struct list_head managed_lru;
+	/** @managed_over: blocks that were in use had to be evicted; read unlocked */
+	bool managed_over;
 	/** @orphaned: bytes that only mappings keep */
 	atomic64_t orphaned;
 	/** @lingering: bytes of files whose free is deferred */

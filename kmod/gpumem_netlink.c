@@ -234,6 +234,12 @@ static const struct {
 	GPUMEM_NL_COUNTER(IMPORT_BYTES, import_bytes),
 	GPUMEM_NL_COUNTER(MAPPINGS, mappings),
 	GPUMEM_NL_COUNTER(RING_BYTES, ring_bytes),
+	GPUMEM_NL_COUNTER(MANAGED, managed),
+	GPUMEM_NL_COUNTER(MANAGED_RESIDENT, managed_resident),
+	GPUMEM_NL_COUNTER(MANAGED_FAULTS, managed_faults),
+	GPUMEM_NL_COUNTER(MANAGED_EVICTIONS, managed_evictions),
+	GPUMEM_NL_COUNTER(MANAGED_IN, managed_in),
+	GPUMEM_NL_COUNTER(MANAGED_OUT, managed_out),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -269,7 +275,9 @@ static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_VIEWS, atomic_read(&dev->views)) ||
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_POOLS, atomic_read(&dev->pools)) ||
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_IMPORTS,
-			atomic_read(&dev->imports)))
+			atomic_read(&dev->imports)) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_MANAGED,
+			      READ_ONCE(dev->mem.managed), pad))
 		return -EMSGSIZE;
 	return 0;
 }

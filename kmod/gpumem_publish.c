@@ -290,6 +290,12 @@ static int gpumem_publish_step(struct gpumem_fenced *fenced, bool late,
 		fenced->debt += begin;
 	else
 		fenced->own += begin;
+	/*
+	 * The portion ends at managed memory that gpumem_engine_prepare() did
+	 * not populate.  The next portion begins there.
+	 */
+	if (ret == -ENODATA)
+		return -EINPROGRESS;
 	/* The portion ends at the weight that the lane admitted. */
 	if (ret == -EAGAIN && ++fenced->pieces >= fenced->weight / GPUMEM_PIECE)
 		return -EINPROGRESS;

@@ -6,7 +6,9 @@
  * Pinned host memory has one mount for all devices.  Each buffer object that
  * owns memory has one unlinked file on its mount.  The file is populated when
  * it is made, so lack of memory is an error of the allocation and never a
- * SIGBUS later.  Invariants of a populated file:
+ * SIGBUS later.  Files of managed memory are the exception (gpumem_managed.c):
+ * they are on the mount of host memory, and are populated block by block.
+ * Invariants of a populated file:
  *
  *  - Every page is in the page cache and dirty, so the kernel keeps it there.
  *    The page cache is the only record of the folios.
@@ -44,6 +46,7 @@
  * Locks: none of its own.  References order creation, use and release of a
  * file.
  */
+#include <linux/cpumask.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
@@ -98,11 +101,18 @@ static int gpumem_shmem_release(struct inode *inode, struct file *file)
 {
 	struct gpumem_backing *backing = file->private_data;
 	struct gpumem_mem *mem = backing->mem;
+	enum gpumem_held answer;
 	pgoff_t held = 0;
+	int cpu;
 
 	if (backing->orphaned)
 		atomic64_sub(backing->length, &mem->orphaned);
-	if (gpumem_linger_held(inode, &held))
+	answer = gpumem_linger_held(inode, &held);
+	/* Page faults on any CPU may have populated it. */
+	if (answer == GPUMEM_HELD_BATCH && backing->managed)
+		for_each_online_cpu(cpu)
+			gpumem_drain_cpu(cpu);
+	if (answer)
 		gpumem_linger_add(backing, &file->f_path, held);
 	else
 		gpumem_backing_free(backing);
@@ -221,6 +231,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 		kern_unmount(mnt);
 		return ret;
 	}
+	INIT_LIST_HEAD(&mem->managed_lru);
 	mem->mnt = mnt;
 	mem->mount_size = mem->size;
 	mem->layout = layout;
@@ -243,7 +254,7 @@ void gpumem_shmem_unmount(struct gpumem_mem *mem)
  * @mem: memory
  *
  * Return: bytes, including memory that is only mapped, exported or lingering
- * (gpumem_linger.c).
+ * (gpumem_linger.c), but not resident managed memory (gpumem_managed.c).
  */
 u64 gpumem_shmem_used(struct gpumem_mem *mem)
 {
@@ -301,14 +312,14 @@ void gpumem_shmem_exit(void)
 	gpumem_linger_exit();
 }
 
-/* Drop the populate references on the folios below @end. */
-static void gpumem_shmem_unhold(struct address_space *mapping, pgoff_t end)
+/* Drop the populate references on the folios from @index to before @end. */
+static void gpumem_shmem_unhold(struct address_space *mapping, pgoff_t index,
+				pgoff_t end)
 {
 	struct folio_batch fbatch;
-	pgoff_t index = 0;
 	unsigned int i;
 
-	if (!end)
+	if (index >= end)
 		return;
 	folio_batch_init(&fbatch);
 	while (filemap_get_folios(mapping, &index, end - 1, &fbatch)) {
@@ -331,11 +342,15 @@ static bool gpumem_shmem_has_room(struct gpumem_mem *mem, u64 length)
 	return used <= size && length <= size - used;
 }
 
+/*
+ * Populate the pages from @first to before @end, and take a reference on each
+ * folio.  If this fails, no reference is left, but pages may be.
+ */
 static int gpumem_shmem_populate(struct gpumem_mem *mem,
-				 struct address_space *mapping, u64 length,
-				 u64 *huge)
+				 struct address_space *mapping, pgoff_t first,
+				 pgoff_t end, u64 *huge)
 {
-	pgoff_t index = 0, end = length >> PAGE_SHIFT;
+	pgoff_t index = first;
 	unsigned int tries = GPUMEM_POPULATE_TRIES;
 	int cpu = raw_smp_processor_id(), now;
 	struct folio *folio;
@@ -371,29 +386,18 @@ static int gpumem_shmem_populate(struct gpumem_mem *mem,
 	}
 	/* From here on an unknown reference belongs to another subsystem. */
 	gpumem_drain_here();
-	if (ret) {
-		gpumem_shmem_unhold(mapping, index);
-		/* The last fput() is deferred: free the pages now, for a retry. */
-		shmem_truncate_range(mapping->host, 0, -1);
-	}
+	if (ret)
+		gpumem_shmem_unhold(mapping, first, index);
 	return ret;
 }
 
-static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
-					    const char *name, u64 length,
-					    u64 *huge)
+/* Make an empty file, whose private data owns nothing yet. */
+static struct file *gpumem_shmem_new(struct gpumem_mem *mem, const char *name,
+				     u64 length)
 {
-	u64 size = gpumem_size(mem);
 	struct gpumem_backing *backing;
 	struct file *file;
-	int ret;
 
-	ret = gpumem_size_enforce(mem);
-	if (ret)
-		return ERR_PTR(ret);
-	/* Fail early.  The mount enforces the limit. */
-	if (length > size || gpumem_shmem_used(mem) > size - length)
-		return ERR_PTR(-ENOSPC);
 	backing = kzalloc(sizeof(*backing), GFP_KERNEL_ACCOUNT);
 	if (!backing)
 		return ERR_PTR(-ENOMEM);
@@ -409,10 +413,33 @@ static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
 	gpumem_shmem_adopt(file);
 	file->private_data = backing;
 	mapping_set_gfp_mask(file->f_mapping, GFP_HIGHUSER);
+	return file;
+}
+
+static struct file *gpumem_shmem_try_create(struct gpumem_mem *mem,
+					    const char *name, u64 length,
+					    u64 *huge)
+{
+	u64 size = gpumem_size(mem);
+	struct file *file;
+	int ret;
+
+	ret = gpumem_size_enforce(mem);
+	if (ret)
+		return ERR_PTR(ret);
+	/* Fail early.  The mount enforces the limit. */
+	if (length > size || gpumem_shmem_used(mem) > size - length)
+		return ERR_PTR(-ENOSPC);
+	file = gpumem_shmem_new(mem, name, length);
+	if (IS_ERR(file))
+		return file;
 	mapping_set_unevictable(file->f_mapping);
 	*huge = 0;
-	ret = gpumem_shmem_populate(mem, file->f_mapping, length, huge);
+	ret = gpumem_shmem_populate(mem, file->f_mapping, 0,
+				    length >> PAGE_SHIFT, huge);
 	if (ret) {
+		/* The last fput() is deferred: free the pages now, for a retry. */
+		shmem_truncate_range(file_inode(file), 0, -1);
 		fput(file);
 		return ERR_PTR(ret);
 	}
@@ -456,6 +483,102 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 		backing->charge = charge;
 	}
 	return file;
+}
+
+/**
+ * gpumem_shmem_create_managed - make an empty file of managed memory
+ * @name: shown in /proc/PID/maps
+ * @length: bytes, page aligned
+ *
+ * Page faults of processes and gpumem_shmem_hold() populate the file.
+ *
+ * Return: the file, or an ERR_PTR.
+ */
+struct file *gpumem_shmem_create_managed(const char *name, u64 length)
+{
+	struct file *file = gpumem_shmem_new(&gpumem_host_mem, name, length);
+	struct gpumem_backing *backing;
+
+	if (IS_ERR(file))
+		return file;
+	backing = file->private_data;
+	backing->managed = true;
+	inode_set_flags(file_inode(file), S_IMMUTABLE, S_IMMUTABLE);
+	return file;
+}
+
+/**
+ * gpumem_shmem_hold - populate pages of managed memory and keep them in place
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page
+ *
+ * Takes a reference on each folio, which is uptodate and dirty then.  With the
+ * reference the kernel neither frees, swaps out, moves nor collapses the folio.
+ * shmem_read_folio_gfp() takes the folio lock, so the kernel is not in the
+ * middle of one of these when the reference is taken.  New pages are charged to
+ * the active memory cgroup.
+ *
+ * Context: may sleep, without locks.
+ * Return: 0 or a negative errno: -ENOSPC if the mount is full, -ENOMEM, or
+ * -EINTR when killed.
+ */
+int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end)
+{
+	u64 huge = 0;
+
+	return gpumem_shmem_populate(&gpumem_host_mem, file->f_mapping, first,
+				     end, &huge);
+}
+
+/**
+ * gpumem_shmem_let_go - undo gpumem_shmem_hold()
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page
+ *
+ * Context: any but interrupts.
+ */
+void gpumem_shmem_let_go(struct file *file, pgoff_t first, pgoff_t end)
+{
+	struct folio *folio;
+	pgoff_t next;
+
+	for (; first < end; first = next) {
+		folio = filemap_get_folio(file->f_mapping, first);
+		/* The held reference keeps the folio in the page cache. */
+		if (WARN_ON_ONCE(IS_ERR(folio)))
+			return;
+		next = folio_next_index(folio);
+		folio_put_refs(folio, 2);
+	}
+}
+
+/**
+ * gpumem_shmem_present - how much of a file is allocated
+ * @file: of managed memory
+ *
+ * Context: any.
+ * Return: bytes, those in swap included.
+ */
+u64 gpumem_shmem_present(struct file *file)
+{
+	return (u64)READ_ONCE(file_inode(file)->i_blocks) << SECTOR_SHIFT;
+}
+
+/**
+ * gpumem_shmem_destroy_managed - drop a buffer object's reference on its file
+ * @file: of managed memory without held pages; lives on while it is mapped
+ */
+void gpumem_shmem_destroy_managed(struct file *file)
+{
+	struct gpumem_backing *backing = file->private_data;
+
+	/* What mappings keep, as far as it is known now. */
+	backing->length = gpumem_shmem_present(file);
+	backing->orphaned = true;
+	atomic64_add(backing->length, &backing->mem->orphaned);
+	fput(file);
 }
 
 /**
@@ -515,7 +638,7 @@ bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge)
 		i_size_write(inode, length);
 		return false;
 	}
-	gpumem_shmem_unhold(mapping, length >> PAGE_SHIFT);
+	gpumem_shmem_unhold(mapping, 0, length >> PAGE_SHIFT);
 	shmem_truncate_range(inode, 0, -1);
 	backing->length = 0;
 	*charge = backing->charge;
@@ -531,7 +654,7 @@ void gpumem_shmem_destroy(struct file *file)
 {
 	struct gpumem_backing *backing = file->private_data;
 
-	gpumem_shmem_unhold(file->f_mapping, backing->length >> PAGE_SHIFT);
+	gpumem_shmem_unhold(file->f_mapping, 0, backing->length >> PAGE_SHIFT);
 	backing->orphaned = true;
 	atomic64_add(backing->length, &backing->mem->orphaned);
 	fput(file);

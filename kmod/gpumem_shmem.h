@@ -29,6 +29,11 @@ u64 gpumem_shmem_used(struct gpumem_mem *mem);
 struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 u64 length, u64 *huge,
 				 struct gpumem_charge *charge);
+struct file *gpumem_shmem_create_managed(const char *name, u64 length);
+int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end);
+void gpumem_shmem_let_go(struct file *file, pgoff_t first, pgoff_t end);
+u64 gpumem_shmem_present(struct file *file);
+void gpumem_shmem_destroy_managed(struct file *file);
 bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge);
 void gpumem_shmem_destroy(struct file *file);
 struct file *gpumem_shmem_window(struct file *file,

@@ -11,7 +11,8 @@
  * the administrator wants, and mem->mount_size, which tmpfs enforces and which
  * is never smaller.  While they differ, each allocation first tries to give
  * tmpfs the wanted size, and fails if tmpfs has too much in use for it.
- * Clients keep the memory that they have.  Allocations that were under way when
+ * Blocks of managed memory that do not fit are evicted (gpumem_managed.c).
+ * Clients keep the other memory that they have.  Allocations that were under way when
  * the size fell are finished.
  *
  * Locks: gpumem_size_lock protects both sizes.  They are read without it.
@@ -27,6 +28,7 @@
 
 #include "gpumem_device.h"
 #include "gpumem_lock.h"
+#include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_notice.h"
 #include "gpumem_shmem.h"
@@ -192,6 +194,7 @@ static ssize_t size_store(struct device *dev, struct device_attribute *attr,
 	}
 	if (ret)
 		return ret;
+	gpumem_managed_trim(gdev);
 	gpumem_notice_resized(gdev);
 	return count;
 }

@@ -438,6 +438,8 @@ static int gpumem_bind_check_bo(const struct gpumem_bo *bo,
 {
 	u64 end;
 
+	if (bo->managed)
+		return -EOPNOTSUPP;
 	/* The length of a registration is any number of bytes. */
 	if (bo->pin)
 		return -EINVAL;

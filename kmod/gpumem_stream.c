@@ -313,17 +313,18 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 			gpumem_stream_complete(stream,
 					       -(int)stream->timeline->error);
 		} else {
-			if (!stream->row && !stream->col &&
-			    !stream->waiting) {
+			ret = 0;
+			if ((!stream->row && !stream->col &&
+			     !stream->waiting) || stream->fenced.more) {
 				ret = gpumem_sqe_check(&stream->sqe);
 				if (ret) {
 					gpumem_stream_complete(stream, ret);
 					continue;
 				}
-				if (gpumem_fenced_begin(stream))
-					return false;
+				ret = gpumem_fenced_begin(stream);
 			}
-			ret = gpumem_engine_step(stream);
+			if (!ret)
+				ret = gpumem_engine_step(stream);
 			if (ret == -EINPROGRESS)
 				return false;
 			if (ret != -EAGAIN)
@@ -332,6 +333,8 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 		slices++;
 		cond_resched();
 	}
+	/* A stream that is not running keeps no managed memory in use. */
+	gpumem_uses_drop(&stream->uses);
 	return true;
 }
 
@@ -402,6 +405,7 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 	 */
 	gpumem_runner_cancel(stream);
 	gpumem_fenced_cancel(&stream->fenced);
+	gpumem_uses_drop(&stream->uses);
 	if (stream->waiting) {
 		gpumem_timeline_del_waiter(stream->waiting, &stream->waiter);
 		gpumem_object_put(&stream->waiting->obj);

@@ -16,6 +16,7 @@
 #include <linux/workqueue.h>
 
 #include "gpumem_fence.h"
+#include "gpumem_managed.h"
 #include "gpumem_object.h"
 #include "gpumem_timeline.h"
 
@@ -85,10 +86,19 @@ struct gpumem_stream {
 	bool busy;
 	/** @sqe: the kernel's copy of the entry */
 	struct gpumem_sqe sqe;
-	/** @row: rows of @sqe done */
+	/** @row: rows of @sqe done; of a prefetch, bytes that became resident */
 	u64 row;
 	/** @col: bytes of row @row done */
 	u64 col;
+	/** @need: managed memory that is to be fetched, after -ENODATA */
+	struct {
+		/** @need.bo: buffer object */
+		struct gpumem_bo *bo;
+		/** @need.offset: of the first byte */
+		u64 offset;
+	} need;
+	/** @uses: managed blocks in use; of the owner of a fenced entry */
+	struct gpumem_uses uses;
 	/** @waiter: pending wait of @sqe; its timeline's lock */
 	struct gpumem_waiter waiter;
 	/** @waiting: timeline of @waiter, referenced, or NULL */

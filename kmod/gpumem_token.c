@@ -271,6 +271,9 @@ int gpumem_ioctl_token_create(struct gpumem_ucmd *ucmd)
 	bo = gpumem_bo_get(ucmd->client, cmd->bo);
 	if (!bo)
 		return -ENOENT;
+	ret = -EOPNOTSUPP;
+	if (bo->managed)
+		goto out_bo;
 	ret = -EINVAL;
 	if (!gpumem_bo_is_own(bo))
 		goto out_bo;

@@ -47,6 +47,17 @@ int gp_destroy(int fd, __u32 id)
 	return gp_ioctl(fd, GPUMEM_DESTROY, &d);
 }
 
+int gp_managed_alloc(int fd, __u64 length, __u32 *id)
+{
+	struct gpumem_bo_alloc c = {
+		.size = sizeof(c), .length = length, .flags = GPUMEM_BO_ALLOC_MANAGED,
+	};
+	int ret = gp_ioctl(fd, GPUMEM_BO_ALLOC, &c);
+
+	*id = c.id;
+	return ret;
+}
+
 int gp_bo_alloc_on(int fd, __u32 device, __u64 length, __u32 *id)
 {
 	struct gpumem_bo_alloc a = {

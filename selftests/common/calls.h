@@ -16,6 +16,8 @@ int gp_info(int fd, __u32 device, struct gpumem_info *info);
 int gp_attach(int fd, int other, __u32 *device);
 int gp_destroy(int fd, __u32 id);
 int gp_bo_alloc(int fd, __u64 length, __u32 *id);
+/* Managed memory. */
+int gp_managed_alloc(int fd, __u64 length, __u32 *id);
 int gp_bo_alloc_on(int fd, __u32 device, __u64 length, __u32 *id);
 int gp_bo_info(int fd, __u32 id, struct gpumem_bo_info *info);
 int gp_bo_retire(int fd, __u32 id, __u64 offset, __u64 length, __u32 flags, __u32 *live);

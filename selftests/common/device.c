@@ -90,7 +90,7 @@ bool dev_attr_becomes(unsigned int ordinal, const char *name, long long value, d
 bool dev_quiet(double seconds)
 {
 	static const char * const names[] = {
-		"clients", "bos", "exports", "views", "pools", "imports", "used",
+		"clients", "bos", "exports", "views", "pools", "imports", "used", "managed",
 	};
 	__u64 end = in_seconds(seconds);
 	unsigned int n = dev_count();
@@ -115,6 +115,8 @@ const struct stat_name stat_names[] = {
 	STAT(host), STAT(host_bytes), STAT(pools), STAT(pool_reserved), STAT(pool_imports),
 	STAT(imports), STAT(import_bytes),
 	STAT(pool_cached), STAT(mappings), STAT(ring_bytes),
+	STAT(managed), STAT(managed_resident), STAT(managed_faults), STAT(managed_evictions),
+	STAT(managed_in), STAT(managed_out),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

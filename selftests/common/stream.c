@@ -175,3 +175,9 @@ struct gpumem_sqe sqe_timestamp(__u64 dst)
 {
 	return (struct gpumem_sqe) { .op = GPUMEM_OP_TIMESTAMP, .dst = dst };
 }
+
+struct gpumem_sqe sqe_prefetch(__u64 addr, __u64 bytes, __u32 where)
+{
+	return (struct gpumem_sqe){ .op = GPUMEM_OP_PREFETCH, .handle = where, .dst = addr,
+				    .width = bytes };
+}

@@ -40,7 +40,7 @@ const struct call_spec specs[] = {
 	{ IOCTL("destroy", GPUMEM_DESTROY, gpumem_destroy,
 		F(gpumem_destroy, id, "id", K_ANY_ID, 0)) },
 	{ IOCTL("bo_alloc", GPUMEM_BO_ALLOC, gpumem_bo_alloc,
-		MEMBER_FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST),
+		MEMBER_FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST | GPUMEM_BO_ALLOC_MANAGED),
 		F(gpumem_bo_alloc, device, "device", K_DEVICE, 0),
 		F(gpumem_bo_alloc, length, "length", K_ALLOC, 0),
 		{ "name", K_SMALL, OUT(gpumem_bo_alloc, name), 8, 0 },
@@ -380,7 +380,8 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 	case K_ZERO:
 		return PICK(r, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, ~0ULL);
 	case K_OP:
-		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 9, 255);
+		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 9, 9, 10,
+			    255);
 	case K_ELEM:
 		return PICK(r, 0, 0, 0, 1, 2, 4, 8, 8, 3, 255);
 	case K_PROT:

@@ -292,9 +292,13 @@ static int do_sqe(const struct prog *p, unsigned int at)
 		sqe.handle &= 3;
 	if (sqe.op != GPUMEM_OP_COPY && sqe.op != GPUMEM_OP_FILL && !sqe.reserved) {
 		/* Members that an operation does not use are mostly 0. */
-		sqe.width = sqe.height = sqe.dst_pitch = sqe.src_pitch = 0;
+		sqe.height = sqe.dst_pitch = sqe.src_pitch = 0;
+		if (sqe.op != GPUMEM_OP_PREFETCH)
+			sqe.width = 0;
 		if (!raises_or_waits(sqe.op) && sqe.op != GPUMEM_OP_POLL)
 			sqe.handle = sqe.value = 0;
+		if (sqe.op == GPUMEM_OP_PREFETCH)
+			sqe.handle = value_of(p, at, 3) & 1;
 	} else if (!sqe.reserved) {
 		sqe.handle = 0;
 		/* A copy or fill must not keep a worker busy for minutes. */

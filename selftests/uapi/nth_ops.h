@@ -111,6 +111,11 @@ static int alloc_host(struct env *e)
 	return ret;
 }
 
+static int alloc_managed(struct env *e)
+{
+	return gp_managed_alloc(e->fd, 64 * MIB, &e->id);
+}
+
 static int destroy(struct env *e)
 {
 	return gp_destroy(e->fd, e->id);

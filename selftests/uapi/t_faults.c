@@ -118,7 +118,7 @@ TEST_F(faults, malformed)
 			BAD(all[i], src_pitch, 1, EINVAL);
 		}
 	}
-	for (int op = GPUMEM_OP_TAKE + 1; op < 256; op += op < 16 ? 1 : 17)
+	for (int op = GPUMEM_OP_PREFETCH + 1; op < 256; op += op < 16 ? 1 : 17)
 		BAD(nop, op, op, EOPNOTSUPP);
 	BAD(nop, dst, a, EINVAL);
 	BAD(nop, src, a, EINVAL);

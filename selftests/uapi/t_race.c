@@ -296,6 +296,73 @@ TEST_F(race, lookup_after_destroy)
 	EXPECT_EQ(1, self->p[0]);
 }
 
+/* --- a block of managed memory that is populated */
+
+#define MANAGED	(ADDR + 64 * MIB)
+#define PIECE	(64 * KIB)
+
+static __u64 resident(int fd, __u32 id)
+{
+	struct gpumem_bo_info info;
+
+	return gp_bo_info(fd, id, &info) ? ~0ULL : info.resident;
+}
+
+/* The worker keeps the buffer object; the next slice finds no mapping. */
+TEST_F(race, unmap_of_populated_block)
+{
+	struct gpumem_sqe fill = sqe_fill(MANAGED, 1, 9, PIECE);
+	__u32 id;
+
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, MANAGED, GPUMEM_MANAGED_BLOCK, 1, 1));
+	ARM("managed_populated");
+	ASSERT_EQ(0, stream_push(&self->s, &fill));
+	STOPPED("managed_populated");
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, MANAGED, GPUMEM_MANAGED_BLOCK, NULL));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	GO("managed_populated");
+	EXPECT_EQ(-EIO, stream_sync(&self->s));
+	EXPECT_EQ(EFAULT, self->s.page->error);
+	EXPECT_TRUE(dev_attr_becomes(0, "managed", 0, 10));
+}
+
+/* The block becomes resident once, and each folio keeps one reference, until the eviction. */
+TEST_F(race, block_populated_twice)
+{
+	struct gpumem_sqe fill = sqe_fill(MANAGED, 1, 9, PIECE), evict;
+	struct stream other;
+	unsigned char *p;
+	__u32 id;
+
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, MANAGED, GPUMEM_MANAGED_BLOCK, 1, 1));
+	p = gp_map(self->fd, id, 0, GPUMEM_MANAGED_BLOCK, RW);
+	ASSERT_NE(NULL, p);
+	ASSERT_EQ(0, stream_open(&other, self->fd, self->vm, 0, 16));
+	ARM("managed_populated");
+	ASSERT_EQ(0, stream_push(&self->s, &fill));
+	STOPPED("managed_populated");
+	fill = sqe_fill(MANAGED + PIECE, 1, 8, PIECE);
+	ASSERT_EQ(0, stream_push(&other, &fill));
+	EXPECT_EQ(0, stream_sync(&other));
+	EXPECT_EQ(GPUMEM_MANAGED_BLOCK, resident(self->fd, id));
+	evict = sqe_prefetch(MANAGED, 1, GPUMEM_PREFETCH_HOST);
+	ASSERT_EQ(0, stream_push(&other, &evict));
+	EXPECT_EQ(0, stream_sync(&other));
+	EXPECT_EQ(0, resident(self->fd, id));
+	ASSERT_EQ(0, stream_push(&other, &fill));
+	EXPECT_EQ(0, stream_sync(&other));
+	GO("managed_populated");
+	EXPECT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(GPUMEM_MANAGED_BLOCK, resident(self->fd, id));
+	EXPECT_TRUE(all_are(p, 9, PIECE));
+	EXPECT_TRUE(all_are(p + PIECE, 8, PIECE));
+	EXPECT_EQ(0, stream_close(&other));
+	/* The teardown finds memory with references that nobody dropped. */
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+}
+
 /* --- mapping, unmapping and the engine */
 
 /*

@@ -317,7 +317,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved, first;
-	struct span out[26];
+	struct span out[32];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -338,13 +338,14 @@ V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
 V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);
-V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, GPUMEM_BO_ALLOC_HOST),
+V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, 3),
   .reserved = offsetof(struct gpumem_bo_alloc, reserved2), .first = 40,
   .out = { SPAN(gpumem_bo_alloc, id), SPAN(gpumem_bo_alloc, chunk),
 	   SPAN(gpumem_bo_alloc, word) });
 V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
-	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports), SPAN(gpumem_bo_info, tag) });
+	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports), SPAN(gpumem_bo_info, tag),
+	   SPAN(gpumem_bo_info, present), SPAN(gpumem_bo_info, resident) }, .first = 40);
 V(bo_retire, BO_RETIRE, gpumem_bo_retire, FLAGS(gpumem_bo_retire, 1), NO_RESERVED,
   .out = { SPAN(gpumem_bo_retire, live) });
 V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 7), NO_RESERVED,
@@ -390,7 +391,10 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, pool_reserved), SPAN(gpumem_stats, pool_imports),
 	   SPAN(gpumem_stats, imports), SPAN(gpumem_stats, import_bytes),
 	   SPAN(gpumem_stats, pool_cached), SPAN(gpumem_stats, mappings),
-	   SPAN(gpumem_stats, ring_bytes) });
+	   SPAN(gpumem_stats, ring_bytes),
+	   SPAN(gpumem_stats, managed), SPAN(gpumem_stats, managed_resident),
+	   SPAN(gpumem_stats, managed_faults), SPAN(gpumem_stats, managed_evictions),
+	   SPAN(gpumem_stats, managed_in), SPAN(gpumem_stats, managed_out) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),

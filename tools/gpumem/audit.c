@@ -5,7 +5,7 @@
  *
  * Memory in use (the module's statfs of its tmpfs mounts) must equal the lengths of the listed
  * buffer objects plus the memory that only mappings (orphaned) or other parts of the kernel
- * (lingering) keep.  Counters must equal the number and lengths of the listed objects.  Sysfs must
+ * (lingering) keep.  A device's memory in use includes resident managed memory.  Counters must equal the number and lengths of the listed objects.  Sysfs must
  * agree with netlink.  Changes during the audit cause false alarms, so the caller repeats an audit
  * that finds a mismatch.
  */
@@ -132,12 +132,13 @@ static void audit_device(struct audit *a, struct gnl_device *d)
 	} attributes[] = {
 		{ "size", d->total }, { "used", d->used }, { "clients", d->clients },
 		{ "bos", d->bos }, { "exports", d->exports }, { "views", d->views },
-		{ "pools", d->pools }, { "imports", d->imports },
+		{ "pools", d->pools }, { "imports", d->imports }, { "managed", d->managed },
 	};
 	__u64 clients = 0;
 
 	same(a, "device", d->index, "memory in use", d->used, "what accounts for it",
-	     sum(a, 0, GPUMEM_BO_DEVICE, d->index, true) + d->orphaned + d->lingering);
+	     sum(a, 0, GPUMEM_BO_DEVICE, d->index, true) + d->orphaned + d->lingering +
+	     d->managed);
 	same(a, "device", d->index, "bos", d->bos, "the number of them listed",
 	     sum(a, 0, GPUMEM_BO_DEVICE, d->index, false));
 	same(a, "device", d->index, "pinned", d->pinned, "the sum of registrations listed",
@@ -172,6 +173,8 @@ static void audit_client(struct audit *a, struct gnl_client *c)
 	};
 	__u64 ids = 0, imports = 0;
 
+	same(a, "client", c->id, "managed", GNL_COUNT(c, MANAGED), "the number of them listed",
+	     sum(a, c->id, GPUMEM_BO_MANAGED, -1, false));
 	same(a, "client", c->id, "pools", GNL_COUNT(c, POOLS), "the number of them listed",
 	     pools(a, c->id, -1, false));
 	same(a, "client", c->id, "pool-reserved and pool-cached",
@@ -233,7 +236,7 @@ static void show_all(struct audit *a)
 int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *line), void *arg)
 {
 	struct audit a = { .say = sayit, .arg = arg };
-	__u64 exports[2] = { 0, 0 };
+	__u64 exports[2] = { 0, 0 }, resident[2] = { 0, 0 };
 	bool torn = false;
 	int ret;
 
@@ -253,18 +256,23 @@ int gnl_audit(struct gnl *nl, bool all, void (*sayit)(void *arg, const char *lin
 	for (size_t i = 0; i < a.ndevices; i++) {
 		audit_device(&a, &a.devices[i]);
 		exports[0] += a.devices[i].exports;
+		resident[0] += a.devices[i].managed;
 	}
 	for (size_t i = 0; i < a.nclients; i++) {
 		audit_client(&a, &a.clients[i]);
 		exports[1] += GNL_COUNT(&a.clients[i], EXPORTS);
+		resident[1] += GNL_COUNT(&a.clients[i], MANAGED_RESIDENT);
 	}
 	for (size_t i = 0; i < a.nobjects; i++)
 		if (a.objects[i].type == GPUMEM_OBJECT_TYPE_POOL)
 			audit_pool(&a, &a.objects[i]);
 	same(&a, "device", 0, "exports of all devices", exports[0], "the sum over clients",
 	     exports[1]);
+	same(&a, "device", 0, "resident managed memory of all devices", resident[0],
+	     "the sum over clients", resident[1]);
 	same(&a, "host memory", 0, "memory in use", a.host.used, "what accounts for it",
-	     sum(&a, 0, GPUMEM_BO_HOST, -1, true) + a.host.orphaned + a.host.lingering);
+	     sum(&a, 0, GPUMEM_BO_HOST, -1, true) + sum(&a, 0, GPUMEM_BO_MANAGED, -1, true) +
+	     a.host.orphaned + a.host.lingering);
 	compare_sysfs(&a, "host_used", 0, "host memory in use", a.host.used);
 	compare_sysfs(&a, "pinned", 0, "pinned memory of all users", a.host.pinned);
 	compare_sysfs(&a, "rings", 0, "memory of rings of all users", a.host.rings);

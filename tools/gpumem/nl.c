@@ -57,6 +57,7 @@ static void parse_device(struct nlattr **a, void *element)
 	d->views = get32(a, GPUMEM_A_DEVICE_VIEWS);
 	d->pools = get32(a, GPUMEM_A_DEVICE_POOLS);
 	d->imports = get32(a, GPUMEM_A_DEVICE_IMPORTS);
+	d->managed = get64(a, GPUMEM_A_DEVICE_MANAGED);
 	d->total = get64(a, GPUMEM_A_DEVICE_TOTAL);
 	d->used = get64(a, GPUMEM_A_DEVICE_USED);
 	d->orphaned = get64(a, GPUMEM_A_DEVICE_ORPHANED);
@@ -377,6 +378,8 @@ const char *gnl_type_name(const struct gnl_object *object)
 			return "host memory";
 		case GPUMEM_BO_FOREIGN:
 			return "foreign memory";
+		case GPUMEM_BO_MANAGED:
+			return "managed memory";
 		}
 		return "buffer object";
 	case GPUMEM_OBJECT_TYPE_TOKEN:

@@ -25,7 +25,7 @@ struct gnl {
 
 struct gnl_device {
 	__u32 index, clients, bos, exports, views, pools, imports;
-	__u64 total, used, orphaned, lingering, pinned;
+	__u64 total, used, orphaned, lingering, pinned, managed;
 };
 
 struct gnl_host {
@@ -34,7 +34,7 @@ struct gnl_host {
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_RING_BYTES - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_OUT - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {

@@ -174,8 +174,8 @@ enum {
  * @abi: GPUMEM_ABI_VERSION of the module, out
  * @ordinal: N of /dev/gpumemN, out
  * @total: memory of the device, out
- * @used: memory in use by all clients, out; as the device's tmpfs mount counts
- *	it
+ * @used: memory in use by all clients, out: what the device's tmpfs mount has in
+ *	use, and resident managed memory
  * @node: NUMA node of the memory, or -1, out
  * @engine_workers: most streams of a client that execute at the same time, out
  * @engine: name of the engine, NUL terminated, out
@@ -249,10 +249,18 @@ struct gpumem_destroy {
  * enum gpumem_bo_alloc_flags - flags of GPUMEM_BO_ALLOC
  * @GPUMEM_BO_ALLOC_HOST: pinned system memory instead of the device's; counts
  *	against the user's budget of pinned memory
+ * @GPUMEM_BO_ALLOC_MANAGED: managed memory: allocate no memory now.  Pages are
+ *	allocated when a process or an engine first touches them.  A block of
+ *	GPUMEM_MANAGED_BLOCK bytes that an engine touches becomes *resident* on
+ *	the engine's device.  Not together with GPUMEM_BO_ALLOC_HOST or @pool
  */
 enum gpumem_bo_alloc_flags {
 	GPUMEM_BO_ALLOC_HOST = 1 << 0,
+	GPUMEM_BO_ALLOC_MANAGED = 1 << 1,
 };
+
+/** GPUMEM_MANAGED_BLOCK - bytes of a block of managed memory */
+#define GPUMEM_MANAGED_BLOCK	0x200000
 
 /**
  * struct gpumem_bo_alloc - allocate device memory (GPUMEM_BO_ALLOC)
@@ -270,13 +278,25 @@ enum gpumem_bo_alloc_flags {
  * @word: of the chunk in the cache page, out; 0 if it has none
  * @reserved2: must be 0
  *
- * When the call returns, all of the memory is allocated and zero.  A chunk
- * counts as reserved in its pool until its memory is given back: until its id,
- * its views, its DMA-bufs, its mappings and pins by other subsystems are gone.
+ * When the call returns, all of the memory is allocated and zero, except managed
+ * memory, which may be larger than the device's memory.  A chunk counts as
+ * reserved in its pool until its memory is given back: until its id, its views,
+ * its DMA-bufs, its mappings and pins by other subsystems are gone.
+ *
+ * A resident block of managed memory counts as memory in use of its device.  The
+ * kernel evicts the least recently used resident blocks when the device has no
+ * room for other blocks or for allocations.  The bytes of a block that is not
+ * resident are in ordinary memory of the system and can be swapped out.  All
+ * pages are charged to the memory cgroup of the process that touches them, or
+ * that submitted the work.  If the device has no room for a block, engines work
+ * on it where it is.  Managed memory maps by mmap() and GPUMEM_VM_MAP.  It cannot
+ * be exported, named by a token, retired or bound to a sparse mapping
+ * (EOPNOTSUPP).
  *
  * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned and for a
- * @device or flags that are not those of @pool, EACCES if @pool is imported,
- * EINTR when killed.
+ * @device or flags that are not those of @pool, EOPNOTSUPP for
+ * GPUMEM_BO_ALLOC_MANAGED with GPUMEM_BO_ALLOC_HOST or @pool, EACCES if @pool is
+ * imported, EINTR when killed.
  */
 struct gpumem_bo_alloc {
 	__u32 size;
@@ -339,6 +359,7 @@ struct gpumem_bo_pin {
  * @GPUMEM_BO_PINNED: registered memory of the owner's process
  * @GPUMEM_BO_HOST: allocated by this client, outside the device's memory
  * @GPUMEM_BO_FOREIGN: a DMA-buf that another driver made
+ * @GPUMEM_BO_MANAGED: managed memory of this client
  */
 enum gpumem_bo_kind {
 	GPUMEM_BO_DEVICE = 1,
@@ -346,6 +367,7 @@ enum gpumem_bo_kind {
 	GPUMEM_BO_PINNED = 3,
 	GPUMEM_BO_HOST = 4,
 	GPUMEM_BO_FOREIGN = 5,
+	GPUMEM_BO_MANAGED = 6,
 };
 
 /**
@@ -355,10 +377,13 @@ enum gpumem_bo_kind {
  * @kind: enum gpumem_bo_kind, out
  * @device: index of its device in this client, out
  * @length: bytes, out
- * @huge: bytes that lie in folios of PMD size, out
+ * @huge: bytes that lie in folios of PMD size, out; 0 for managed memory
  * @exports: live DMA-bufs, memory handles and views of any part of the buffer
  *	object, and those that only mappings keep, out
  * @tag: number that the client which allocated the memory gave it, or 0, out
+ * @present: allocated bytes of managed memory, also those in swap, out; 0 for
+ *	other kinds
+ * @resident: bytes of managed memory in resident blocks, out; 0 for other kinds
  */
 struct gpumem_bo_info {
 	__u32 size;
@@ -369,6 +394,8 @@ struct gpumem_bo_info {
 	__aligned_u64 huge;
 	__u32 exports;
 	__u32 tag;
+	__aligned_u64 present;
+	__aligned_u64 resident;
 };
 
 #define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
@@ -768,8 +795,8 @@ enum gpumem_vm_bind_flags {
  *	(GPUMEM_VM_BIND)
  * @size: sizeof(struct gpumem_vm_bind)
  * @vm: address space
- * @bo: buffer object, not a registration; each bound tile keeps it alive.  0
- *	makes the tiles holes
+ * @bo: buffer object, neither a registration nor managed memory; each bound tile
+ *	keeps it alive.  0 makes the tiles holes
  * @flags: enum gpumem_vm_bind_flags
  * @offset: of the first tile's memory in the buffer object
  * @step: from the memory of a tile to that of the next tile; usually
@@ -826,6 +853,12 @@ struct gpumem_vm_bind {
  * @GPUMEM_OP_TAKE: complete when counting timeline @handle has more signals than
  *	entries took, and take one; @value is 0; fails with EINVAL if the
  *	timeline was not made with GPUMEM_TIMELINE_COUNTING
+ * @GPUMEM_OP_PREFETCH: make the blocks of managed memory that the @width bytes
+ *	at @dst touch resident on the stream's device, or with
+ *	GPUMEM_PREFETCH_HOST in @handle evict them.  The device must have access
+ *	to the range.  Fails with EFAULT if a byte is not mapped, and with
+ *	EOPNOTSUPP if it is not managed memory.  A prefetch for which there is no
+ *	memory stops, and completes without an error
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
@@ -837,6 +870,17 @@ enum gpumem_op {
 	GPUMEM_OP_ADD = 6,
 	GPUMEM_OP_POLL = 7,
 	GPUMEM_OP_TAKE = 8,
+	GPUMEM_OP_PREFETCH = 9,
+};
+
+/**
+ * enum gpumem_prefetch - where GPUMEM_OP_PREFETCH moves blocks
+ * @GPUMEM_PREFETCH_DEVICE: to the stream's device
+ * @GPUMEM_PREFETCH_HOST: to the system's memory
+ */
+enum gpumem_prefetch {
+	GPUMEM_PREFETCH_DEVICE = 0,
+	GPUMEM_PREFETCH_HOST = 1,
 };
 
 /*
@@ -874,11 +918,11 @@ enum gpumem_poll {
  * @elem: element size of a fill, size of a polled word; else 0
  * @reserved: must be 0
  * @handle: timeline id of wait, signal, add and take; enum gpumem_poll of a
- *	poll; 0 for other operations
- * @dst: destination device address; address of a polled word
+ *	poll; enum gpumem_prefetch of a prefetch; 0 for other operations
+ * @dst: destination device address; address of a polled word or of a prefetch
  * @src: source device address of a copy
  * @value: pattern of a fill; value of wait, signal, add and poll
- * @width: bytes (copy) or elements (fill) per row
+ * @width: bytes (copy) or elements (fill) per row; bytes of a prefetch, not 0
  * @height: rows; 0 and 1 both mean one row
  * @dst_pitch: bytes from one destination row to the next, if @height > 1
  * @src_pitch: bytes from one source row to the next, if @height > 1
@@ -1614,6 +1658,13 @@ struct gpumem_refusal_info {
  * @mappings: mappings in address spaces, and parts of DMA-bufs of several
  *	mappings
  * @ring_bytes: bytes of rings that are allocated
+ * @managed: live buffer objects of kind GPUMEM_BO_MANAGED
+ * @managed_resident: bytes in their blocks that are resident on a device
+ * @managed_faults: how often a block became resident
+ * @managed_evictions: how often a resident block was evicted to make room
+ * @managed_in: bytes in blocks that became resident, summed over time
+ * @managed_out: bytes in blocks that were evicted, to make room or by a prefetch
+ *	to the host, or that became resident on another device, summed over time
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1646,6 +1697,12 @@ struct gpumem_stats {
 	__aligned_u64 pool_cached;
 	__aligned_u64 mappings;
 	__aligned_u64 ring_bytes;
+	__aligned_u64 managed;
+	__aligned_u64 managed_resident;
+	__aligned_u64 managed_faults;
+	__aligned_u64 managed_evictions;
+	__aligned_u64 managed_in;
+	__aligned_u64 managed_out;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_managed: managed memory, and the residency of its blocks.
+ *
+ * A managed buffer object has a file on the mount of host memory
+ * (gpumem_shmem.c) that is not populated at first.  A page fault of the process
+ * populates pages as in any tmpfs file: zeroed, charged to the memory cgroup of
+ * the process, and swappable.
+ *
+ * An engine works on *blocks* of GPUMEM_MANAGED_BLOCK bytes.  These are the
+ * states of a block:
+ *
+ *  - A block that is not *held* belongs to the kernel's memory management, which
+ *    may swap its folios out, move or collapse them.  Engines do not touch it.
+ *  - A block that is held is populated, and has one reference on each folio:
+ *    the folios stay where they are.  Engines look them up without the folio
+ *    lock.
+ *  - A held block is *resident* on a device if it counts in the memory in use of
+ *    the device (mem->managed).  A held block that is not resident is one for
+ *    which the device had no room.  It is held only while it is in use.
+ *  - A block *in use* (block->users) is neither evicted nor let go.  A slice uses
+ *    the blocks that it touches.  An entry keeps blocks in use from the task
+ *    that populated them to the slice that touches them, so eviction by others
+ *    cannot keep an entry from making progress.
+ *
+ * So held memory that no budget counts is bounded by what entries keep in use.
+ *
+ * Budget: the memory in use of a device is what its mount has in use (statfs)
+ * plus mem->managed.  A block that is to become resident evicts the least
+ * recently used blocks of all clients, but nothing else.  An allocation of
+ * device memory evicts blocks as far as the sum exceeds the device's size, and
+ * so does a smaller size.  If these blocks are in use, mem->managed_over is set,
+ * and the streams that use them evict when they are done.
+ *
+ * On a machine with one memory node, eviction moves no bytes: the block stops
+ * counting, and its folios are let go.
+ *
+ * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
+ * blocks and mem->managed.  No allocation, statfs or loop is inside it.  Blocks
+ * are added to gpumem_managed.blocks at any time and found under RCU; they are
+ * freed with the buffer object.  A task that uses a block keeps its buffer
+ * object, by a reference or by vm->lock.
+ */
+#include <linux/file.h>
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_linger.h"
+#include "gpumem_lock.h"
+#include "gpumem_managed.h"
+#include "gpumem_mem.h"
+#include "gpumem_notice.h"
+#include "gpumem_object.h"
+#include "gpumem_shmem.h"
+
+#define GPUMEM_BLOCK_PAGES	(GPUMEM_MANAGED_BLOCK >> PAGE_SHIFT)
+
+/*
+ * Blocks that are evicted to make room for one.  The last block of a buffer
+ * object can be as small as a page.
+ */
+#define GPUMEM_BLOCK_VICTIMS	GPUMEM_BLOCK_PAGES
+
+/* Allocations of blocks fail instead of calling the OOM killer. */
+#define GPUMEM_BLOCK_GFP \
+	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+static DEFINE_SPINLOCK(gpumem_managed_lock);
+
+/**
+ * struct gpumem_departed - what is left to do for a block that was resident
+ */
+struct gpumem_departed {
+	/** @client: client of the block; referenced */
+	struct gpumem_client *client;
+	/** @dev: where the block was resident */
+	struct gpumem_device *dev;
+	/** @bytes: of the block */
+	u64 bytes;
+	/** @file: file to let go, referenced, or NULL if the block stays held */
+	struct file *file;
+	/** @first: first page to let go */
+	pgoff_t first;
+	/** @end: page behind the last one */
+	pgoff_t end;
+};
+
+/**
+ * gpumem_managed_init - prepare the lock
+ */
+void __init gpumem_managed_init(void)
+{
+	gpumem_lockdep_class(&gpumem_managed_lock, GPUMEM_LOCK_MANAGED);
+}
+
+static pgoff_t gpumem_block_first(const struct gpumem_block *block)
+{
+	return block->index * GPUMEM_BLOCK_PAGES;
+}
+
+static pgoff_t gpumem_block_last(const struct gpumem_block *block)
+{
+	return min_t(u64, gpumem_block_first(block) + GPUMEM_BLOCK_PAGES,
+		     block->bo->length >> PAGE_SHIFT);
+}
+
+static u64 gpumem_block_bytes(const struct gpumem_block *block)
+{
+	return (u64)(gpumem_block_last(block) - gpumem_block_first(block)) <<
+	       PAGE_SHIFT;
+}
+
+/* The block counts in the memory in use of @dev from now on. */
+static void gpumem_block_arrive_locked(struct gpumem_block *block,
+				       struct gpumem_device *dev)
+{
+	struct gpumem_counters *count = &block->bo->obj.client->count;
+	u64 bytes = gpumem_block_bytes(block);
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	block->dev = dev;
+	WRITE_ONCE(dev->mem.managed, dev->mem.managed + bytes);
+	WRITE_ONCE(block->bo->managed->resident,
+		   block->bo->managed->resident + bytes);
+	atomic64_add(bytes, &count->managed_resident);
+	atomic64_add(bytes, &count->managed_in);
+	atomic64_inc(&count->managed_faults);
+}
+
+/*
+ * A resident block stops counting.  If it is not in use, it stops being held,
+ * too.  The caller passes @left to gpumem_departed_finish().
+ */
+static void gpumem_block_depart_locked(struct gpumem_block *block,
+				       struct gpumem_departed *left)
+{
+	struct gpumem_counters *count = &block->bo->obj.client->count;
+	u64 bytes = gpumem_block_bytes(block);
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	*left = (struct gpumem_departed) {
+		.client = block->bo->obj.client,
+		.dev = block->dev,
+		.bytes = bytes,
+	};
+	/* The buffer object, which is not released yet, has one. */
+	kref_get(&left->client->ref);
+	if (!block->users) {
+		list_del_init(&block->lru);
+		block->held = false;
+		left->file = get_file(block->bo->file);
+		left->first = gpumem_block_first(block);
+		left->end = gpumem_block_last(block);
+	}
+	WRITE_ONCE(block->dev->mem.managed, block->dev->mem.managed - bytes);
+	block->dev = NULL;
+	WRITE_ONCE(block->bo->managed->resident,
+		   block->bo->managed->resident - bytes);
+	atomic64_sub(bytes, &count->managed_resident);
+	atomic64_add(bytes, &count->managed_out);
+}
+
+static void gpumem_departed_finish(struct gpumem_departed *left)
+{
+	gpumem_holding_uncharge(left->client, left->dev, left->bytes);
+	if (left->file) {
+		gpumem_shmem_let_go(left->file, left->first, left->end);
+		fput(left->file);
+	}
+	gpumem_client_put(left->client);
+}
+
+/* Take the least recently used block of a memory out.  Return false if none. */
+static bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
+					 struct gpumem_departed *left)
+{
+	struct gpumem_block *block;
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	block = list_first_entry_or_null(&mem->managed_lru, struct gpumem_block,
+					 lru);
+	if (!block)
+		return false;
+	atomic64_inc(&block->bo->obj.client->count.managed_evictions);
+	gpumem_block_depart_locked(block, left);
+	return true;
+}
+
+/* Would a memory with @used bytes on its mount have room for @bytes more? */
+static bool gpumem_managed_fits_locked(struct gpumem_mem *mem, u64 used,
+				       u64 bytes)
+{
+	u64 size = gpumem_size(mem);
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	used += mem->managed;
+	return used <= size && bytes <= size - used;
+}
+
+/**
+ * gpumem_managed_trim - evict what does not fit into a device's memory
+ * @dev: device, whose mount has more in use than before, or a smaller size
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_trim(struct gpumem_device *dev)
+{
+	struct gpumem_mem *mem = &dev->mem;
+	struct gpumem_departed left;
+	bool fits, found;
+	u64 used;
+
+	while (READ_ONCE(mem->managed)) {
+		used = gpumem_shmem_used(mem);
+		spin_lock(&gpumem_managed_lock);
+		fits = gpumem_managed_fits_locked(mem, used, 0);
+		found = !fits && gpumem_managed_victim_locked(mem, &left);
+		/* The tasks that use the other blocks evict them later. */
+		WRITE_ONCE(mem->managed_over, !fits && !found);
+		spin_unlock(&gpumem_managed_lock);
+		if (!found)
+			return;
+		gpumem_departed_finish(&left);
+		cond_resched();
+	}
+}
+
+/**
+ * gpumem_managed_trim_late - evict blocks that were in use before
+ * @dev: device whose blocks the caller no longer uses
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_trim_late(struct gpumem_device *dev)
+{
+	if (unlikely(READ_ONCE(dev->mem.managed_over)))
+		gpumem_managed_trim(dev);
+}
+
+/**
+ * gpumem_managed_create - make a new buffer object managed memory
+ * @bo: buffer object with its length set
+ * @name: shown in /proc/PID/maps
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_managed_create(struct gpumem_bo *bo, const char *name)
+{
+	struct gpumem_managed *managed = kzalloc(sizeof(*managed),
+						 GFP_KERNEL_ACCOUNT);
+	struct file *file;
+
+	if (!managed)
+		return -ENOMEM;
+	file = gpumem_shmem_create_managed(name, bo->length);
+	if (IS_ERR(file)) {
+		kfree(managed);
+		return PTR_ERR(file);
+	}
+	xa_init_flags(&managed->blocks, XA_FLAGS_ACCOUNT);
+	bo->managed = managed;
+	bo->file = file;
+	atomic64_inc(&bo->obj.client->count.managed);
+	return 0;
+}
+
+/**
+ * gpumem_managed_release - free the blocks and the file of a buffer object
+ * @bo: managed buffer object without references
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_release(struct gpumem_bo *bo)
+{
+	struct gpumem_departed left;
+	struct gpumem_block *block;
+	unsigned long index;
+	bool resident;
+
+	xa_for_each(&bo->managed->blocks, index, block) {
+		spin_lock(&gpumem_managed_lock);
+		WARN_ON_ONCE(block->users);
+		resident = block->dev;
+		if (resident)
+			gpumem_block_depart_locked(block, &left);
+		spin_unlock(&gpumem_managed_lock);
+		if (resident)
+			gpumem_departed_finish(&left);
+		kfree(block);
+		cond_resched();
+	}
+	xa_destroy(&bo->managed->blocks);
+	kfree(bo->managed);
+	atomic64_dec(&bo->obj.client->count.managed);
+	gpumem_shmem_destroy_managed(bo->file);
+}
+
+static void gpumem_block_use_locked(struct gpumem_block *block)
+{
+	lockdep_assert_held(&gpumem_managed_lock);
+	if (!block->users++)
+		list_del_init(&block->lru);
+}
+
+static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
+{
+	return xa_load(&bo->managed->blocks, offset / GPUMEM_MANAGED_BLOCK);
+}
+
+/**
+ * gpumem_block_use - use a block that is held
+ * @bo: managed buffer object
+ * @offset: of a byte in the block
+ * @dev: device that is to work on it, or NULL: wherever the block is
+ *
+ * Context: any but interrupts.
+ * Return: the block, or NULL if gpumem_managed_fetch() has to populate it or to
+ * make it resident on @dev first.
+ */
+struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
+				      struct gpumem_device *dev)
+{
+	struct gpumem_block *block = gpumem_block_find(bo, offset);
+	bool ready;
+
+	if (!block)
+		return NULL;
+	spin_lock(&gpumem_managed_lock);
+	/* A block in use stays where it is. */
+	ready = block->held && (!dev || block->dev == dev || block->users);
+	if (ready)
+		gpumem_block_use_locked(block);
+	spin_unlock(&gpumem_managed_lock);
+	return ready ? block : NULL;
+}
+
+/**
+ * gpumem_block_unuse - undo gpumem_block_use()
+ * @block: of a buffer object that the caller keeps
+ *
+ * Context: any but interrupts.
+ */
+void gpumem_block_unuse(struct gpumem_block *block)
+{
+	bool drop = false;
+
+	spin_lock(&gpumem_managed_lock);
+	if (!--block->users) {
+		if (block->dev) {
+			list_add_tail(&block->lru,
+				      &block->dev->mem.managed_lru);
+		} else {
+			block->held = false;
+			drop = true;
+		}
+	}
+	spin_unlock(&gpumem_managed_lock);
+	if (drop)
+		gpumem_shmem_let_go(block->bo->file, gpumem_block_first(block),
+				    gpumem_block_last(block));
+}
+
+/**
+ * gpumem_uses_add - keep a block in use
+ * @uses: of an entry
+ * @block: block in use, whose use @uses takes over
+ *
+ * Return: false, and @block is still the caller's, if @uses is full.
+ */
+bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block)
+{
+	if (uses->n == GPUMEM_USES)
+		return false;
+	kref_get(&block->bo->obj.ref);
+	uses->block[uses->n++] = block;
+	return true;
+}
+
+/**
+ * gpumem_uses_drop - end the uses of an entry's blocks
+ * @uses: of the entry
+ *
+ * Context: may sleep, without locks.
+ */
+void gpumem_uses_drop(struct gpumem_uses *uses)
+{
+	struct gpumem_bo *bo;
+
+	while (uses->n) {
+		bo = uses->block[--uses->n]->bo;
+		gpumem_block_unuse(uses->block[uses->n]);
+		gpumem_object_put(&bo->obj);
+	}
+}
+
+/**
+ * gpumem_uses_have - does an entry keep a block in use?
+ * @uses: of the entry
+ * @bo: managed buffer object
+ * @offset: of a byte in the block
+ *
+ * Return: true if it does.
+ */
+bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
+		      u64 offset)
+{
+	unsigned int i;
+
+	for (i = uses->n; i--;)
+		if (gpumem_block_is(uses->block[i], bo, offset))
+			return true;
+	return false;
+}
+
+/* Find or make the record of a block.  Return NULL if there is no memory. */
+static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
+{
+	struct gpumem_block *block = gpumem_block_find(bo, offset), *old;
+
+	if (block)
+		return block;
+	block = kzalloc(sizeof(*block), GPUMEM_BLOCK_GFP);
+	if (!block)
+		return NULL;
+	INIT_LIST_HEAD(&block->lru);
+	block->bo = bo;
+	block->index = offset / GPUMEM_MANAGED_BLOCK;
+	old = xa_cmpxchg(&bo->managed->blocks, block->index, NULL, block,
+			 GPUMEM_BLOCK_GFP);
+	if (!old)
+		return block;
+	kfree(block);
+	return xa_is_err(old) ? NULL : old;
+}
+
+/* Make a block that the caller uses resident on @dev, if it has room. */
+static void gpumem_block_settle(struct gpumem_block *block,
+				struct gpumem_device *dev)
+{
+	u64 used, bytes = gpumem_block_bytes(block);
+	struct gpumem_departed left;
+	unsigned int tries;
+	bool came, went;
+
+	for (tries = 0; tries <= GPUMEM_BLOCK_VICTIMS; tries++) {
+		came = false;
+		went = false;
+		used = gpumem_shmem_used(&dev->mem);
+		spin_lock(&gpumem_managed_lock);
+		if (block->dev == dev || (block->dev && block->users > 1)) {
+			/* A block that others use stays where it is. */
+		} else if (block->dev) {
+			gpumem_block_depart_locked(block, &left);
+			went = true;
+		} else if (gpumem_managed_fits_locked(&dev->mem, used, bytes)) {
+			gpumem_block_arrive_locked(block, dev);
+			came = true;
+		} else if (bytes <= gpumem_size(&dev->mem)) {
+			went = gpumem_managed_victim_locked(&dev->mem, &left);
+		}
+		spin_unlock(&gpumem_managed_lock);
+		/* The caller's use keeps the block resident. */
+		if (came)
+			gpumem_holding_charge(block->bo->obj.client, dev,
+					      bytes);
+		if (!went)
+			return;
+		gpumem_departed_finish(&left);
+		cond_resched();
+	}
+}
+
+/*
+ * Populate a block and take references on its folios.  Make room as an
+ * allocation of host memory does.
+ */
+static int gpumem_block_populate(struct gpumem_block *block)
+{
+	struct gpumem_client *client = block->bo->obj.client;
+	pgoff_t first = gpumem_block_first(block);
+	pgoff_t end = gpumem_block_last(block);
+	struct file *file = block->bo->file;
+	int ret;
+
+	ret = gpumem_shmem_hold(file, first, end);
+	if ((ret == -ENOSPC || ret == -ENOMEM) &&
+	    gpumem_linger_make_room(&gpumem_host_mem))
+		ret = gpumem_shmem_hold(file, first, end);
+	while (gpumem_bo_make_room(client, &gpumem_host_mem, ret,
+				   gpumem_block_bytes(block)))
+		ret = gpumem_shmem_hold(file, first, end);
+	if (ret)
+		gpumem_bo_refused(block->bo, ret, gpumem_block_bytes(block));
+	return ret;
+}
+
+static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
+			      struct gpumem_device *dev,
+			      struct gpumem_uses *uses)
+{
+	struct gpumem_block *block = gpumem_block_get(bo, offset);
+	bool held;
+	int ret;
+
+	if (!block)
+		return -ENOMEM;
+	ret = gpumem_block_populate(block);
+	if (ret)
+		return ret;
+	gpumem_delay(managed_populated);
+	spin_lock(&gpumem_managed_lock);
+	held = block->held;
+	block->held = true;
+	gpumem_block_use_locked(block);
+	spin_unlock(&gpumem_managed_lock);
+	/* Each folio of a held block has one reference. */
+	if (held)
+		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
+				    gpumem_block_last(block));
+	gpumem_block_settle(block, dev);
+	gpumem_uses_add(uses, block);
+	return 0;
+}
+
+/**
+ * gpumem_managed_fetch - populate a block, and make it resident if it fits
+ * @bo: managed buffer object; referenced
+ * @offset: of a byte in the block
+ * @dev: device that is to work on the block
+ * @uses: of the entry; the block is added; if it is full, it is emptied before
+ *
+ * New pages are charged to the memory cgroup of the process that owns @bo.
+ *
+ * Context: the worker that runs the entry's stream; may sleep, without locks.
+ * Return: 0 or a negative errno: -ENOSPC, -ENOMEM, or -EINTR when killed.
+ */
+int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
+			 struct gpumem_device *dev, struct gpumem_uses *uses)
+{
+	struct mem_cgroup *memcg, *old;
+	struct gpumem_block *block;
+	int ret;
+
+	if (uses->n == GPUMEM_USES)
+		gpumem_uses_drop(uses);
+	block = gpumem_block_use(bo, offset, dev);
+	if (block) {
+		gpumem_uses_add(uses, block);
+		return 0;
+	}
+	/* The client keeps its mm until the work of its streams has ended. */
+	memcg = get_mem_cgroup_from_mm(bo->obj.client->mm);
+	old = set_active_memcg(memcg);
+	ret = gpumem_block_fetch(bo, offset, dev, uses);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return ret;
+}
+
+/**
+ * gpumem_managed_evict - evict a block
+ * @bo: managed buffer object; referenced
+ * @offset: of a byte in the block
+ *
+ * A block that is in use stays resident.
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset)
+{
+	struct gpumem_block *block = gpumem_block_find(bo, offset);
+	struct gpumem_departed left;
+	bool evict;
+
+	if (!block)
+		return;
+	spin_lock(&gpumem_managed_lock);
+	evict = block->dev && !block->users;
+	if (evict)
+		gpumem_block_depart_locked(block, &left);
+	spin_unlock(&gpumem_managed_lock);
+	if (evict)
+		gpumem_departed_finish(&left);
+}

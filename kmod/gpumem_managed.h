@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Managed memory: buffer objects that are populated block by block, and whose
+ * blocks become resident on devices and are evicted from them.
+ *
+ * Lock: gpumem_managed_lock (spin); see the fields.
+ */
+#ifndef GPUMEM_MANAGED_H
+#define GPUMEM_MANAGED_H
+
+#include <linux/gpumem.h>
+#include <linux/list.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+struct gpumem_bo;
+struct gpumem_device;
+struct gpumem_mem;
+
+/**
+ * struct gpumem_block - GPUMEM_MANAGED_BLOCK bytes of managed memory
+ *
+ * Made when an engine first touches the block; freed with the buffer object.
+ * gpumem_managed_lock protects the fields, unless they are constant.
+ */
+struct gpumem_block {
+	/** @lru: in mem->managed_lru while resident and not in use */
+	struct list_head lru;
+	/** @bo: managed buffer object; constant */
+	struct gpumem_bo *bo;
+	/** @index: number of the block in @bo; constant */
+	unsigned long index;
+	/** @dev: device on which the block is resident, or NULL */
+	struct gpumem_device *dev;
+	/** @users: streams and slices that use the block */
+	unsigned int users;
+	/** @held: populated, with a reference on each folio */
+	bool held;
+};
+
+/**
+ * struct gpumem_managed - the blocks of a managed buffer object
+ */
+struct gpumem_managed {
+	/** @blocks: struct gpumem_block by number; entries are only added */
+	struct xarray blocks;
+	/** @resident: bytes in resident blocks; gpumem_managed_lock */
+	u64 resident;
+};
+
+/*
+ * Most blocks that an entry keeps in use between two slices.  A portion of a
+ * published entry (gpumem_publish.c) in contiguous memory has 34 at most.
+ */
+#define GPUMEM_USES	40
+
+/**
+ * struct gpumem_uses - blocks that an entry keeps in use between two slices
+ *
+ * The owner of the entry owns it.
+ */
+struct gpumem_uses {
+	/** @n: number of @block */
+	unsigned int n;
+	/** @block: blocks, each with a reference on its buffer object */
+	struct gpumem_block *block[GPUMEM_USES];
+};
+
+/* gpumem_managed.c */
+void gpumem_managed_init(void);
+int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
+void gpumem_managed_release(struct gpumem_bo *bo);
+struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
+				      struct gpumem_device *dev);
+void gpumem_block_unuse(struct gpumem_block *block);
+bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block);
+void gpumem_uses_drop(struct gpumem_uses *uses);
+bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
+		      u64 offset);
+int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
+			 struct gpumem_device *dev, struct gpumem_uses *uses);
+void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
+void gpumem_managed_trim(struct gpumem_device *dev);
+void gpumem_managed_trim_late(struct gpumem_device *dev);
+
+/* Where the block of @offset ends. */
+static inline u64 gpumem_block_end(u64 offset)
+{
+	return (offset | (GPUMEM_MANAGED_BLOCK - 1)) + 1;
+}
+
+static inline bool gpumem_block_is(const struct gpumem_block *block,
+				   const struct gpumem_bo *bo, u64 offset)
+{
+	return block->bo == bo &&
+	       block->index == offset / GPUMEM_MANAGED_BLOCK;
+}
+
+#endif /* GPUMEM_MANAGED_H */
