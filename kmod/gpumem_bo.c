@@ -757,6 +757,8 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 	if (cmd->flags & ~(GPUMEM_BO_ALLOC_HOST | GPUMEM_BO_ALLOC_MANAGED) ||
 	    cmd->reserved2)
 		return -EOPNOTSUPP;
+	if (cmd->flags & GPUMEM_BO_ALLOC_MANAGED && !gpumem_managed_allowed())
+		return -EOPNOTSUPP;
 	if (cmd->flags & GPUMEM_BO_ALLOC_HOST)
 		kind = GPUMEM_BO_HOST;
 	if (cmd->flags & GPUMEM_BO_ALLOC_MANAGED) {

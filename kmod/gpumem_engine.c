@@ -293,8 +293,12 @@ static int gpumem_place_enter(struct gpumem_stream *stream,
 static int gpumem_need_keep(struct gpumem_stream *stream, int ret)
 {
 	lockdep_assert_held(&stream->vm->lock);
-	if (ret == -ENODATA)
-		kref_get(&stream->need.bo->obj.ref);
+	if (ret != -ENODATA)
+		return ret;
+	/* Another part of an engine must not return this errno. */
+	if (!stream->need.bo)
+		return -EIO;
+	kref_get(&stream->need.bo->obj.ref);
 	return ret;
 }
 
@@ -634,7 +638,12 @@ int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 
 	if (!locked && !down_read_trylock(&stream->vm->lock))
 		return -EBUSY;
+	stream->need.bo = NULL;
 	ret = gpumem_step_memory(stream, bytes);
+	if (ret == -ENODATA && !stream->need.bo)
+		ret = -EIO;
+	/* gpumem_engine_prepare() fetches the block for the next portion. */
+	stream->need.bo = NULL;
 	if (!locked)
 		up_read(&stream->vm->lock);
 	return ret;
@@ -645,6 +654,7 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
 	gpumem_delay(slice_begin);
 	guard(rwsem_read)(&stream->vm->lock);
 	gpumem_delay(slice_locked);
+	stream->need.bo = NULL;
 	return gpumem_need_keep(stream,
 				gpumem_step_memory(stream, GPUMEM_SLICE));
 }
@@ -764,6 +774,11 @@ struct gpumem_walk {
 
 /* Places that gpumem_prepare_some() visits before it drops vm->lock. */
 #define GPUMEM_PREPARE_PLACES	256
+/*
+ * Steps that a worker which must leave still makes for a portion's first place,
+ * which has two blocks at most.
+ */
+#define GPUMEM_PREPARE_LATE	4
 
 /*
  * Take the blocks of some of the places of a portion into use.  The caller holds
@@ -784,6 +799,7 @@ static int gpumem_prepare_some(struct gpumem_stream *stream,
 	if (sqe->op == GPUMEM_OP_TIMESTAMP)
 		bytes = sizeof(u64);
 	lockdep_assert_held(&stream->vm->lock);
+	stream->need.bo = NULL;
 	for (n = 0; n < GPUMEM_PREPARE_PLACES; n++) {
 		if (walk->row >= rows || !bytes || walk->left <= 0)
 			return 0;
@@ -813,8 +829,9 @@ static int gpumem_prepare_some(struct gpumem_stream *stream,
  * @stream: stream whose current entry is about to be published
  *
  * The portion's blocks are in stream->uses afterwards, the first GPUMEM_USES of
- * them at most.  The caller drops them when the portion is done, or if this
- * fails.
+ * them at most, or fewer if one cannot be had or the worker must leave: then the
+ * portion ends early.  The blocks of the first place are always there.  The
+ * caller drops the blocks when the portion is done, or if this fails.
  *
  * Context: the worker that runs the stream; may sleep, without locks.
  * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave; or the
@@ -827,6 +844,8 @@ int gpumem_engine_prepare(struct gpumem_stream *stream)
 		.col = stream->col,
 		.left = gpumem_publish_weight(&stream->sqe),
 	};
+	s64 whole = walk.left;
+	unsigned int late = 0;
 	int ret;
 
 	for (;;) {
@@ -838,13 +857,19 @@ int gpumem_engine_prepare(struct gpumem_stream *stream)
 			/* The place is visited again. */
 			ret = gpumem_need_fetch(stream);
 			if (ret != -EAGAIN)
-				return ret;
+				return walk.left < whole ? 0 : ret;
 		} else if (ret != -EAGAIN) {
 			return 0;
 		}
-		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state) ||
-		    gpumem_runner_must_leave())
+		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 			return -EAGAIN;
+		if (gpumem_runner_must_leave()) {
+			if (walk.left < whole)
+				return 0;
+			/* A fatal signal keeps blocks from being fetched. */
+			if (++late > GPUMEM_PREPARE_LATE)
+				return -EAGAIN;
+		}
 		cond_resched();
 	}
 }

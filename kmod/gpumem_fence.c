@@ -331,8 +331,13 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 	if (!gpumem_resv_any() ||
 	    !gpumem_fenced_look(stream, false, NULL, 1))
 		return 0;
-	/* Published work must not allocate. */
-	ret = gpumem_engine_prepare(stream);
+	/*
+	 * Published work must not allocate.  Without managed memory there is
+	 * nothing to prepare; if the client allocates some meanwhile, the
+	 * portion ends there.
+	 */
+	ret = atomic64_read(&stream->obj.client->count.managed) ?
+		gpumem_engine_prepare(stream) : 0;
 	if (ret) {
 		stream->fenced.more = ret == -EAGAIN;
 		gpumem_uses_drop(&stream->uses);

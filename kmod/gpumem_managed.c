@@ -16,14 +16,17 @@
  *    the folios stay where they are.  Engines look them up without the folio
  *    lock.
  *  - A held block is *resident* on a device if it counts in the memory in use of
- *    the device (mem->managed).  A held block that is not resident is one for
- *    which the device had no room.  It is held only while it is in use.
+ *    the device (mem->managed).  A held block that is not resident found no room
+ *    on the device, or was evicted to become resident on another one.  It is
+ *    held only while it is in use.
  *  - A block *in use* (block->users) is neither evicted nor let go.  A slice uses
  *    the blocks that it touches.  An entry keeps blocks in use from the task
  *    that populated them to the slice that touches them, so eviction by others
  *    cannot keep an entry from making progress.
  *
  * So held memory that no budget counts is bounded by what entries keep in use.
+ * That bound grows with the number of a client's streams, so managed memory is
+ * off unless the module parameter "managed" is set.
  *
  * Budget: the memory in use of a device is what its mount has in use (statfs)
  * plus mem->managed.  A block that is to become resident evicts the least
@@ -43,6 +46,7 @@
  */
 #include <linux/file.h>
 #include <linux/memcontrol.h>
+#include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -70,6 +74,11 @@
 /* Allocations of blocks fail instead of calling the OOM killer. */
 #define GPUMEM_BLOCK_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+static bool managed;
+module_param(managed, bool, 0644);
+MODULE_PARM_DESC(managed,
+		 "Clients may allocate managed memory, which has no limit of its own yet (default: no)");
 
 static DEFINE_SPINLOCK(gpumem_managed_lock);
 
@@ -241,6 +250,16 @@ void gpumem_managed_trim_late(struct gpumem_device *dev)
 {
 	if (unlikely(READ_ONCE(dev->mem.managed_over)))
 		gpumem_managed_trim(dev);
+}
+
+/**
+ * gpumem_managed_allowed - may clients allocate managed memory?
+ *
+ * Return: the module parameter.
+ */
+bool gpumem_managed_allowed(void)
+{
+	return READ_ONCE(managed);
 }
 
 /**
@@ -466,9 +485,12 @@ static void gpumem_block_settle(struct gpumem_block *block,
 		}
 		spin_unlock(&gpumem_managed_lock);
 		/* The caller's use keeps the block resident. */
-		if (came)
+		if (came) {
 			gpumem_holding_charge(block->bo->obj.client, dev,
 					      bytes);
+			/* An allocation may have taken the room meanwhile. */
+			gpumem_managed_trim(dev);
+		}
 		if (!went)
 			return;
 		gpumem_departed_finish(&left);
@@ -533,7 +555,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * @bo: managed buffer object; referenced
  * @offset: of a byte in the block
  * @dev: device that is to work on the block
- * @uses: of the entry; the block is added; if it is full, it is emptied before
+ * @uses: of the entry; the block is added; full uses are dropped before
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *

@@ -68,6 +68,7 @@ struct gpumem_uses {
 
 /* gpumem_managed.c */
 void gpumem_managed_init(void);
+bool gpumem_managed_allowed(void);
 int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
 void gpumem_managed_release(struct gpumem_bo *bo);
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,

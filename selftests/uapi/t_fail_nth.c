@@ -9,6 +9,7 @@
 #include "kselftest_harness.h"
 #include "nth_process_ops.h"
 #include "common/fail_sweep.h"
+#include "common/limits_util.h"
 
 /* --- sweeps */
 
@@ -57,6 +58,7 @@ FIXTURE_SETUP(nth)
 	if (variant->second && dev_count() < 2)
 		SKIP(return, "there is no second device");
 	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, env_make(&self->e));
 	if (variant->vmap)
 		ASSERT_TRUE(fail_spare_vmap());
@@ -76,6 +78,7 @@ FIXTURE_TEARDOWN(nth)
 	close(self->e.fd);
 	if (self->e.card >= 0)
 		close(self->e.card);
+	EXPECT_EQ(0, set_param("managed", 0));
 	EXPECT_TRUE(dev_quiet(10));
 }
 

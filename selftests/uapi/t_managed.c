@@ -40,6 +40,7 @@ FIXTURE_SETUP(managed)
 
 	ASSERT_TRUE(dev_quiet(10));
 	leak_begin(&self->leak);
+	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, dev_attr_text(0, "size", self->size, sizeof(self->size)));
 	snprintf(size, sizeof(size), "%llu", BLOCKS * BLOCK);
 	ASSERT_EQ(0, write_dev_attr(0, "size", size));
@@ -55,9 +56,22 @@ FIXTURE_TEARDOWN(managed)
 	unmap_all();
 	close(self->fd);
 	EXPECT_EQ(0, write_dev_attr(0, "size", self->size));
+	EXPECT_EQ(0, set_param("managed", 0));
 	EXPECT_TRUE(dev_quiet(10));
 	EXPECT_TRUE(host_used_becomes(0));
 	EXPECT_TRUE(leak_end(&self->leak));
+}
+
+/* Nobody allocates managed memory unless the administrator allows it. */
+TEST_F(managed, off_by_default)
+{
+	__u32 id;
+
+	ASSERT_EQ(0, set_param("managed", 0));
+	EXPECT_EQ(-EOPNOTSUPP, gp_managed_alloc(self->fd, BLOCK, &id));
+	ASSERT_EQ(0, set_param("managed", 1));
+	EXPECT_EQ(0, gp_managed_alloc(self->fd, BLOCK, &id));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
 }
 
 static int execute(struct stream *s, struct gpumem_sqe sqe)

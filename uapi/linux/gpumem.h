@@ -252,7 +252,8 @@ struct gpumem_destroy {
  * @GPUMEM_BO_ALLOC_MANAGED: managed memory: allocate no memory now.  Pages are
  *	allocated when a process or an engine first touches them.  A block of
  *	GPUMEM_MANAGED_BLOCK bytes that an engine touches becomes *resident* on
- *	the engine's device.  Not together with GPUMEM_BO_ALLOC_HOST or @pool
+ *	the engine's device.  Not together with GPUMEM_BO_ALLOC_HOST or @pool;
+ *	only if the module parameter "managed" is set
  */
 enum gpumem_bo_alloc_flags {
 	GPUMEM_BO_ALLOC_HOST = 1 << 0,
@@ -295,8 +296,8 @@ enum gpumem_bo_alloc_flags {
  *
  * Errors: ENOSPC, EDQUOT, ENOMEM, EINVAL for @length 0 or unaligned and for a
  * @device or flags that are not those of @pool, EOPNOTSUPP for
- * GPUMEM_BO_ALLOC_MANAGED with GPUMEM_BO_ALLOC_HOST or @pool, EACCES if @pool is
- * imported, EINTR when killed.
+ * GPUMEM_BO_ALLOC_MANAGED with GPUMEM_BO_ALLOC_HOST or @pool or if the module
+ * parameter forbids it, EACCES if @pool is imported, EINTR when killed.
  */
 struct gpumem_bo_alloc {
 	__u32 size;
