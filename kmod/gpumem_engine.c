@@ -660,8 +660,7 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
 }
 
 /*
- * Would the block at @offset evict blocks that the same prefetch has made
- * resident?
+ * Would a block of @bytes evict blocks that the same prefetch has made resident?
  */
 static bool gpumem_prefetch_full(struct gpumem_stream *stream, u64 bytes)
 {

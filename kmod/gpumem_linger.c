@@ -11,25 +11,28 @@
  * References: the page cache and the page tables hold references on the folios
  * of a memory file (gpumem_shmem.c).  gpumem_shmem_populate() takes one more on
  * each folio.  The buffer object drops it when it is freed or its memory is
- * discarded.  A folio is *held* if it has another
- * reference: of another subsystem (an RDMA region, an io_uring buffer, a pipe),
- * of an engine that works on the folio, or of an LRU batch.  memory_failure()
- * keeps a reference on a failed page, which does not count.
+ * discarded; for managed memory, gpumem_managed.c drops it when a block is no
+ * longer held.  A folio is *held* if it has another reference: of another
+ * subsystem (an RDMA region, an io_uring buffer, a pipe), of an engine that
+ * works on the folio, or of an LRU batch.  memory_failure() keeps a reference on
+ * a failed page, which does not count.
  *
  * LRU batches: the kernel collects small folios of each CPU in batches before
  * it puts them on an LRU list.  Only a folio that is not on an LRU list, or
  * that is mlocked, can be in a batch.  A batch is no user of the memory, so
- * this module drains batches in three places:
+ * this module drains batches in four places:
  *
  *  - gpumem_shmem_populate() drains the CPU that it runs on before it returns,
  *    so that later drains are rare.  If the task has changed its CPU meanwhile,
  *    a work item drains the earlier CPU.
  *  - If a check finds a folio that may be in a batch, it drains the CPU that it
  *    runs on and checks again.
+ *  - The release of a file of managed memory that has such a folio queues drains
+ *    of all CPUs: page faults on any CPU may have populated the file.
  *  - An allocation that finds no room checks all lingering files.  If this
  *    freed none and some have folios that may be in a batch, the allocation
- *    drains all CPUs and, if each was drained in time, checks again.  All CPUs
- *    are drained at most once in GPUMEM_DRAIN_PAUSE.  The allocation waits
+ *    drains all CPUs and, if each was drained in time, checks again.
+ *    Allocations do so at most once in GPUMEM_DRAIN_PAUSE.  The allocation waits
  *    GPUMEM_DRAIN_WAIT at most, because a real-time task can keep a CPU's work
  *    item from running.
  *

@@ -12,8 +12,8 @@
  * is never smaller.  While they differ, each allocation first tries to give
  * tmpfs the wanted size, and fails if tmpfs has too much in use for it.
  * Blocks of managed memory that do not fit are evicted (gpumem_managed.c).
- * Clients keep the other memory that they have.  Allocations that were under way when
- * the size fell are finished.
+ * Clients keep the other memory that they have.  Allocations that were under
+ * way when the size fell are finished.
  *
  * Locks: gpumem_size_lock protects both sizes.  They are read without it.
  */

@@ -73,8 +73,8 @@ struct copy {
 };
 
 /*
- * Check a box that is not empty. @reach: for ends without a named context. INVALID_VALUE: the box is not inside the memory of its sides. INVALID_HANDLE:
- * an array was destroyed.
+ * Check a box that is not empty. @reach: of the ends whose sides have no named context. INVALID_VALUE: the box is not
+ * inside the memory of its sides, or a pool gives no access. INVALID_HANDLE: an array was destroyed.
  */
 CUresult box_resolve(const struct box *box, CUcontext reach, struct copy *copy);
 /* Join slices of a resolved copy that have no gap between them. */

@@ -37,7 +37,7 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
  * NULL names the current context.
  */
 CUresult copy_between(uint64_t dst, CUcontext dst_context, uint64_t src, CUcontext src_context, uint64_t bytes,
-		   CUstream stream, unsigned int flags);
+		      CUstream stream, unsigned int flags);
 CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, unsigned int flags);
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream stream, unsigned int flags);

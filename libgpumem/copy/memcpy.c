@@ -665,7 +665,7 @@ CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int f
 	return result;
 }
 
-/* Copy plain bytes between ends whose addresses are known. */
+/* Copy one row of bytes. @copy: has the addresses of the ends, and the contexts that the call names for them. */
 static CUresult copy_bytes(struct copy *copy, unsigned int dst_kind, unsigned int src_kind, CUstream handle,
 			   unsigned int flags)
 {
@@ -702,7 +702,7 @@ CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned
 }
 
 CUresult copy_between(uint64_t dst, CUcontext dst_context, uint64_t src, CUcontext src_context, uint64_t bytes,
-		   CUstream handle, unsigned int flags)
+		      CUstream handle, unsigned int flags)
 {
 	struct copy copy = {
 		.dst = { .addr = dst, .pitch = bytes, .reach = dst_context },

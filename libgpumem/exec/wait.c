@@ -292,6 +292,8 @@ CUresult ctx_look(CUcontext ctx)
 	struct queue *queue;
 	uint64_t value;
 
+	if (!ctx)
+		return CUDA_SUCCESS;
 	if (!active_none(&ctx->active, true)) {
 		active_walk(&walk, &ctx->active, true, false);
 		while ((queue = active_next(&walk, &value)))

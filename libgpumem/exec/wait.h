@@ -36,7 +36,10 @@ void work_synchronize(void);
  */
 bool work_finish(CUresult *result);
 CUresult ctx_synchronize(CUcontext ctx);
-/* The error of the work of a context that has failed until now, also if no call has returned it yet. Does not wait. */
+/*
+ * The error of a context's work that has failed until now, also if no call has returned the error yet. NULL has none.
+ * Does not wait.
+ */
 CUresult ctx_look(CUcontext ctx);
 /*
  * Wait for the work that was submitted to the queues of @active before the call; @every as in active.h. Returns

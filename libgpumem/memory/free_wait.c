@@ -17,7 +17,7 @@
  * The kernel may refuse a wait because it has no memory. Then nothing may be freed, because queued work may
  * still use the memory: the free returns the reason and changes nothing. Failed work counts as complete.
  * Neither failed work nor the sticky error of a context prevents a free. A free returns the error of the current
- * context, of work that failed before the free began, too.
+ * context's failed work, even if that work failed before the free began.
  *
  * Locks: none. A free first collects the queues that it must wait for, with the values that they have then. It does
  * not wait while it walks the list of queues, so it does not wait for work that is queued meanwhile.
@@ -124,6 +124,6 @@ bool free_wait(CUcontext owner, uint64_t base, uint64_t length, CUresult *result
 	if (unlikely(search.failed))
 		return work_finish(result);
 	if (ctx != owner || !*result)
-		*result = ctx ? ctx_look(ctx) : CUDA_SUCCESS;
+		*result = ctx_look(ctx);
 	return true;
 }

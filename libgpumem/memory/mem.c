@@ -380,7 +380,7 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 		return CUDA_ERROR_INVALID_VALUE;
 	if (span.pool) {
 		result = pool_free ? pool_free(ptr) : CUDA_ERROR_INVALID_VALUE;
-		return !result && ctx_top() ? ctx_look(ctx_top()) : result;
+		return result ? result : ctx_look(ctx_top());
 	}
 	if ((span.flags & (ALLOC_IMPORTED | ALLOC_ANY_HOST | ALLOC_MAPPED)) != kind &&
 	    (kind || !(span.flags & ALLOC_EXTERNAL)))

@@ -148,8 +148,8 @@ def ucx(b):
         try:
             tree = source(tmp)
         except Problem as e:
-            # Any other failure is one.
-            if "404" not in str(e) and "Not Found" not in str(e):
+            # Only a source that the mirror does not have is missing.  Another failure fails the run.
+            if "Not Found" not in str(e):
                 raise
             raise Missing("the source of UCX %s cannot be had: %s" % (version, str(e).split("\n")[0])) from e
         cache.note("building UCX %s with CUDA: up to 20 minutes ..." % version)

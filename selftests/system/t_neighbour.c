@@ -6,7 +6,7 @@
  * tries: the host may take a CPU away for some milliseconds.  fork measures both in turns, so that a
  * change of the host's load meets both.  Its client makes and ends tasks, so it has a second
  * reference, which any user may run, too: a process that makes and ends processes in a loop.  And it
- * has ten tries: beside other machines on the host, the same client delays fork by 0 to 190 %.
+ * has ten tries, because on a busy host tries with and without a delay alternate.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -25,7 +25,7 @@ STREAM_FIXTURE(neighbour)
 #define TRIES	3
 #define SAMPLES	20000
 #define FORK_TRIES	10
-#define SLICES	4
+#define SLICES	4	/* turns of a try */
 
 /* The durations of an operation.  */
 struct times {

@@ -5,9 +5,9 @@
  *
  * Memory in use (the module's statfs of its tmpfs mounts) must equal the lengths of the listed
  * buffer objects plus the memory that only mappings (orphaned) or other parts of the kernel
- * (lingering) keep.  A device's memory in use includes resident managed memory.  Counters must equal the number and lengths of the listed objects.  Sysfs must
- * agree with netlink.  Changes during the audit cause false alarms, so the caller repeats an audit
- * that finds a mismatch.
+ * (lingering) keep.  A device's memory in use includes resident managed memory.  Counters must equal
+ * the number and lengths of the listed objects.  Sysfs must agree with netlink.  Changes during the
+ * audit cause false alarms, so the caller repeats an audit that finds a mismatch.
  */
 #include <stdarg.h>
 #include <stdio.h>

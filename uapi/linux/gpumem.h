@@ -288,8 +288,8 @@ enum gpumem_bo_alloc_flags {
  * kernel evicts the least recently used resident blocks when the device has no
  * room for other blocks or for allocations.  The bytes of a block that is not
  * resident are in ordinary memory of the system and can be swapped out.  All
- * pages are charged to the memory cgroup of the process that touches them, or
- * that submitted the work.  If the device has no room for a block, engines work
+ * pages are charged to a memory cgroup: of the process that touches them, or of
+ * the client's process if an engine does.  If the device has no room for a block, engines work
  * on it where it is.  Managed memory maps by mmap() and GPUMEM_VM_MAP.  It cannot
  * be exported, named by a token, retired or bound to a sparse mapping
  * (EOPNOTSUPP).
