@@ -64,19 +64,26 @@ def table(path):
 
 def guest(command, *options, timeout=2400, vram="1G"):
     """Lines that @command prints in a guest with the module.  Ends with its exit status."""
+    sys.path.append(os.path.join(TOP, "selftests/vm"))
+    from vmlib import qemu      # a program in a guest needs nothing of it
+
     words = [os.path.join(TOP, "selftests/vm/run"), "--kernel", os.environ.get("VM_KERNEL") or "6.12",
              "--timeout", str(timeout), "--mem", "4G", *options,
              "--insmod", "devices=2", "vram=" + vram, "--", *command]
-    # The guest ends with this program.
+    # The guest ends with this program.  The handler waits until it has ended.  A signal that comes before "try"
+    # ends this program at once, and the kernel then sends SIGTERM to "run".
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=TOP,
-                          encoding="utf-8", errors="replace") as p:
-        try:
-            for line in p.stdout:
-                yield line.rstrip()
-        except BaseException:
-            p.terminate()
-            raise
+    p = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=TOP, encoding="utf-8",
+                         errors="replace", preexec_fn=qemu.ended_with_parent(signal.SIGTERM))
+    try:
+        for line in p.stdout:
+            yield line.rstrip()
+    except BaseException:
+        p.terminate()
+        raise
+    finally:
+        p.stdout.close()
+        p.wait()
     yield p.returncode
 
 

@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -349,6 +350,33 @@ for line in client.guest(["sh", "-c", "echo up; sleep 1000"], "--mem", "1G", "--
         time.sleep(1)
         alive = {pid: name for pid, name in below.items() if command_name(pid) == name}
         want(not alive, "what lives on: %s" % alive)
+
+    def test_ended_client_at_once(self):
+        """The same, by a signal that comes while the client starts the runner."""
+        script = """import os, signal, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import client
+class Early(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        print(self.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+client.subprocess.Popen = Early
+for line in client.guest(["sleep", "1000"], "--mem", "1G", "--cpus", "1", vram="64M"):
+    print(line, flush=True)
+"""
+        with subprocess.Popen([sys.executable, "-B", "-c", script, os.path.join(TOP, "selftests/interop")],
+                              cwd=self.work, stdout=subprocess.PIPE, env=dict(os.environ, VM_KERNEL=self.kernel)) as p:
+            runner = int(p.stdout.readline())
+            status = p.wait(60)
+        want(status == 143, "exit status %d" % status)
+        end, program = time.monotonic() + 10, "/proc/%d/exe" % runner
+        while os.path.exists(program) and time.monotonic() < end:
+            time.sleep(0.1)
+        alive = os.path.exists(program)
+        if alive:
+            os.kill(runner, signal.SIGTERM)
+        want(not alive, "the runner lives on")
 
     def test_hard_hang(self):
         rc, _, err = self.vm("--timeout", "5", "--cpus", "1", "--", "insmod", self.splats(),

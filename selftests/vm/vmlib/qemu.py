@@ -24,12 +24,23 @@ ICOUNT_BOOT = ("nokaslr norandmaps randomize_kstack_offset=off mitigations=off t
                "kfence.sample_interval=0")
 
 
+def ended_with_parent(sig):
+    """A preexec_fn: the kernel sends the new process @sig when this process ends, however that may happen."""
+    libc, parent = ctypes.CDLL(None), os.getpid()
+
+    def prepare():
+        libc.prctl(PR_SET_PDEATHSIG, sig)
+        if os.getppid() != parent:
+            # The parent ended before the call.
+            os.kill(os.getpid(), sig)
+
+    return prepare
+
+
 def start(command, output, fds=()):
-    """Start @command, which inherits @fds; it dies when this process does, however that may happen."""
-    libc = ctypes.CDLL(None)
+    """Start @command, which inherits @fds and is killed when this process ends."""
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                            start_new_session=True, pass_fds=fds,
-                            preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+                            start_new_session=True, pass_fds=fds, preexec_fn=ended_with_parent(signal.SIGKILL))
 
 
 def tools():
@@ -71,7 +82,7 @@ def kvm_usable(image, limit=10.0):
                           "-append", "console=ttyS0 earlyprintk=serial,ttyS0 panic=-1",
                           "-serial", "stdio"],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL)
+                         stderr=subprocess.DEVNULL, preexec_fn=ended_with_parent(signal.SIGKILL))
     end, seen, usable = time.monotonic() + limit, b"", False
     os.set_blocking(p.stdout.fileno(), False)
     while time.monotonic() < end and p.poll() is None and not usable:
