@@ -4,7 +4,8 @@
 Debian builds neither with CUDA, because the toolkit is not free.  Here "the toolkit" is a directory with
 include/ and lib64/ of this project.  The sources come from apt and are built in a root of Debian 13
 (vmlib/chroot.py), without the parts that the tests do not need.  The results are in the cache
-(vmlib/cache.py); a key is made of the versions, the options and our headers.
+(vmlib/cache.py).  Its keys are made of all that the results depend on: the versions of the source and of the
+root's packages, this script with its options, our headers and lists of symbols, and the files in UCX_SOURCE.
 
 All of OpenMPI would take an hour to build.  What CUDA adds to it are five components, which Debian's libmpi of the
 same version loads as plugins.
@@ -24,6 +25,7 @@ from vmlib import Problem, apt, cache, chroot
 HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 HEADERS = os.path.join(TOP, "libgpumem/include")
+ABI = os.path.join(TOP, "libgpumem/abi")
 PACKAGES = ("make", "gcc", "g++", "libc6-dev", "perl", "file", "autoconf", "automake", "libtool", "pkgconf",
             "flex", "libibverbs-dev", "librdmacm-dev", "libnuma-dev", "libhwloc-dev", "libevent-dev",
             "libpmix-dev", "zlib1g-dev")
@@ -48,23 +50,41 @@ COMPONENTS = ("opal/mca/accelerator/cuda", "opal/mca/btl/smcuda", "opal/mca/rcac
 GENERATED = ("aclocal.m4", "*config.h.in", "configure", "Makefile.in")
 
 
-def digest(*parts):
-    """A key of @parts and of our headers."""
+def files(top):
+    """The paths of all files below @top, except .git, in a fixed order."""
+    for where, subs, names in os.walk(top):
+        subs[:] = sorted(s for s in subs if s != ".git")
+        for name in sorted(names + [s for s in subs if os.path.islink(os.path.join(where, s))]):
+            if name != ".git":
+                yield os.path.join(where, name)
+
+
+def digest(*parts, source=None):
+    """A key of @parts, of this script, of our headers and lists of symbols, and of the files below @source."""
     key = hashlib.sha256(repr(parts).encode())
-    for path in sorted(glob.glob(os.path.join(HEADERS, "*.h"))):
-        if os.path.basename(path).startswith("cufile"):
-            continue
-        with open(path, "rb") as f:
-            key.update(f.read())
+    ours = [os.path.realpath(__file__)]
+    ours += [p for p in files(HEADERS) if not os.path.basename(p).startswith("cufile")]
+    ours += sorted(glob.glob(os.path.join(ABI, "*.txt")) + glob.glob(os.path.join(ABI, "*.map")))
+    for top, paths in ((TOP, ours), (source, files(source) if source else ())):
+        for path in paths:
+            if os.path.islink(path):
+                data = os.readlink(path).encode()
+            else:
+                with open(path, "rb") as f:
+                    data = f.read()
+            mode = os.lstat(path).st_mode & 0o170100
+            key.update(repr((os.path.relpath(path, top), mode, len(data))).encode() + data)
     return key.hexdigest()[:12]
 
 
 def replace(path, what, by):
-    """Replace the matches of the expression @what in the file @path."""
+    """Replace the matches of the expression @what in the file @path, which must have one."""
     with open(path, encoding="utf-8") as f:
-        text = f.read()
+        text, found = re.subn(what, by, f.read(), flags=re.M)
+    if not found:
+        raise Problem("%s has no match of %s" % (path, what))
     with open(path, "w", encoding="utf-8") as f:
-        f.write(re.sub(what, by, text, flags=re.M))
+        f.write(text)
 
 
 class Missing(Problem):
@@ -142,7 +162,7 @@ def ucx(b):
     version, source = ucx_source()
     if not version:
         raise Missing("apt knows no source of UCX")
-    key = "ucx_%s_%s" % (cache.safe(version), digest(version, b.root, UCX_OPTIONS))
+    key = "ucx_%s_%s" % (cache.safe(version), digest(version, b.root, source=os.environ.get("UCX_SOURCE")))
 
     def make(tmp, final):
         try:
@@ -178,7 +198,7 @@ def openmpi(b):
     version = sources.version("openmpi")
     if not version:
         raise Problem("apt knows no source of OpenMPI")
-    key = "openmpi_%s_%s" % (cache.safe(version), digest(version, b.root, OPENMPI_OPTIONS, COMPONENTS))
+    key = "openmpi_%s_%s" % (cache.safe(version), digest(version, b.root))
 
     def make(tmp, _):
         cache.note("building OpenMPI's components for CUDA %s: some minutes ..." % version)
