@@ -51,6 +51,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region *regions;	/* under lock */
 static unsigned long made;	/* under lock */
 
+/* The link that points to the region of @mr, or the end of the list.  Called under lock. */
+static struct region **find(struct ibv_mr *mr)
+{
+	struct region **at = &regions;
+
+	while (*at && &(*at)->mr != mr)
+		at = &(*at)->next;
+	return at;
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 				 int access)
 {
@@ -98,11 +108,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	int ret;
 
 	pthread_mutex_lock(&lock);
-	for (at = &regions; *at && &(*at)->mr != mr;)
-		at = &(*at)->next;
-	r = *at;
-	if (r)
-		*at = r->next;
+	r = *find(mr);
 	/* UCX's module loads libibverbs for itself: RTLD_NEXT does not find it. */
 	if (!real)
 		real = (int (*)(struct ibv_mr *))dlsym(dlopen("libibverbs.so.1", RTLD_LAZY), "ibv_dereg_mr");
@@ -111,8 +117,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 		return real ? real(mr) : ENOSYS;
 	attr.data = mr->handle;
 	ret = call(mr->context, UVERBS_METHOD_MR_DESTROY, &attr, 1);
+	if (ret)
+		return ret;	/* the region exists as before */
+	pthread_mutex_lock(&lock);
+	at = find(mr);
+	*at = r->next;
+	pthread_mutex_unlock(&lock);
 	free(r);
-	return ret;
+	return 0;
 }
 
 __attribute__((destructor)) static void tell(void)
