@@ -15,9 +15,9 @@ by DMA-bufs (mpi_dmabuf.c), strict-verbs copies it to host memory first.
 UCX's own programs come first: ucx_info lists what UCX found, ucx_perftest sends device memory from one machine
 to the other.
 """
+import itertools
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -25,9 +25,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 import client  # noqa: E402
-from mpi_guest import ALL, FOUR, MESSAGES, ON_UCX, ONE, SHELL, TWO, VERBS, guests, openmpi  # noqa: E402
+from mpi_guest import (ALL, FOUR, MESSAGES, ON_UCX, ONE, SHELL, TWO, VERBS, guests, openmpi, output,  # noqa: E402
+                       serve, served)
 
-PORT = "13337"
+# Each test has a port of its own: its client cannot meet the server of an earlier test.
+PORTS = itertools.count(13337)
 # UCX stages large messages in device memory.  By default each rank takes more of it than these devices have.
 FEW = {"UCX_RNDV_FRAG_ALLOC_COUNT": "host:128,cuda:4"}
 TCP = dict(FEW, UCX_NET_DEVICES="eth0", UCX_TLS="tcp,sm,self,cuda")
@@ -72,35 +74,32 @@ def cuda_runs(build, plugins, libraries):
     return [run + (libraries,) for run in table]
 
 
-def output(words, env):
-    r = subprocess.run(words, env=env, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
-    return r.returncode, r.stdout
-
-
 def perftest(env, name, test, options, memory):
     """One test of ucx_perftest; guest 1 serves."""
-    words = ["ucx_perftest", "-t", test, "-m", memory, "-p", PORT, "-w", "10"] + options
+    port, there = next(PORTS), [SHELL, "guest1"]
+    log = "/tmp/ucx_perftest.%d" % port
+    words = ["timeout", "120", "ucx_perftest", "-t", test, "-m", memory, "-p", str(port), "-w", "10"] + options
     variables = ["%s=%s" % (k, env[k]) for k in env if k.startswith(("UCX_", "LD_", "GPUMEM_STRICT"))
                  or k == "PATH"]
-    remote = " ".join(variables + ["timeout", "120"] + words)
-    subprocess.run([SHELL, "guest1", "(%s) </dev/null >/dev/null 2>&1 &" % remote], check=True)
-    rc, text = 1, ""
+    serve(there, " ".join(variables + words), log)
     for _ in range(20):
-        rc, text = output(["timeout", "120"] + words + ["guest1"], env)
+        rc, text = output(*words, "guest1", env=env)
         if rc == 0 or "onnect" not in text:
             break
         time.sleep(0.5)
+    ended, other = served(there, log)
     final = re.findall(r"^Final: (.*)$", text, re.M)
     print("# %s: %s" % (name, " ".join(final[-1].split()) if final else "no result"))
-    if rc or not final:
+    good = rc == 0 and bool(final) and ended
+    if not good:
         client.show(text, 20)
-    return rc == 0 and bool(final)
+        client.show(other, 20)
+    return good
 
 
 def ompi_info(plugins):
     """Does OpenMPI find @plugins?"""
-    _, text = output(["ompi_info"], dict(os.environ, OMPI_MCA_mca_base_component_path=plugins))
+    _, text = output("ompi_info", env=dict(os.environ, OMPI_MCA_mca_base_component_path=plugins))
     for component in ("accelerator: cuda", "btl: smcuda", "coll: cuda"):
         client.report("MCA %s " % component in text, "ompi_info", component.replace(": ", "-"))
 
@@ -109,7 +108,7 @@ def ucx_tools(build, ucx, libraries):
     """UCX's own programs."""
     env = dict(os.environ, LD_LIBRARY_PATH=libraries + os.environ["LD_LIBRARY_PATH"],
                PATH="%s/bin:%s" % (ucx, os.environ["PATH"]), UCX_WARN_UNUSED_ENV_VARS="n")
-    rc, text = output(["ucx_info", "-d"], env)
+    rc, text = output("ucx_info", "-d", env=env)
     for transport in ("cuda_copy", "cuda_ipc"):
         good = rc == 0 and re.search(r"Transport: %s$" % transport, text, re.M)
         client.report(bool(good), "ucx_info", transport)
@@ -138,4 +137,5 @@ def main():
     guests(build, wanted, runs, first)
 
 
-main()
+if __name__ == "__main__":
+    main()

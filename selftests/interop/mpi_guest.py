@@ -82,34 +82,49 @@ PINGPONG = (("tcp-msg", "tcp", "msg", "guest1"), ("tcp-rdm", "tcp", "rdm", "gues
 FABRIC = {"FI_TCP_IFACE": "eth0", "FI_UDP_IFACE": "eth0", "FI_VERBS_IFACE": "eth0", "FI_UNIVERSE_SIZE": "2"}
 
 
-def output(*words):
+def output(*words, env=None):
     """(exit status, output) of a command."""
-    r = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       encoding="utf-8", errors="replace")
+    r = subprocess.run(words, env=env, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
     return r.returncode, r.stdout
+
+
+def serve(there, command, log):
+    """Start @command in the background.  Its output and its exit status go to the file @log.
+
+    @there: the words that run a command on that machine.
+    """
+    output(*there, "rm -f %s; (%s; echo status $?) </dev/null >%s 2>&1 &" % (log, command, log))
+
+
+def served(there, log):
+    """(has the command ended with status 0, its output) of serve(), which has 20 seconds to end."""
+    for _ in range(40):
+        _, text = output(*there, "cat " + log)
+        status = re.search(r"status (\d+)\n\Z", text)
+        if status:
+            break
+        time.sleep(0.5)
+    return bool(status) and status.group(1) == "0", text
 
 
 def fi_pingpong(build):
     """Messages of six sizes, each checked (-c), between device memory of both machines."""
-    served = "/tmp/fi_pingpong.served"
+    log = "/tmp/fi_pingpong.served"
     before = client.in_use()
     variables = dict(FABRIC, LD_PRELOAD=os.path.join(build, "interop/mpi/pingpong.so"))
     for case, provider, endpoint, host in PINGPONG:
         there = ["bash", "-c"] if host == "guest0" else [SHELL, host]
         words = ["timeout", "120", "fi_pingpong", "-p", "'%s'" % provider, "-e", endpoint, "-I", "20", "-c"]
         command = " ".join(["%s=%s" % v for v in variables.items()] + words)
-        output(*there, "rm -f %s; (%s; echo status $?) </dev/null >%s 2>&1 &" % (served, command, served))
+        serve(there, command, log)
         for _ in range(40):
             status, text = output("bash", "-c", command + " " + host)
             if status == 0 or "failed to connect" not in text:
                 break
             time.sleep(0.5)
-        for _ in range(40):
-            _, other = output(*there, "cat " + served)
-            if "status " in other:
-                break
-            time.sleep(0.5)
-        good = status == 0 and "status 0" in other and all("PINGPONG device memory" in t for t in (text, other))
+        ended, other = served(there, log)
+        good = status == 0 and ended and all("PINGPONG device memory" in t for t in (text, other))
         client.report(good, "fi_pingpong", case)
         client.show(text, 25)
         if not good:
