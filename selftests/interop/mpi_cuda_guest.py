@@ -10,7 +10,8 @@ share the work.
 
 In strict mode the CPU cannot touch device memory, so what passes there has found the memory
 by the driver's functions and has moved it by the device, or by the RDMA card: strict-dmabuf registers the memory
-by DMA-bufs (mpi_dmabuf.c), strict-verbs copies it to host memory first.
+by DMA-bufs (mpi_dmabuf.c counts them), strict-verbs copies it to host memory first.  strict-ipc opens IPC handles
+(mpi_ipc.c counts them).
 
 UCX's own programs come first: ucx_info lists what UCX found, ucx_perftest sends device memory from one machine
 to the other.
@@ -41,9 +42,9 @@ PERF = (("tag-latency", "tag_lat", ["-s", "8", "-n", "300"]),
         ("put-bandwidth", "ucp_put_bw", ["-s", "1048576", "-n", "40"]))
 
 
-def preloaded(build, name):
-    """Variables of the run @name over verbs with mpi_dmabuf.c."""
-    return dict(CUDA_VERBS, LD_PRELOAD=os.path.join(build, "interop/mpi/dmabuf.so"), GPUMEM_MPI_NAME=name)
+def preloaded(build, library, name=""):
+    """Variables of the run @name with mpi_dmabuf.c or mpi_ipc.c, which report a case of it."""
+    return {"LD_PRELOAD": os.path.join(build, "interop/mpi", library), "GPUMEM_MPI_NAME": name}
 
 
 def cuda_runs(build, plugins, libraries):
@@ -56,12 +57,13 @@ def cuda_runs(build, plugins, libraries):
 
     ucx = mpi(2, TWO, "ucx", TCP, **ON_UCX)
     rdma = mpi(2, TWO, "ob1", btl="tcp,self", osc="rdma")
-    dmabuf = mpi(2, TWO, "ucx", preloaded(build, "strict-dmabuf"), **ON_UCX)
+    dmabuf = mpi(2, TWO, "ucx", dict(CUDA_VERBS, **preloaded(build, "dmabuf.so", "strict-dmabuf")), **ON_UCX)
+    ipc = mpi(2, ONE, "ob1", preloaded(build, "ipc.so", "strict-ipc"), btl="smcuda,self")
     device, messages = ["device", "--"], ["--"] + MESSAGES
     table = (
         ("strict-ring", "openmpi-ring", 2, None, ucx),
         ("strict-tcp", "openmpi", 2, ALL + messages, mpi(2, TWO, "ob1", btl="tcp,self")),
-        ("strict-ipc", "openmpi", 2, ALL + messages, mpi(2, ONE, "ob1", btl="smcuda,self")),
+        ("strict-ipc", "openmpi", 2, ALL + messages, ipc),
         ("strict-ucx", "openmpi", 4, ALL + messages, mpi(4, FOUR, "ucx", TCP, **ON_UCX)),
         ("strict-verbs", "openmpi", 2, device + MESSAGES, mpi(2, TWO, "ucx", CUDA_VERBS, **ON_UCX)),
         ("strict-dmabuf", "openmpi", 2, device + MESSAGES, dmabuf),
@@ -75,7 +77,7 @@ def cuda_runs(build, plugins, libraries):
 
 
 def perftest(env, name, test, options, memory):
-    """One test of ucx_perftest; guest 1 serves."""
+    """One test of ucx_perftest; guest 1 serves.  With mpi_dmabuf.c both sides must register a DMA-buf."""
     port, there = next(PORTS), [SHELL, "guest1"]
     log = "/tmp/ucx_perftest.%d" % port
     words = ["timeout", "120", "ucx_perftest", "-t", test, "-m", memory, "-p", str(port), "-w", "10"] + options
@@ -91,6 +93,10 @@ def perftest(env, name, test, options, memory):
     final = re.findall(r"^Final: (.*)$", text, re.M)
     print("# %s: %s" % (name, " ".join(final[-1].split()) if final else "no result"))
     good = rc == 0 and bool(final) and ended
+    if "dmabuf.so" in env.get("LD_PRELOAD", ""):
+        regions = [re.findall(r"^registered (\d+) regions by DMA-buf$", t, re.M) for t in (text, other)]
+        print("# %s: regions by DMA-buf of the client and of the server: %s" % (name, regions))
+        good = good and all(regions)
     if not good:
         client.show(text, 20)
         client.show(other, 20)
@@ -113,8 +119,9 @@ def ucx_tools(build, ucx, libraries):
         good = rc == 0 and re.search(r"Transport: %s$" % transport, text, re.M)
         client.report(bool(good), "ucx_info", transport)
     env["GPUMEM_STRICT"] = "1"
+    dmabuf = dict(CUDA_VERBS, **preloaded(build, "dmabuf.so"))
     for transport, variables, memories in (("tcp", TCP, ("host", "cuda")), ("verbs", CUDA_VERBS, ("host", "cuda")),
-                                           ("dmabuf", preloaded(build, ""), ("cuda",))):
+                                           ("dmabuf", dmabuf, ("cuda",))):
         # In a row of puts over verbs UCX ends itself by a fatal error, also with host memory: "out" in the table.
         for name, test, options in PERF if transport == "tcp" else PERF[:-1]:
             for memory in memories:

@@ -3,7 +3,8 @@
  * Preloaded into a program that uses verbs: ibv_reg_dmabuf_mr() for soft-RoCE.
  *
  * librxe has no such function; the kernel's module has one with rxe-*.patch.  A region that is made here must
- * end here, too.  At the end of rank 0 of an MPI job it prints whether any region was made.
+ * end here, too.  At the end of rank 0 of an MPI job it prints whether any region was made.  At the end of another
+ * process it prints how many were, unless none was.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,10 +12,11 @@
 #include <pthread.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+
+#include "mpi_report.h"
 
 /* A region of this library. */
 struct region {
@@ -127,10 +129,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void report(void)
 {
-	const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *name = getenv("GPUMEM_MPI_NAME");
-
-	if (rank && name && !strcmp(rank, "0"))
-		printf("%s - %s registers-by-dmabuf\n", made ? "ok" : "not ok", name);
+	if (!report_rank("registers-by-dmabuf", made) && made)
+		printf("registered %lu regions by DMA-buf\n", made);
 }
