@@ -171,7 +171,7 @@ void ctx_release_streams(CUcontext ctx)
 			lock_doze();
 	}
 	/* A thread that resolved a handle earlier may have submitted after the context's work ended. */
-	queues_wait(&ctx->active, true, NULL, NULL);
+	queues_wait(&ctx->active, true, NULL);
 	active_clear(&ctx->active);
 	/* An error of this context must not fail a later context in the same structure. */
 	for (queue = load_acquire(&ctx_device(ctx)->queues); queue; queue = queue->next) {

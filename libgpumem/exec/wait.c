@@ -8,6 +8,9 @@
  *
  * The process "knows" that a queue has reached a value when it has waited for the value (queue->synced).
  *
+ * A call that waits for several queues waits for what was submitted before the call began, not for what other
+ * threads submit while it waits. Only a call that has no memory for the list of tails reads a tail later.
+ *
  * Invariants: a stream is idle if its queue is idle and nothing that its next operation must wait for is
  * pending.
  *
@@ -17,6 +20,7 @@
  * Vocabulary: drain, wait until a stream is idle; tail, value (ring.h).
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "exec/exec.h"
 
@@ -176,34 +180,148 @@ static inline bool queues_idle(CUcontext ctx, bool every)
 	return likely(active_none(&ctx->active, every)) || queues_idle_slow(ctx, every);
 }
 
-CUresult queues_wait(struct active *active, bool every, CUcontext ctx, bool *refused)
+/* How many targets need no memory from malloc(). */
+#define FEW_TARGETS	32u
+
+/* A queue, and the value for which a call waits. */
+struct target {
+	struct queue *queue;
+	uint64_t value;
+};
+
+/*
+ * What a call waits for: the tails that queues had when the call began. All of them are read before the first
+ * wait, because other threads may submit work during the wait, without end.
+ */
+struct targets {
+	CUcontext ctx;			/* the call returns its errors alone; NULL: those of all contexts */
+	bool *refused;			/* set if a wait is refused, which then ends the call; or NULL */
+	CUresult first;			/* the first error */
+	bool partial;			/* there was no memory for all targets */
+	size_t count, room;
+	struct target *list, few[FEW_TARGETS];
+};
+
+static void targets_begin(struct targets *targets, CUcontext ctx, bool *refused)
 {
-	CUresult first = CUDA_SUCCESS;
+	targets->ctx = ctx;
+	targets->refused = refused;
+	targets->first = CUDA_SUCCESS;
+	targets->partial = false;
+	targets->count = 0;
+	targets->room = FEW_TARGETS;
+	targets->list = targets->few;
+}
+
+static __attribute__((noinline)) bool targets_grow(struct targets *targets)
+{
+	struct target *list = targets->list == targets->few ? NULL : targets->list;
+
+	list = realloc(list, 2 * targets->room * sizeof(*list));
+	if (!list)
+		return false;
+	if (targets->list == targets->few)
+		memcpy(list, targets->few, sizeof(targets->few));
+	targets->list = list;
+	targets->room *= 2;
+	return true;
+}
+
+static bool targets_add(struct targets *targets, struct queue *queue, uint64_t value)
+{
+	if (unlikely(targets->count == targets->room) && !targets_grow(targets)) {
+		targets->partial = true;
+		return false;
+	}
+	targets->list[targets->count++] = (struct target){ .queue = queue, .value = value };
+	return true;
+}
+
+/* Add a context's queues that have unfinished work or have failed; @every as in active.h. */
+static void targets_add_active(struct targets *targets, struct active *active, bool every)
+{
 	struct active_walk walk;
 	struct queue *queue;
 	uint64_t value;
 
 	if (likely(active_none(active, every)))
-		goto none;
+		return;
 	active_walk(&walk, active, every, true);
-	while ((queue = active_next(&walk, &value))) {
-		CUresult result = queue_settle(queue, value);
+	while ((queue = active_next(&walk, &value)))
+		if (!targets_add(targets, queue, value))
+			break;
+}
 
-		if (refused && queue_refused(queue, value, &result)) {
-			*refused = true;
-			return result;
-		}
-		/* A failure of another context is not an error of this call. */
-		if (!first && (!ctx || load_relaxed(&queue->ctx) == ctx))
-			first = result;
+/* False: the wait was refused, and ends the call. */
+static bool target_wait(struct targets *targets, struct queue *queue, uint64_t value)
+{
+	CUresult result = queue_settle(queue, value);
+
+	if (targets->refused && queue_refused(queue, value, &result)) {
+		*targets->refused = true;
+		targets->first = result;
+		return false;
 	}
-none:
+	/* A failure of another context is not an error of this call. */
+	if (!targets->first && (!targets->ctx || load_relaxed(&queue->ctx) == targets->ctx))
+		targets->first = result;
+	return true;
+}
+
+/* Wait for all targets, and free their memory. False: a wait was refused, and ends the call. */
+static bool targets_wait(struct targets *targets)
+{
+	bool over = true;
+	size_t i;
+
+	for (i = 0; over && i < targets->count; i++)
+		over = target_wait(targets, targets->list[i].queue, targets->list[i].value);
+	if (unlikely(targets->list != targets->few))
+		free(targets->list);
+	return over;
+}
+
+/*
+ * After targets_wait(): remove the queues that are idle now from the list of active ones. If there was no memory
+ * for all targets, wait for the tails that the list's queues have now. False: a wait was refused.
+ */
+static bool targets_end(struct targets *targets, struct active *active, bool every)
+{
+	struct active_walk walk;
+	struct queue *queue;
+	uint64_t value;
+
+	if (unlikely(!active_none(active, every))) {
+		active_walk(&walk, active, every, true);
+		while ((queue = active_next(&walk, &value)))
+			if (unlikely(targets->partial) && !target_wait(targets, queue, value))
+				return false;
+	}
 	if (unlikely(!active_all_known(active, every)))
 		active_know(active, every);
+	return true;
+}
+
+/* queues_wait(), and for the tail of @own unless it is NULL. */
+static CUresult queues_wait_own(struct queue *own, struct active *active, bool every, CUcontext ctx)
+{
+	struct targets targets;
+
+	targets_begin(&targets, ctx, NULL);
+	if (own)
+		targets_add(&targets, own, load_acquire(&own->tail));
+	targets_add_active(&targets, active, every);
+	targets_wait(&targets);
+	targets_end(&targets, active, every);
 	/* Work on the CPU may have failed just before its queue was found idle. */
-	if (!first && ctx && active == &ctx->active)
-		first = load_relaxed(&ctx->sticky);
-	return first;
+	if (!targets.first && ctx && active == &ctx->active)
+		targets.first = load_relaxed(&ctx->sticky);
+	return targets.first;
+}
+
+CUresult queues_wait(struct active *active, bool every, CUcontext ctx)
+{
+	return queues_wait_own(NULL, active, every, ctx);
 }
 
 void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg)
@@ -242,19 +360,19 @@ bool stream_idle(CUstream stream)
 
 CUresult stream_drain(CUstream stream)
 {
-	struct queue *queue = load_acquire(&stream->queue);
+	struct queue *queue = load_acquire(&stream->queue), *legacy = NULL;
 	CUresult result = CUDA_SUCCESS;
+	uint64_t value = 0;
 
+	if (stream->kind == STREAM_LEGACY_KIND)
+		return queues_wait_own(queue, &stream->ctx->active, false, stream->ctx);
+	if (!(stream->flags & CU_STREAM_NON_BLOCKING))
+		legacy = legacy_queue(stream->ctx);
+	if (legacy)
+		value = load_acquire(&legacy->tail);
 	if (queue)
 		result = queue_settle(queue, load_acquire(&queue->tail));
-	if (result)
-		return result;
-	if (stream->kind == STREAM_LEGACY_KIND)
-		return queues_wait(&stream->ctx->active, false, stream->ctx, NULL);
-	if (stream->flags & CU_STREAM_NON_BLOCKING)
-		return CUDA_SUCCESS;
-	queue = legacy_queue(stream->ctx);
-	return queue ? queue_wait(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+	return result || !legacy ? result : queue_wait(legacy, value);
 }
 
 CUresult stream_query(CUstream stream)
@@ -283,7 +401,7 @@ CUresult stream_synchronize(CUstream stream)
 
 CUresult ctx_synchronize(CUcontext ctx)
 {
-	return queues_wait(&ctx->active, true, ctx, NULL);
+	return queues_wait(&ctx->active, true, ctx);
 }
 
 CUresult ctx_look(CUcontext ctx)
@@ -306,19 +424,23 @@ CUresult ctx_look(CUcontext ctx)
 /* Wait for all contexts on all devices: streams of one device reach the memory of the others. */
 static CUresult work_wait(bool *refused)
 {
-	CUresult first = CUDA_SUCCESS;
 	CUcontext ctx = ctx_top();
+	struct targets targets;
 	struct active *active;
+	bool over;
 
-	for (active = active_first(); active; active = active->next) {
-		CUresult result = queues_wait(active, true, ctx, refused);
-
-		if (refused && *refused)
-			return result;
-		if (!first && ctx)
-			first = result;
-	}
-	return first;
+	targets_begin(&targets, ctx, refused);
+	for (active = active_first(); active && !targets.partial; active = active->next)
+		targets_add_active(&targets, active, true);
+	over = targets_wait(&targets);
+	for (active = active_first(); over && active; active = active->next)
+		over = targets_end(&targets, active, true);
+	if (unlikely(!over))
+		return targets.first;
+	if (!ctx)
+		return CUDA_SUCCESS;
+	/* As in queues_wait_own(). */
+	return targets.first ? targets.first : load_relaxed(&ctx->sticky);
 }
 
 void work_synchronize(void)

@@ -28,7 +28,7 @@ CUresult queue_status(struct queue *queue);
  * work is over, the function stores the result of the work in *@result.
  */
 bool queue_refused(struct queue *queue, uint64_t value, CUresult *result);
-/* Wait for all work of the process. */
+/* Wait for all work of the process that was submitted before the call. */
 void work_synchronize(void);
 /*
  * work_synchronize() for a caller that then takes memory away: *@result is the current context's error.
@@ -43,10 +43,9 @@ CUresult ctx_synchronize(CUcontext ctx);
 CUresult ctx_look(CUcontext ctx);
 /*
  * Wait for the work that was submitted to the queues of @active before the call; @every as in active.h. Returns
- * the first error of @ctx, or of any context if @ctx is NULL. If @refused is given, the first wait that is refused
- * ends the call and sets *@refused.
+ * the first error of @ctx, or of any context if @ctx is NULL.
  */
-CUresult queues_wait(struct active *active, bool every, CUcontext ctx, bool *refused);
+CUresult queues_wait(struct active *active, bool every, CUcontext ctx);
 /* Call @each for all queues of the process that are not idle. */
 void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), void *arg);
 

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "common/util.h"
 
@@ -180,6 +181,26 @@ static inline int count_fds(void)
 static inline bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Whether a thread of this process is in the system call that waits for a timeline. */
+static inline bool sleeps_in_wait(int tid)
+{
+	unsigned long long args[2];
+	char path[64], line[256];
+	bool is = false;
+	long nr;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "re");
+	/* "running", or the number and the arguments. */
+	if (file && fgets(line, sizeof(line), file))
+		is = sscanf(line, "%ld %llx %llx", &nr, &args[0], &args[1]) == 3 &&
+		     nr == SYS_ioctl && args[1] == GPUMEM_TIMELINE_WAIT;
+	if (file)
+		fclose(file);
+	return is;
 }
 
 /* Read the kernel's counters of the library's client. */

@@ -114,26 +114,6 @@ static bool freer_start(struct freer *f)
 	return !pthread_create(&f->thread, NULL, freer_main, f);
 }
 
-/* Whether a thread of this process is in the system call that waits for a timeline. */
-static bool sleeps_in_wait(int tid)
-{
-	unsigned long long args[2];
-	char path[64], line[256];
-	bool is = false;
-	long nr;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	file = fopen(path, "re");
-	/* "running", or the number and the arguments. */
-	if (file && fgets(line, sizeof(line), file))
-		is = sscanf(line, "%ld %llx %llx", &nr, &args[0], &args[1]) == 3 &&
-		     nr == SYS_ioctl && args[1] == GPUMEM_TIMELINE_WAIT;
-	if (file)
-		fclose(file);
-	return is;
-}
-
 /* Whether the free waited until the gate was open. */
 static bool waited(struct freer *f, cuuint32_t *word)
 {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests streams by the CUDA API: which streams wait for which, work that outlives its stream, many
- * threads, and contexts that end.  t_cuda_event.c tests events, t_cuda_failure.c failed work.
+ * Tests streams by the CUDA API: which streams wait for which, what a call waits for while another
+ * thread queues, work that outlives its stream, many threads, and contexts that end.  t_cuda_event.c
+ * tests events, t_cuda_failure.c failed work.
  */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "kselftest_harness.h"
 #include "cuda_stream_fixture.h"
@@ -412,6 +415,215 @@ TEST_F(stream, thread_ends_with_work)
 		EXPECT_EQ(199, words[0]);
 		EXPECT_EQ(199, words[1023]);
 	}
+}
+
+/* --- calls that wait for many streams, while another thread queues */
+
+/* More streams than the library lists without memory from realloc(), twice. */
+#define CROWD	80
+
+static _Thread_local bool no_memory;
+
+/* The library's calls come here, too, and those of threads that the thread sanitizer does not know yet. */
+__attribute__((no_sanitize("thread"))) void *realloc(void *old, size_t bytes)
+{
+	static void *(*real)(void *old, size_t bytes);
+
+	if (no_memory) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (!real)
+		real = (__typeof__(real))dlsym(RTLD_NEXT, "realloc");
+	return real(old, bytes);
+}
+
+enum waiting { IN_CONTEXT, IN_LEGACY, IN_PROCESS, WAITINGS };
+
+struct waiter {
+	pthread_t thread;
+	CUcontext ctx;
+	enum waiting waiting;
+	bool no_memory;
+	void *registered;
+	CUresult result;
+	atomic_int tid, done;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->result = cuCtxSetCurrent(w->ctx);
+	no_memory = w->no_memory;
+	atomic_store(&w->tid, (int)syscall(SYS_gettid));
+	if (!w->result)
+		w->result = w->waiting == IN_CONTEXT ? cuCtxSynchronize() :
+			w->waiting == IN_LEGACY ? cuStreamSynchronize(CU_STREAM_LEGACY) :
+			cuMemHostUnregister(w->registered);
+	atomic_store(&w->done, 1);
+	return NULL;
+}
+
+/* Start the call, and wait until its thread sleeps in it. */
+static bool waiter_start(struct waiter *w)
+{
+	int tid;
+
+	if (pthread_create(&w->thread, NULL, waiter_main, w))
+		return false;
+	while (!atomic_load(&w->done)) {
+		tid = atomic_load(&w->tid);
+		if (tid && sleeps_in_wait(tid))
+			return true;
+		nap_ms(1);
+	}
+	return false;
+}
+
+static bool waiter_done(struct waiter *w)
+{
+	for (int i = 0; i < 10000 && !atomic_load(&w->done); i++)
+		nap_ms(1);
+	return atomic_load(&w->done);
+}
+
+/* Streams of both kinds, the last two of a second context, each with a word that holds its work. */
+struct crowd {
+	unsigned int count;
+	CUcontext ctx, other;
+	CUstream stream[CROWD];
+	volatile __u32 *word;
+};
+
+static CUresult crowd_make(struct crowd *crowd, CUcontext ctx, unsigned int count)
+{
+	CUresult result = cuMemHostAlloc((void **)&crowd->word, 4096, CU_MEMHOSTALLOC_PORTABLE);
+
+	crowd->ctx = ctx;
+	crowd->count = count;
+	if (!result)
+		result = cuCtxCreate(&crowd->other, NULL, 0, 0);
+	for (unsigned int i = 0; !result && i < count; i++) {
+		result = cuCtxSetCurrent(i + 2 < count ? ctx : crowd->other);
+		if (!result)
+			result = cuStreamCreate(&crowd->stream[i], i % 2 ? CU_STREAM_NON_BLOCKING :
+						CU_STREAM_DEFAULT);
+	}
+	return result ? result : cuCtxSetCurrent(ctx);
+}
+
+static CUresult crowd_end(struct crowd *crowd)
+{
+	CUresult result = cuCtxDestroy(crowd->other);
+
+	for (unsigned int i = 0; !result && i + 2 < crowd->count; i++)
+		result = cuStreamDestroy(crowd->stream[i]);
+	return result ? result : cuMemFreeHost((void *)crowd->word);
+}
+
+/* Queue a piece of work that runs when the stream's word has reached @value, in each stream. */
+static CUresult crowd_put(struct crowd *crowd, __u32 value)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; !result && i < crowd->count; i++)
+		result = cuStreamWaitValue32(crowd->stream[i], (uintptr_t)&crowd->word[i], value,
+					     CU_STREAM_WAIT_VALUE_GEQ);
+	return result;
+}
+
+static void crowd_open(struct crowd *crowd, unsigned int from, unsigned int to, __u32 value)
+{
+	for (unsigned int i = from; i < to; i++)
+		__atomic_store_n(&crowd->word[i], value, __ATOMIC_RELEASE);
+}
+
+/* Whether a call returns when what was queued before it is done, though later work is not. */
+static bool waits_for_earlier(struct crowd *crowd, struct waiter *w, CUdeviceptr p)
+{
+	bool ok;
+
+	crowd_open(crowd, 0, crowd->count, 0);
+	if (crowd_put(crowd, 1))
+		return false;
+	/* The legacy stream has work of its own, which waits for the others. */
+	if (w->waiting == IN_LEGACY && cuMemsetD8Async(p, 1, 4096, CU_STREAM_LEGACY))
+		return false;
+	ok = waiter_start(w);
+	for (unsigned int i = 0; ok && i < crowd->count; i++) {
+		ok = !crowd_put(crowd, 2);
+		crowd_open(crowd, i, i + 1, 1);
+	}
+	ok = ok && waiter_done(w);
+	for (unsigned int i = 0; i < crowd->count; i++)
+		ok = ok && cuStreamQuery(crowd->stream[i]) == NOT_READY;
+	crowd_open(crowd, 0, crowd->count, 2);
+	pthread_join(w->thread, NULL);
+	return ok && !w->result;
+}
+
+/* Whether a call without memory for a list still waits for all that was queued before it. */
+static bool waits_for_all(struct crowd *crowd, struct waiter *w)
+{
+	/* The last stream that the call must wait for. */
+	unsigned int last = crowd->count - (w->waiting == IN_PROCESS ? 1 : w->waiting == IN_LEGACY ? 4 : 3);
+	bool ok;
+
+	crowd_open(crowd, 0, crowd->count, 0);
+	if (crowd_put(crowd, 1))
+		return false;
+	ok = waiter_start(w);
+	crowd_open(crowd, 0, last, 1);
+	crowd_open(crowd, last + 1, crowd->count, 1);
+	for (unsigned int i = 0; i < crowd->count; i++)
+		ok = ok && (i == last || !cuStreamSynchronize(crowd->stream[i]));
+	nap_ms(50);
+	ok = ok && !atomic_load(&w->done);
+	crowd_open(crowd, last, last + 1, 1);
+	pthread_join(w->thread, NULL);
+	return ok && !w->result;
+}
+
+static CUresult waiter_prepare(struct waiter *w, CUcontext ctx, enum waiting waiting)
+{
+	static unsigned char memory[4096] __attribute__((aligned(4096)));
+
+	*w = (struct waiter) { .ctx = ctx, .waiting = waiting, .registered = memory };
+	return waiting == IN_PROCESS ? cuMemHostRegister(memory, sizeof(memory), 0) : CUDA_SUCCESS;
+}
+
+TEST_F_TIMEOUT(stream, later_work, 240)
+{
+	static const unsigned int counts[] = { 6, CROWD };
+	struct crowd crowd;
+	struct waiter w;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(counts); i++) {
+		ASSERT_CU(crowd_make(&crowd, self->ctx, counts[i]));
+		for (enum waiting waiting = 0; waiting < WAITINGS; waiting++) {
+			ASSERT_CU(waiter_prepare(&w, self->ctx, waiting));
+			EXPECT_TRUE(waits_for_earlier(&crowd, &w, self->p))
+				TH_LOG("call %d, %u streams", waiting, counts[i]);
+			EXPECT_CU(cuCtxSynchronize());
+		}
+		EXPECT_CU(crowd_end(&crowd));
+	}
+}
+
+TEST_F_TIMEOUT(stream, no_memory_for_a_list, 120)
+{
+	struct crowd crowd;
+	struct waiter w;
+
+	ASSERT_CU(crowd_make(&crowd, self->ctx, CROWD));
+	for (enum waiting waiting = 0; waiting < WAITINGS; waiting++) {
+		ASSERT_CU(waiter_prepare(&w, self->ctx, waiting));
+		w.no_memory = true;
+		EXPECT_TRUE(waits_for_all(&crowd, &w))
+			TH_LOG("call %d", waiting);
+	}
+	EXPECT_CU(crowd_end(&crowd));
 }
 
 /* --- contexts */
