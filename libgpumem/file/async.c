@@ -59,6 +59,7 @@ struct job {
 struct stream {
 	struct trie_leaf leaf;		/* its address is the handle */
 	unsigned int flags;
+	struct stream *next_gone;	/* streams_end() has removed it */
 };
 
 _Static_assert(!offsetof(struct stream, leaf), "a leaf is its stream");
@@ -432,12 +433,17 @@ EXPORT CUfileError_t cuFileStreamDeregister(CUstream handle)
 
 void streams_end(void)
 {
-	struct stream *stream;
+	struct stream *stream, *gone = NULL;
 
 	pthread_mutex_lock(&async_lock);
 	while ((stream = (struct stream *)trie_last(&streams, UINT64_MAX))) {
 		trie_remove(&streams, &stream->leaf);
-		free(stream);
+		stream->next_gone = gone;
+		gone = stream;
 	}
 	pthread_mutex_unlock(&async_lock);
+	while ((stream = gone)) {
+		gone = stream->next_gone;
+		free(stream);
+	}
 }
