@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* 0 or a negative errno. */
 int write_file(const char *path, const char *text);
@@ -16,5 +17,18 @@ bool read_text(const char *path, char *text, size_t size);
 long long number_of(const char *path, const char *key);
 /* Waits up to five seconds until a file holds a number; prints the one that it holds otherwise. */
 bool number_becomes(const char *path, long long want);
+
+/* A file whose text a case changes for a time. */
+struct changed {
+	FILE *keeper;
+};
+
+/*
+ * Write @text to a file.  Another process writes the former text back when the caller calls file_restore() or
+ * ends, also if the harness kills it after a time-out.
+ */
+bool file_change(struct changed *changed, const char *path, const char *text);
+/* 0 if the former text is back. */
+int file_restore(struct changed *changed);
 
 #endif

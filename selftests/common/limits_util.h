@@ -23,6 +23,16 @@ static inline int write_param(const char *name, const char *value)
 	return write_file(path, value);
 }
 
+/* Change a parameter until file_restore(), or until the caller ends. */
+static inline bool param_change(struct changed *changed, const char *name, unsigned long long value)
+{
+	char path[128], text[32];
+
+	snprintf(path, sizeof(path), "/sys/module/gpumem/parameters/%s", name);
+	snprintf(text, sizeof(text), "%llu", value);
+	return file_change(changed, path, text);
+}
+
 static inline int set_param(const char *name, unsigned long long value)
 {
 	char text[32];

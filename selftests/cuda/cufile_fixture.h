@@ -56,17 +56,6 @@ static inline void disk_end(void)
 
 #define RINGS	"/proc/sys/kernel/io_uring_disabled"
 
-/* Forbid rings, and store the former value in @former; false if the kernel has no such knob. */
-static inline bool rings_forbid(char former[8])
-{
-	FILE *file = fopen(RINGS, "re");
-	bool read = file && fgets(former, 8, file);
-
-	if (file)
-		fclose(file);
-	return read && !write_file(RINGS, "2");
-}
-
 /* A new empty file, without a name; of ext4, or of tmpfs. */
 static inline int file_make(bool disk, int flags)
 {

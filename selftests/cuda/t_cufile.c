@@ -552,15 +552,15 @@ TEST_F(cufile, direct_file)
 TEST_F(cufile, without_ring)
 {
 	struct gpumem_file_counters now;
-	char former[8];
+	struct changed rings;
 
-	if (!rings_forbid(former))
+	if (!file_change(&rings, RINGS, "2"))
 		SKIP(return, "the kernel has no " RINGS);
 	fill_pattern(self->mem, 100000, 3);
 	put(self->dev, self->mem, 100000);
 	EXPECT_EQ(100000, cuFileWrite(self->file, (void *)self->dev, 100000, 0, 0));
 	EXPECT_EQ(100000, cuFileRead(self->file, (void *)self->dev, 200000, 0, 1 * MIB));
-	EXPECT_EQ(0, write_file(RINGS, former));
+	EXPECT_EQ(0, file_restore(&rings));
 	EXPECT_EQ(0, memcmp(view(self->dev + 1 * MIB, 100000), self->mem, 100000));
 	now = gained(&self->before);
 	EXPECT_EQ(0, now.ring_requests);

@@ -268,10 +268,10 @@ TEST_F_TIMEOUT(batch, cost_beside_many, 200)
 	static const cost_fn fns[] = { find_batch, make_batch };
 	__u64 beside_few[ARRAY_SIZE(fns)] = { 0 };
 	CUfileBatchHandle_t first, batch;
-	char former[8];
+	struct changed rings;
 	bool made;
 
-	if (!rings_forbid(former))
+	if (!file_change(&rings, RINGS, "2"))
 		SKIP(return, "the kernel has no " RINGS);
 	made = !cuFileBatchIOSetUp(&first, 1).err;
 	for (unsigned int i = 1; i < MANY && made; i++) {
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(batch, cost_beside_many, 200)
 	EXPECT_TRUE(made);
 	for (unsigned int j = 0; j < ARRAY_SIZE(fns); j++)
 		EXPECT_TRUE(beside_few[j] && costs_the_same(fns[j], &first, beside_few[j]));
-	EXPECT_EQ(0, write_file(RINGS, former));
+	EXPECT_EQ(0, file_restore(&rings));
 	/* The handle of a batch that is gone is no other batch's. */
 	cuFileBatchIODestroy(first);
 	EXPECT_CF(cuFileBatchIOSetUp(&batch, 1));

@@ -281,15 +281,14 @@ TEST_F(sparse, lifetime)
 /* After a reservation a bind allocates nothing; a bind that fails changes nothing. */
 TEST_F(sparse, reserve)
 {
-	long long before = get_param("map_limit");
+	struct changed limit;
 
-	ASSERT_LT(0, before);
 	ASSERT_EQ(0, SPARSE(ADDR, 8 * TABLE));
 	EXPECT_EQ(0, BIND(0, 0, 0, ADDR + TABLE, TABLE + TILE, GPUMEM_VM_BIND_RESERVE));
 	EXPECT_EQ(TABLES(2), mappings(self->fd));
 	EXPECT_EQ(0, vm_bytes(self->fd));
 	/* With no room for another table, not even for a moment. */
-	ASSERT_EQ(0, set_param("map_limit", 2 + 2 * 64));
+	ASSERT_TRUE(param_change(&limit, "map_limit", 2 + 2 * 64));
 	EXPECT_EQ(0, BIND(0, 0, 0, ADDR + TABLE, 2 * TABLE, GPUMEM_VM_BIND_RESERVE));
 	EXPECT_EQ(0, BIND(self->bo, 0, 0, ADDR + TABLE, TABLE + TILE, 0));
 	EXPECT_EQ(TABLES(2), mappings(self->fd));
@@ -297,7 +296,7 @@ TEST_F(sparse, reserve)
 	EXPECT_EQ(0, BIND(self->bo, 0, 0, ADDR + TABLE, 2 * TABLE, 0));
 	EXPECT_EQ(TABLES(2), mappings(self->fd));
 	EXPECT_EQ(512 * TILE, vm_bytes(self->fd));
-	EXPECT_EQ(0, set_param("map_limit", before));
+	EXPECT_EQ(0, file_restore(&limit));
 	EXPECT_EQ(0, UNMAP(ADDR, 8 * TABLE));
 	EXPECT_EQ(0, vm_bytes(self->fd));
 }
@@ -305,11 +304,10 @@ TEST_F(sparse, reserve)
 /* The limit of mappings: a table counts as 64, and a bind that is refused changes nothing. */
 TEST_F(sparse, limit)
 {
-	long long before = get_param("map_limit");
+	struct changed limit;
 
-	ASSERT_LT(0, before);
 	ASSERT_EQ(0, SPARSE(ADDR, 4 * TABLE));
-	ASSERT_EQ(0, set_param("map_limit", 2 + 2 * 64));
+	ASSERT_TRUE(param_change(&limit, "map_limit", 2 + 2 * 64));
 	EXPECT_EQ(-EDQUOT, BIND(self->bo, 0, 0, ADDR, 2 * TABLE + TILE, 0));
 	EXPECT_EQ(-EDQUOT, BIND(0, 0, 0, ADDR, 4 * TABLE, GPUMEM_VM_BIND_RESERVE));
 	EXPECT_EQ(0, vm_bytes(self->fd));
@@ -321,7 +319,7 @@ TEST_F(sparse, limit)
 	EXPECT_EQ(512 * TILE, vm_bytes(self->fd));
 	EXPECT_EQ(TABLES(2), mappings(self->fd));
 	EXPECT_EQ(0, BIND(0, 0, 0, ADDR, 4 * TABLE, 0));
-	EXPECT_EQ(0, set_param("map_limit", before));
+	EXPECT_EQ(0, file_restore(&limit));
 	EXPECT_EQ(0, UNMAP(ADDR, 4 * TABLE));
 	EXPECT_EQ(0, mappings(self->fd));
 }
