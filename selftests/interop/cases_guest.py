@@ -7,7 +7,8 @@
 PLAN is what cases.py wrote: programs, each with its directory, its environment, the command that runs
 one case ("{}" stands for the case's name), and the names of its cases or the command that prints them.
 A program with "all" instead is a program of pytest that runs all its cases in one process, because a
-process takes long to start; its cases share what the witness saw.  Each case prints one line:
+process takes long to start; its cases share what the witness saw.  If it is a directory, the name of a
+case begins with its file.  Each case prints one line:
 
   case<TAB>PROGRAM<TAB>CASE<TAB>OUTCOME<TAB>REACHED
 
@@ -56,22 +57,29 @@ def indented(text):
 
 
 FORMS = {"googletest": googletest, "indented": indented}
-PYTEST = re.compile(r"^[\w/.]+::(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b", re.M)
+PYTEST = re.compile(r"^([\w/.]+)::(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b", re.M)
 VERDICTS = {"PASSED": "pass", "XPASS": "pass", "SKIPPED": "skip", "XFAIL": "skip"}
 
 
 def pytest_cases(text):
-    """(case, outcome, its output) of each case in what "pytest -v" prints."""
+    """(case, outcome, its output) of each case in what "pytest -v" prints.
+
+    The name of a case begins with that of its file if the program is a directory of files.
+    """
     verdicts = {}
-    for case, verdict in PYTEST.findall(text):
+    for file, case, verdict in PYTEST.findall(text):
         # A case that fails when it ends has two lines.
-        if verdicts.get(case) not in ("FAILED", "ERROR"):
-            verdicts[case] = verdict
-    for case, verdict in verdicts.items():
-        m = re.search(r"^_+ (?:ERROR at \w+ of )?%s _+$(.*?)^(?:_{5,}|={5,}) " % re.escape(
+        if verdicts.get((file, case)) not in ("FAILED", "ERROR"):
+            verdicts[file, case] = verdict
+    for (file, case), verdict in verdicts.items():
+        parts = re.findall(r"^_+ (?:ERROR at \w+ of )?%s _+$(.*?)^(?=(?:_{5,}|={5,}) )" % re.escape(
             case.replace("::", ".")), text, re.M | re.S)
-        said = m.group(1) if m else ""
-        yield case, VERDICTS.get(verdict) or ("kernels" if KERNELS.search(said) else "fail"), said
+        # The head of a failure does not name the file, but its text does.
+        if len(parts) > 1:
+            parts = [part for part in parts if file in part] or parts
+        said = "".join(parts)
+        name = "%s::%s" % (os.path.basename(file), case) if "/" in file else case
+        yield name, VERDICTS.get(verdict) or ("kernels" if KERNELS.search(said) else "fail"), said
 
 
 def run(program, command, env, seconds=SECONDS):
