@@ -17,12 +17,8 @@
  * workqueue.  Kernel workers of this workqueue execute what the client's worker
  * does not execute in time of a published entry.
  *
- * Managed memory (gpumem_managed.c): a slice uses the blocks that it touches.  If
- * it comes to a block that is not populated, it ends with -ENODATA.  The worker
- * then drops vm->lock, fetches the block, which stays in use, and continues with
- * the next slice.  A piece of a published entry must not allocate:
- * gpumem_engine_prepare() fetches the blocks of a portion before it is published,
- * and the portion ends at the first block that is not populated.
+ * A slice uses the blocks of managed memory that it touches; gpumem_place.c says
+ * what happens at a block that is not populated.
  *
  * Locks: vm->lock for reading, during a slice, a poll or a piece.  An unmap, or
  * the end of the client, therefore waits for the slices under way.
@@ -37,13 +33,8 @@
 #include "gpumem_device.h"
 #include "gpumem_engine.h"
 #include "gpumem_managed.h"
-#include "gpumem_mem.h"
 #include "gpumem_object.h"
-#include "gpumem_pin.h"
-#include "gpumem_publish.h"
-#include "gpumem_runner.h"
-#include "gpumem_shmem.h"
-#include "gpumem_sparse.h"
+#include "gpumem_place.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
 #include "gpumem_vm.h"
@@ -207,118 +198,6 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 	return sqe->elem || gpumem_sqe_has_geometry(sqe) ? -EINVAL : 0;
 }
 
-/**
- * struct gpumem_place - what an address leads to
- */
-struct gpumem_place {
-	/** @m: mapping, or NULL before the first gpumem_resolve() */
-	struct gpumem_mapping *m;
-	/** @bo: buffer object, or NULL for a hole of a sparse mapping */
-	struct gpumem_bo *bo;
-	/** @offset: of the address in @bo */
-	u64 offset;
-	/** @block: managed block in use, or NULL */
-	struct gpumem_block *block;
-};
-
-/*
- * Find what @addr leads to, check the device's access to it, and reduce @len to
- * the part inside the mapping or tile.  @place is what the call before found.
- * The caller holds vm->lock for reading.  Return 0, -EFAULT or -EACCES.
- */
-static int gpumem_resolve(struct gpumem_stream *stream,
-			  struct gpumem_place *place, u64 addr, bool write,
-			  u64 *len)
-{
-	struct gpumem_mapping *m = place->m;
-
-	if (!m || addr < m->addr || addr > m->last) {
-		m = gpumem_vm_find(stream->vm, addr);
-		if (!m)
-			return -EFAULT;
-		if (!((write ? m->writers : m->readers) & stream->devbit))
-			return -EACCES;
-		if (write && m->bo && m->bo->pin)
-			gpumem_pin_written(m->bo->pin);
-		place->m = m;
-	}
-	*len = min(*len, m->last - addr + 1);
-	if (m->sparse) {
-		place->bo = gpumem_sparse_resolve(m, addr, &place->offset, len);
-	} else {
-		place->bo = m->bo;
-		place->offset = m->offset + addr - m->addr;
-	}
-	return 0;
-}
-
-static void gpumem_place_leave(struct gpumem_place *place)
-{
-	if (place->block)
-		gpumem_block_unuse(place->block);
-	place->block = NULL;
-}
-
-/*
- * If @place leads to managed memory, use its block, and reduce @len to the part
- * inside the block.  The use ends when the place leads elsewhere, or with
- * gpumem_place_leave().  The caller holds vm->lock for reading.  Return 0, or
- * -ENODATA if the block has to be fetched first.
- */
-static int gpumem_place_enter(struct gpumem_stream *stream,
-			      struct gpumem_place *place, u64 *len)
-{
-	struct gpumem_bo *bo = place->bo;
-
-	if (likely(!bo || !bo->managed)) {
-		gpumem_place_leave(place);
-		return 0;
-	}
-	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
-	if (place->block && gpumem_block_is(place->block, bo, place->offset))
-		return 0;
-	gpumem_place_leave(place);
-	place->block = gpumem_block_use(bo, place->offset, stream->dev);
-	if (place->block)
-		return 0;
-	stream->need.bo = bo;
-	stream->need.offset = place->offset;
-	return -ENODATA;
-}
-
-/*
- * Keep what is to be fetched after -ENODATA.  The caller holds vm->lock for
- * reading, which keeps the buffer object.
- */
-static int gpumem_need_keep(struct gpumem_stream *stream, int ret)
-{
-	lockdep_assert_held(&stream->vm->lock);
-	if (ret != -ENODATA)
-		return ret;
-	/* Another part of an engine must not return this errno. */
-	if (!stream->need.bo)
-		return -EIO;
-	kref_get(&stream->need.bo->obj.ref);
-	return ret;
-}
-
-/*
- * Fetch what gpumem_need_keep() kept.  Return -EAGAIN, or the negative errno with
- * which the entry fails.
- */
-static int gpumem_need_fetch(struct gpumem_stream *stream)
-{
-	struct gpumem_bo *bo = stream->need.bo;
-	int ret;
-
-	stream->need.bo = NULL;
-	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
-				   &stream->uses);
-	gpumem_object_put(&bo->obj);
-	/* After a fatal signal the worker leaves before the next slice. */
-	return ret && ret != -EINTR ? ret : -EAGAIN;
-}
-
 /* Writes to holes are dropped. */
 static int gpumem_fill_place(struct gpumem_engine *engine,
 			     const struct gpumem_place *dst, u64 value,
@@ -366,7 +245,7 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 		/* Multiples of 8, so that the budget splits no element. */
 		len = len >= 8 ? round_down(len, 8) : len;
 		dst = sqe->dst + stream->row * sqe->dst_pitch + stream->col;
-		ret = gpumem_resolve(stream, to, dst, true, &len) ?:
+		ret = gpumem_place_find(stream, to, dst, true, &len) ?:
 		      gpumem_place_enter(stream, to, &len);
 		if (ret)
 			return ret;
@@ -384,7 +263,7 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 		} else {
 			src = sqe->src + stream->row * sqe->src_pitch +
 			      stream->col;
-			ret = gpumem_resolve(stream, from, src, false, &len) ?:
+			ret = gpumem_place_find(stream, from, src, false, &len) ?:
 			      gpumem_place_enter(stream, from, &len);
 			if (ret)
 				return ret;
@@ -422,7 +301,7 @@ static int gpumem_step_timestamp(struct gpumem_stream *stream)
 	int ret;
 
 	lockdep_assert_held(&stream->vm->lock);
-	ret = gpumem_resolve(stream, &to, stream->sqe.dst, true, &len);
+	ret = gpumem_place_find(stream, &to, stream->sqe.dst, true, &len);
 	if (ret)
 		return ret;
 	if (len < sizeof(u64))
@@ -509,7 +388,7 @@ static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
 	u64 len = sqe->elem;
 	int ret;
 
-	ret = gpumem_resolve(stream, &place, sqe->dst, false, &len);
+	ret = gpumem_place_find(stream, &place, sqe->dst, false, &len);
 	if (ret)
 		return ret;
 	if (len != sqe->elem)
@@ -642,7 +521,7 @@ int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 	ret = gpumem_step_memory(stream, bytes);
 	if (ret == -ENODATA && !stream->need.bo)
 		ret = -EIO;
-	/* gpumem_engine_prepare() fetches the block for the next portion. */
+	/* gpumem_place_prepare() fetches the block for the next portion. */
 	stream->need.bo = NULL;
 	if (!locked)
 		up_read(&stream->vm->lock);
@@ -657,220 +536,6 @@ static int gpumem_step_slice(struct gpumem_stream *stream)
 	stream->need.bo = NULL;
 	return gpumem_need_keep(stream,
 				gpumem_step_memory(stream, GPUMEM_SLICE));
-}
-
-/*
- * Would a block of @bytes evict blocks that the same prefetch has made resident?
- */
-static bool gpumem_prefetch_full(struct gpumem_stream *stream, u64 bytes)
-{
-	struct gpumem_mem *mem = &stream->dev->mem;
-	u64 used = gpumem_shmem_used(mem) + stream->row, size = gpumem_size(mem);
-
-	return used > size || bytes > size - used;
-}
-
-/* Find managed memory at @addr; reference its buffer object. */
-static int gpumem_prefetch_find(struct gpumem_stream *stream,
-				struct gpumem_place *place, u64 addr, u64 *len)
-{
-	int ret;
-
-	guard(rwsem_read)(&stream->vm->lock);
-	ret = gpumem_resolve(stream, place, addr, false, len);
-	if (ret)
-		return ret;
-	if (!place->bo || !place->bo->managed)
-		return -EOPNOTSUPP;
-	kref_get(&place->bo->obj.ref);
-	return 0;
-}
-
-/* Prefetch a block, or what the range has of it. */
-static int gpumem_step_prefetch(struct gpumem_stream *stream)
-{
-	const struct gpumem_sqe *sqe = &stream->sqe;
-	u64 len = sqe->width - stream->col, bytes;
-	struct gpumem_place place = { };
-	struct gpumem_bo *bo;
-	int ret;
-
-	ret = gpumem_prefetch_find(stream, &place, sqe->dst + stream->col,
-				   &len);
-	if (ret)
-		return ret;
-	bo = place.bo;
-	len = min(len, gpumem_block_end(place.offset) - place.offset);
-	if (sqe->handle == GPUMEM_PREFETCH_HOST) {
-		gpumem_managed_evict(bo, place.offset);
-	} else {
-		bytes = min(gpumem_block_end(place.offset), bo->length) -
-			round_down(place.offset, GPUMEM_MANAGED_BLOCK);
-		if (gpumem_prefetch_full(stream, bytes))
-			ret = -ENOSPC;
-		else
-			ret = gpumem_managed_fetch(bo, place.offset,
-						   stream->dev, &stream->uses);
-		stream->row += bytes;
-	}
-	gpumem_object_put(&bo->obj);
-	if (ret == -EINTR)
-		return -EAGAIN;
-	/* A prefetch is a hint: what does not fit stays where it is. */
-	if (ret == -ENOSPC || ret == -ENOMEM)
-		return 0;
-	if (ret)
-		return ret;
-	stream->col += len;
-	return stream->col < sqe->width ? -EAGAIN : 0;
-}
-
-/*
- * Take blocks of managed memory at @addr into stream->uses.  The caller holds
- * vm->lock for reading.  Return 0, with @len reduced to the part inside the
- * block; -ENODATA if the block has to be fetched first; or another negative
- * errno if the portion is to end before @addr.
- */
-static int gpumem_prepare_side(struct gpumem_stream *stream,
-			       struct gpumem_place *place, u64 addr, bool write,
-			       u64 *len)
-{
-	struct gpumem_block *block;
-	int ret;
-
-	/* The execution reports what is wrong with the address. */
-	ret = gpumem_resolve(stream, place, addr, write, len);
-	if (ret)
-		return ret;
-	if (!place->bo || !place->bo->managed)
-		return 0;
-	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
-	if (gpumem_uses_have(&stream->uses, place->bo, place->offset))
-		return 0;
-	if (stream->uses.n == GPUMEM_USES)
-		return -E2BIG;
-	block = gpumem_block_use(place->bo, place->offset, NULL);
-	if (block) {
-		gpumem_uses_add(&stream->uses, block);
-		return 0;
-	}
-	stream->need.bo = place->bo;
-	stream->need.offset = place->offset;
-	return -ENODATA;
-}
-
-/**
- * struct gpumem_walk - how far the preparation of a portion is
- */
-struct gpumem_walk {
-	/** @row: row */
-	u64 row;
-	/** @col: byte in @row */
-	u64 col;
-	/** @left: weight of the portion that is left, as in gpumem_step_places() */
-	s64 left;
-};
-
-/* Places that gpumem_prepare_some() visits before it drops vm->lock. */
-#define GPUMEM_PREPARE_PLACES	256
-/*
- * Steps that a worker which must leave still makes for a portion's first place,
- * which has two blocks at most.
- */
-#define GPUMEM_PREPARE_LATE	4
-
-/*
- * Take the blocks of some of the places of a portion into use.  The caller holds
- * vm->lock for reading.  Return 0 at the end of the portion, -EAGAIN if there
- * are more places, or what gpumem_prepare_side() returns.
- */
-static int gpumem_prepare_some(struct gpumem_stream *stream,
-			       struct gpumem_walk *walk)
-{
-	const struct gpumem_sqe *sqe = &stream->sqe;
-	bool fill = sqe->op == GPUMEM_OP_FILL;
-	u64 bytes = fill ? sqe->width * sqe->elem : sqe->width;
-	u64 rows = max(sqe->height, 1), len;
-	struct gpumem_place to = { }, from = { };
-	unsigned int n;
-	int ret;
-
-	if (sqe->op == GPUMEM_OP_TIMESTAMP)
-		bytes = sizeof(u64);
-	lockdep_assert_held(&stream->vm->lock);
-	stream->need.bo = NULL;
-	for (n = 0; n < GPUMEM_PREPARE_PLACES; n++) {
-		if (walk->row >= rows || !bytes || walk->left <= 0)
-			return 0;
-		len = bytes - walk->col;
-		ret = gpumem_prepare_side(stream, &to, sqe->dst + walk->row *
-					  sqe->dst_pitch + walk->col, true,
-					  &len);
-		if (!ret && sqe->op == GPUMEM_OP_COPY)
-			ret = gpumem_prepare_side(stream, &from,
-						  sqe->src + walk->row *
-						  sqe->src_pitch + walk->col,
-						  false, &len);
-		if (ret)
-			return ret;
-		walk->left -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
-		walk->col += len;
-		if (walk->col == bytes) {
-			walk->col = 0;
-			walk->row++;
-		}
-	}
-	return -EAGAIN;
-}
-
-/**
- * gpumem_engine_prepare - populate the managed memory of a portion
- * @stream: stream whose current entry is about to be published
- *
- * The portion's blocks are in stream->uses afterwards, the first GPUMEM_USES of
- * them at most, or fewer if one cannot be had or the worker must leave: then the
- * portion ends early.  The blocks of the first place are always there.  The
- * caller drops the blocks when the portion is done, or if this fails.
- *
- * Context: the worker that runs the stream; may sleep, without locks.
- * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave; or the
- * negative errno with which the entry fails.
- */
-int gpumem_engine_prepare(struct gpumem_stream *stream)
-{
-	struct gpumem_walk walk = {
-		.row = stream->row,
-		.col = stream->col,
-		.left = gpumem_publish_weight(&stream->sqe),
-	};
-	s64 whole = walk.left;
-	unsigned int late = 0;
-	int ret;
-
-	for (;;) {
-		scoped_guard(rwsem_read, &stream->vm->lock)
-			ret = gpumem_need_keep(stream,
-					       gpumem_prepare_some(stream,
-								   &walk));
-		if (ret == -ENODATA) {
-			/* The place is visited again. */
-			ret = gpumem_need_fetch(stream);
-			if (ret != -EAGAIN)
-				return walk.left < whole ? 0 : ret;
-		} else if (ret != -EAGAIN) {
-			return 0;
-		}
-		if (test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
-			return -EAGAIN;
-		if (gpumem_runner_must_leave()) {
-			if (walk.left < whole)
-				return 0;
-			/* A fatal signal keeps blocks from being fetched. */
-			if (++late > GPUMEM_PREPARE_LATE)
-				return -EAGAIN;
-		}
-		cond_resched();
-	}
 }
 
 static int gpumem_step_entry(struct gpumem_stream *stream)
@@ -890,7 +555,7 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
 	case GPUMEM_OP_POLL:
 		return gpumem_step_poll(stream);
 	case GPUMEM_OP_PREFETCH:
-		return gpumem_step_prefetch(stream);
+		return gpumem_prefetch_step(stream);
 	default:
 		return 0;
 	}

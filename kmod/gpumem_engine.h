@@ -61,7 +61,6 @@ struct gpumem_engine *gpumem_engine_create(struct gpumem_device *dev);
 void gpumem_engine_flush(struct gpumem_engine *engine);
 void gpumem_engine_destroy(struct gpumem_engine *engine);
 int gpumem_sqe_check(const struct gpumem_sqe *sqe);
-int gpumem_engine_prepare(struct gpumem_stream *stream);
 int gpumem_engine_step(struct gpumem_stream *stream);
 int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes,
 			bool locked);

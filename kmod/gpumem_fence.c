@@ -69,6 +69,7 @@
 #include "gpumem_lock.h"
 #include "gpumem_managed.h"
 #include "gpumem_object.h"
+#include "gpumem_place.h"
 #include "gpumem_publish.h"
 #include "gpumem_resv.h"
 #include "gpumem_runner.h"
@@ -337,7 +338,7 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 	 * portion ends there.
 	 */
 	ret = atomic64_read(&stream->obj.client->count.managed) ?
-		gpumem_engine_prepare(stream) : 0;
+		gpumem_place_prepare(stream) : 0;
 	if (ret) {
 		stream->fenced.more = ret == -EAGAIN;
 		gpumem_uses_drop(&stream->uses);

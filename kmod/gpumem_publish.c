@@ -291,7 +291,7 @@ static int gpumem_publish_step(struct gpumem_fenced *fenced, bool late,
 	else
 		fenced->own += begin;
 	/*
-	 * The portion ends at managed memory that gpumem_engine_prepare() did
+	 * The portion ends at managed memory that gpumem_place_prepare() did
 	 * not populate.  The next portion begins there.
 	 */
 	if (ret == -ENODATA)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Places: what the device addresses of an entry lead to, and the blocks of
+ * managed memory that the entry has to fetch first.
+ *
+ * Lock: vm->lock for reading; see the functions.
+ */
+#ifndef GPUMEM_PLACE_H
+#define GPUMEM_PLACE_H
+
+#include <linux/types.h>
+
+#include "gpumem_bo.h"
+#include "gpumem_managed.h"
+
+struct gpumem_mapping;
+struct gpumem_stream;
+
+/**
+ * struct gpumem_place - what an address leads to
+ */
+struct gpumem_place {
+	/** @m: mapping, or NULL before the first gpumem_place_find() */
+	struct gpumem_mapping *m;
+	/** @bo: buffer object, or NULL for a hole of a sparse mapping */
+	struct gpumem_bo *bo;
+	/** @offset: of the address in @bo */
+	u64 offset;
+	/** @block: managed block in use, or NULL */
+	struct gpumem_block *block;
+};
+
+/* gpumem_place.c */
+int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
+		      u64 addr, bool write, u64 *len);
+int gpumem_place_enter_managed(struct gpumem_stream *stream,
+			       struct gpumem_place *place, u64 *len);
+int gpumem_need_keep(struct gpumem_stream *stream, int ret);
+int gpumem_need_fetch(struct gpumem_stream *stream);
+int gpumem_place_prepare(struct gpumem_stream *stream);
+int gpumem_prefetch_step(struct gpumem_stream *stream);
+
+/* End the use of the block of @place. */
+static inline void gpumem_place_leave(struct gpumem_place *place)
+{
+	if (place->block)
+		gpumem_block_unuse(place->block);
+	place->block = NULL;
+}
+
+/*
+ * If @place leads to managed memory, use its block; see
+ * gpumem_place_enter_managed().
+ */
+static inline int gpumem_place_enter(struct gpumem_stream *stream,
+				     struct gpumem_place *place, u64 *len)
+{
+	if (place->bo && unlikely(place->bo->managed))
+		return gpumem_place_enter_managed(stream, place, len);
+	gpumem_place_leave(place);
+	return 0;
+}
+
+#endif /* GPUMEM_PLACE_H */
