@@ -75,6 +75,7 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->managed_evictions = atomic64_read(&c->managed_evictions);
 	stats->managed_in = atomic64_read(&c->managed_in);
 	stats->managed_out = atomic64_read(&c->managed_out);
+	stats->managed_held = atomic64_read(&c->managed_held);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -196,6 +197,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-managed-evictions:\t%llu\n", s.managed_evictions);
 	seq_printf(m, "gpumem-managed-in:\t%llu\n", s.managed_in);
 	seq_printf(m, "gpumem-managed-out:\t%llu\n", s.managed_out);
+	seq_printf(m, "gpumem-managed-held:\t%llu\n", s.managed_held);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }
@@ -290,6 +292,14 @@ static ssize_t host_used_show(const struct class *class,
 }
 static CLASS_ATTR_RO(host_used);
 
+static ssize_t managed_used_show(const struct class *class,
+				 const struct class_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n",
+			  gpumem_linger_used(&gpumem_managed_mem));
+}
+static CLASS_ATTR_RO(managed_used);
+
 static ssize_t pinned_show(const struct class *class,
 			   const struct class_attribute *attr, char *buf)
 {
@@ -306,6 +316,7 @@ static CLASS_ATTR_RO(rings);
 
 static struct attribute *gpumem_class_attrs[] = {
 	&class_attr_host_used.attr,
+	&class_attr_managed_used.attr,
 	&class_attr_pinned.attr,
 	&class_attr_rings.attr,
 	NULL,

@@ -612,11 +612,12 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 }
 
 /**
- * gpumem_bo_make_room - discard cached chunks
+ * gpumem_bo_make_room - discard cached chunks, or evict managed memory
  * @client: client whose allocation failed
  * @mem: of the allocation
  * @err: with which it failed
  * @length: bytes of the allocation
+ * @tries: GPUMEM_RELIEF_TRIES before the first call
  *
  * Discards chunks if they are the reason why the allocation failed:
  *
@@ -625,11 +626,14 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
  *    of other clients may be charged to another cgroup;
  *  - the system has no memory: any chunks.
  *
+ * If there are no such chunks and the error is -ENOMEM, evicts the client's
+ * managed memory from devices, @tries times at most.
+ *
  * Context: may sleep, without locks.
- * Return: true if chunks were discarded.
+ * Return: true if there may be room now.
  */
 bool gpumem_bo_make_room(struct gpumem_client *client, struct gpumem_mem *mem,
-			 int err, u64 length)
+			 int err, u64 length, unsigned int *tries)
 {
 	u64 used, max, size = gpumem_size(mem);
 	struct gpumem_cache_filter f = {};
@@ -649,7 +653,12 @@ bool gpumem_bo_make_room(struct gpumem_client *client, struct gpumem_mem *mem,
 	} else if (gpumem_compat_memcg_full(length, &used, &max)) {
 		f.client = client;
 	}
-	return gpumem_cache_take(&f, length);
+	if (gpumem_cache_take(&f, length))
+		return true;
+	if (err != -ENOMEM || !*tries)
+		return false;
+	(*tries)--;
+	return gpumem_managed_relieve(client, length);
 }
 
 static void gpumem_bo_file_name(const u8 *label, char *name, size_t size)
@@ -663,6 +672,7 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 	struct gpumem_mem *mem = host ? &gpumem_host_mem : &bo->dev->mem;
 	struct gpumem_counters *count = &bo->obj.client->count;
 	struct gpumem_charge *charge = gpumem_bo_charge(bo);
+	unsigned int tries = GPUMEM_RELIEF_TRIES;
 	struct file *file;
 	char name[32];
 
@@ -671,8 +681,8 @@ static int gpumem_bo_populate(struct gpumem_bo *bo, const u8 *label)
 	gpumem_bo_file_name(label, name, sizeof(name));
 	file = gpumem_shmem_create(mem, name, bo->length, &bo->huge, charge);
 	/* Another client may take what was freed: retry while discards free. */
-	while (gpumem_bo_make_room(bo->obj.client, mem,
-				   PTR_ERR_OR_ZERO(file), bo->length))
+	while (gpumem_bo_make_room(bo->obj.client, mem, PTR_ERR_OR_ZERO(file),
+				   bo->length, &tries))
 		file = gpumem_shmem_create(mem, name, bo->length, &bo->huge,
 					   charge);
 	if (IS_ERR(file)) {

@@ -139,7 +139,7 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma);
 void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief);
 void gpumem_bo_refused(struct gpumem_bo *bo, int err, u64 asked);
 bool gpumem_bo_make_room(struct gpumem_client *client, struct gpumem_mem *mem,
-			 int err, u64 length);
+			 int err, u64 length, unsigned int *tries);
 enum gpumem_discard gpumem_bo_discard(struct gpumem_bo *bo, bool try,
 				      struct gpumem_charge **charge);
 void gpumem_bo_handle_gone(struct gpumem_object *obj);

@@ -694,6 +694,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	INIT_LIST_HEAD(&client->streams);
 	INIT_LIST_HEAD(&client->polling);
 	gpumem_runner_init(&client->runner);
+	INIT_LIST_HEAD(&client->managed_lru);
 	gpumem_lane_init(&client->lane);
 	spin_lock_init(&client->gone_lock);
 	gpumem_lockdep_class(&client->gone_lock, GPUMEM_LOCK_GONE);

@@ -71,6 +71,7 @@ struct gpumem_counters {
 	atomic64_t managed_evictions;
 	atomic64_t managed_in;
 	atomic64_t managed_out;
+	atomic64_t managed_held;
 };
 
 /**
@@ -113,6 +114,11 @@ struct gpumem_client {
 	struct list_head streams;
 	/** @runner: executes @streams */
 	struct gpumem_runner runner;
+	/**
+	 * @managed_lru: gpumem_block.own of resident blocks not in use, the
+	 * oldest first; gpumem_managed_lock
+	 */
+	struct list_head managed_lru;
 	/** @lane: published fenced entries of @streams */
 	struct gpumem_lane lane;
 	/** @polling: streams whose current entry is a poll */

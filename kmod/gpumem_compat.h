@@ -214,4 +214,25 @@ static inline bool gpumem_compat_memcg_full(u64 bytes, u64 *used, u64 *max)
 	return full;
 }
 
+/**
+ * gpumem_compat_memcg_swaps - may the task's memory cgroups use swap space?
+ *
+ * Return: false if one of them has used up its limit of swap space.
+ */
+static inline bool gpumem_compat_memcg_swaps(void)
+{
+	bool room = true;
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg;
+
+	rcu_read_lock();
+	for (memcg = mem_cgroup_from_task(current); memcg && room;
+	     memcg = parent_mem_cgroup(memcg))
+		room = page_counter_read(&memcg->swap) <
+		       READ_ONCE(memcg->swap.max);
+	rcu_read_unlock();
+#endif
+	return room;
+}
+
 #endif /* GPUMEM_COMPAT_H */

@@ -494,13 +494,18 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	ret = gpumem_shmem_mount(&dev->mem);
 	if (ret)
 		goto err_put;
+	ret = gpumem_managed_mount(&dev->mem);
+	if (ret)
+		goto err_unmount;
 	dev->engine = gpumem_engine_create(dev);
 	if (IS_ERR(dev->engine)) {
 		ret = PTR_ERR(dev->engine);
-		goto err_unmount;
+		goto err_unmanage;
 	}
 	return dev;
 
+err_unmanage:
+	gpumem_managed_unmount(&dev->mem);
 err_unmount:
 	gpumem_shmem_unmount(&dev->mem);
 err_put:
@@ -512,6 +517,7 @@ static void gpumem_device_destroy(struct gpumem_device *dev)
 {
 	/* Free a device coredump: it would hold the device for minutes. */
 	dev_coredump_put(&dev->dev);
+	gpumem_managed_unmount(&dev->mem);
 	gpumem_engine_destroy(dev->engine);
 	gpumem_shmem_unmount(&dev->mem);
 	put_device(&dev->dev);
@@ -735,6 +741,7 @@ static void __exit gpumem_exit(void)
 		cdev_device_del(&gpumem_devices[i]->cdev,
 				&gpumem_devices[i]->dev);
 		gpumem_engine_flush(gpumem_devices[i]->engine);
+		gpumem_managed_unmount(&gpumem_devices[i]->mem);
 	}
 	/* Wait for work that drops references on clients and their objects. */
 	gpumem_client_exit();

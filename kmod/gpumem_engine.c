@@ -575,15 +575,21 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
  * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
  * addition to the timeline of a stream or fence, and for a take from a timeline
  * that does not count; -EOVERFLOW if an addition overflows; -EOPNOTSUPP if a
- * prefetch is of other than managed memory; -ENOMEM or -ENOSPC if there is no
- * memory to populate managed memory.
+ * prefetch is of other than managed memory; -ENOMEM if there is no memory to
+ * populate managed memory; -EDQUOT if a block of it is not resident and exceeds
+ * what the user may pin.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {
 	int ret = gpumem_step_entry(stream);
 
 	if (ret == -ENODATA) {
-		/* What is fetched stays in use until a slice has touched it. */
+		/*
+		 * What is fetched stays in use until a slice has touched it.
+		 * The block that was fetched before is perhaps the other side
+		 * of the copy.
+		 */
+		gpumem_uses_drop_old(&stream->uses);
 		ret = gpumem_need_fetch(stream);
 		if (ret == -EAGAIN)
 			return ret;

@@ -315,13 +315,23 @@ static int gpumem_fenced_collect(struct gpumem_stream *stream)
 	return 0;
 }
 
+/* The stream's next portion keeps no managed memory in use, or no longer. */
+static void gpumem_fenced_unkeep(struct gpumem_stream *stream)
+{
+	gpumem_uses_drop(&stream->uses);
+	if (unlikely(stream->fenced.wants))
+		gpumem_lane_unkeep(&stream->fenced);
+	stream->fenced.wants = false;
+	gpumem_managed_trim_late(stream->dev);
+}
+
 /**
  * gpumem_fenced_begin - prepare a stream's entry if it needs a fence
  * @stream: stream whose entry, or next portion, is about to start
  *
  * Context: the worker that runs the stream; may sleep.
  * Return: 0 if the entry is not fenced; -EINPROGRESS if it is, and the stream
- * will be kicked when it is published; -EAGAIN if the caller is to call again;
+ * will be kicked when it is published, or when it may be prepared; -EAGAIN if the caller is to call again;
  * or the negative errno with which the entry fails.
  */
 int gpumem_fenced_begin(struct gpumem_stream *stream)
@@ -330,8 +340,12 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 
 	stream->fenced.more = false;
 	if (!gpumem_resv_any() ||
-	    !gpumem_fenced_look(stream, false, NULL, 1))
+	    !gpumem_fenced_look(stream, false, NULL, 1)) {
+		/* The entry may have been fenced when the stream began to wait. */
+		if (unlikely(stream->fenced.wants))
+			gpumem_fenced_unkeep(stream);
 		return 0;
+	}
 	/*
 	 * Published work must not allocate.  Without managed memory there is
 	 * nothing to prepare; if the client allocates some meanwhile, the
@@ -340,11 +354,15 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 	ret = atomic64_read(&stream->obj.client->count.managed) ?
 		gpumem_place_prepare(stream) : 0;
 	if (ret) {
-		stream->fenced.more = ret == -EAGAIN;
-		gpumem_uses_drop(&stream->uses);
-		gpumem_managed_trim_late(stream->dev);
+		stream->fenced.more = ret == -EAGAIN || ret == -EINPROGRESS;
+		if (stream->fenced.more)
+			gpumem_uses_drop(&stream->uses);
+		else
+			gpumem_fenced_unkeep(stream);
 		return ret;
 	}
+	if (!stream->uses.n && unlikely(stream->fenced.wants))
+		gpumem_fenced_unkeep(stream);
 	/*
 	 * Collect in the client's worker, which is charged for the CPU time.
 	 * If this fails, fenced->prepare repeats it.
@@ -684,8 +702,7 @@ enum gpumem_fenced_next gpumem_fenced_run(struct gpumem_stream *stream)
 	}
 	gpumem_publish_over(fenced);
 	gpumem_fenced_clear(fenced);
-	gpumem_uses_drop(&stream->uses);
-	gpumem_managed_trim_late(stream->dev);
+	gpumem_fenced_unkeep(stream);
 	WRITE_ONCE(fenced->state, GPUMEM_FENCED_NONE);
 	if (fenced->result != -EINPROGRESS)
 		gpumem_stream_complete(stream, fenced->result);
@@ -730,4 +747,5 @@ void gpumem_fenced_cancel(struct gpumem_fenced *fenced)
 		fenced->fence = NULL;
 	}
 	gpumem_fenced_clear(fenced);
+	gpumem_lane_unkeep(fenced);
 }

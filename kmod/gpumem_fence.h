@@ -72,6 +72,15 @@ struct gpumem_fenced {
 	struct delayed_work late;
 	/** @waits: link in gpumem_lane.waiting; lane->lock */
 	struct list_head waits;
+	/** @keep: link in gpumem_lane.keepless; lane->lock */
+	struct list_head keep;
+	/**
+	 * @keeps: the next portion may keep managed memory in use; lane->lock;
+	 * the worker that runs the stream reads it without
+	 */
+	bool keeps;
+	/** @wants: gpumem_lane_keep() was called; of the worker, as @more */
+	bool wants;
 	/** @line: link in gpumem_lane.late; lane->lock */
 	struct list_head line;
 	/** @weight: bytes that the portion counts in its lane; lane->lock */

@@ -17,29 +17,34 @@
  *    lock.
  *  - A held block is *resident* on a device if it counts in the memory in use of
  *    the device (mem->managed).  A held block that is not resident found no room
- *    on the device, or was evicted to become resident on another one.  It is
- *    held only while it is in use.
+ *    on the device.  It is held only while it is in use, and counts as pinned
+ *    memory of the client's user (block->charged).
  *  - A block *in use* (block->users) is neither evicted nor let go.  A slice uses
  *    the blocks that it touches.  An entry keeps blocks in use from the task
  *    that populated them to the slice that touches them, so eviction by others
  *    cannot keep an entry from making progress.
  *
- * So held memory that no budget counts is bounded by what entries keep in use.
- * That bound grows with the number of a client's streams, so managed memory is
- * off unless the module parameter "managed" is set.
+ * So each held page counts in a budget: of a device, or of a user.  The block
+ * that a worker fetches is an exception, until the fetch has ended.  Other pages
+ * of managed memory are like those of a memfd: the memory cgroup of the process
+ * pays for them, and the kernel may swap them out.  Their mount has no limit.
  *
  * Budget: the memory in use of a device is what its mount has in use (statfs)
  * plus mem->managed.  A block that is to become resident evicts the least
  * recently used blocks of all clients, but nothing else.  An allocation of
  * device memory evicts blocks as far as the sum exceeds the device's size, and
  * so does a smaller size.  If these blocks are in use, mem->managed_over is set,
- * and the streams that use them evict when they are done.
+ * and they are evicted when they are no longer in use.
  *
  * On a machine with one memory node, eviction moves no bytes: the block stops
  * counting, and its folios are let go.
  *
+ * Short memory: if there is swap space, an allocation that gets -ENOMEM evicts
+ * blocks of the same client, so that the kernel can swap them out.  A shrinker evicts the least recently used blocks of a device when the
+ * system is short of memory.
+ *
  * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
- * blocks and mem->managed.  No allocation, statfs or loop is inside it.  Blocks
+ * blocks, mem->managed and mem->managed_idle.  No allocation, statfs or loop is inside it.  Blocks
  * are added to gpumem_managed.blocks at any time and found under RCU; they are
  * freed with the buffer object.  A task that uses a block keeps its buffer
  * object, by a reference or by vm->lock.
@@ -49,10 +54,14 @@
 #include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/workqueue.h>
 
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
+#include "gpumem_compat.h"
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_linger.h"
@@ -62,6 +71,7 @@
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
 #include "gpumem_shmem.h"
+#include "gpumem_user.h"
 
 #define GPUMEM_BLOCK_PAGES	(GPUMEM_MANAGED_BLOCK >> PAGE_SHIFT)
 
@@ -71,6 +81,9 @@
  */
 #define GPUMEM_BLOCK_VICTIMS	GPUMEM_BLOCK_PAGES
 
+/* Blocks that an allocation evicts at least if memory is short. */
+#define GPUMEM_BLOCK_RELIEF	16
+
 /* Allocations of blocks fail instead of calling the OOM killer. */
 #define GPUMEM_BLOCK_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
@@ -78,7 +91,7 @@
 static bool managed;
 module_param(managed, bool, 0644);
 MODULE_PARM_DESC(managed,
-		 "Clients may allocate managed memory, which has no limit of its own yet (default: no)");
+		 "Clients may allocate managed memory, which libgpumem does not use yet (default: no)");
 
 static DEFINE_SPINLOCK(gpumem_managed_lock);
 
@@ -119,10 +132,38 @@ static pgoff_t gpumem_block_last(const struct gpumem_block *block)
 		     block->bo->length >> PAGE_SHIFT);
 }
 
+static u64 gpumem_block_pages(const struct gpumem_block *block)
+{
+	return gpumem_block_last(block) - gpumem_block_first(block);
+}
+
 static u64 gpumem_block_bytes(const struct gpumem_block *block)
 {
-	return (u64)(gpumem_block_last(block) - gpumem_block_first(block)) <<
-	       PAGE_SHIFT;
+	return gpumem_block_pages(block) << PAGE_SHIFT;
+}
+
+/* A resident block is no longer in use. */
+static void gpumem_block_idle_locked(struct gpumem_block *block)
+{
+	struct gpumem_mem *mem = &block->dev->mem;
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	list_add_tail(&block->lru, &mem->managed_lru);
+	list_add_tail(&block->own, &block->bo->obj.client->managed_lru);
+	WRITE_ONCE(mem->managed_idle,
+		   mem->managed_idle + gpumem_block_bytes(block));
+}
+
+/* A resident block that was not in use is used, or departs. */
+static void gpumem_block_busy_locked(struct gpumem_block *block)
+{
+	struct gpumem_mem *mem = &block->dev->mem;
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	list_del_init(&block->lru);
+	list_del_init(&block->own);
+	WRITE_ONCE(mem->managed_idle,
+		   mem->managed_idle - gpumem_block_bytes(block));
 }
 
 /* The block counts in the memory in use of @dev from now on. */
@@ -161,7 +202,7 @@ static void gpumem_block_depart_locked(struct gpumem_block *block,
 	/* The buffer object, which is not released yet, has one. */
 	kref_get(&left->client->ref);
 	if (!block->users) {
-		list_del_init(&block->lru);
+		gpumem_block_busy_locked(block);
 		block->held = false;
 		left->file = get_file(block->bo->file);
 		left->first = gpumem_block_first(block);
@@ -185,20 +226,151 @@ static void gpumem_departed_finish(struct gpumem_departed *left)
 	gpumem_client_put(left->client);
 }
 
-/* Take the least recently used block of a memory out.  Return false if none. */
-static bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
-					 struct gpumem_departed *left)
+/* Evict @block, which is not in use.  Return false if it is NULL. */
+static bool gpumem_managed_evict_locked(struct gpumem_block *block,
+					struct gpumem_departed *left)
 {
-	struct gpumem_block *block;
-
 	lockdep_assert_held(&gpumem_managed_lock);
-	block = list_first_entry_or_null(&mem->managed_lru, struct gpumem_block,
-					 lru);
 	if (!block)
 		return false;
 	atomic64_inc(&block->bo->obj.client->count.managed_evictions);
 	gpumem_block_depart_locked(block, left);
 	return true;
+}
+
+/* Evict the least recently used block of a memory.  Return false if none. */
+static bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
+					 struct gpumem_departed *left)
+{
+	return gpumem_managed_evict_locked(list_first_entry_or_null(&mem->managed_lru,
+								    struct gpumem_block,
+								    lru),
+					   left);
+}
+
+/* Evict the least recently used block of a client.  Return false if none. */
+static bool gpumem_managed_own_locked(struct gpumem_client *client,
+				      struct gpumem_departed *left)
+{
+	return gpumem_managed_evict_locked(list_first_entry_or_null(&client->managed_lru,
+								    struct gpumem_block,
+								    own),
+					   left);
+}
+
+/* Without swap space the kernel cannot take the pages of a block. */
+static bool gpumem_managed_swaps(void)
+{
+	return get_nr_swap_pages() > 0;
+}
+
+/**
+ * gpumem_managed_relieve - evict blocks because memory is short
+ * @client: whose blocks
+ * @bytes: to evict, at least GPUMEM_BLOCK_RELIEF blocks
+ *
+ * Context: may sleep, without locks.
+ * Return: true if blocks were evicted, which the kernel may swap out now.
+ */
+bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes)
+{
+	u64 want = max_t(u64, bytes, GPUMEM_BLOCK_RELIEF * GPUMEM_MANAGED_BLOCK);
+	struct gpumem_departed left;
+	u64 done = 0;
+	bool found;
+
+	if (!gpumem_managed_swaps() || !gpumem_compat_memcg_swaps())
+		return false;
+	/* A worker with a signal has to leave soon. */
+	while (done < want && !signal_pending(current)) {
+		spin_lock(&gpumem_managed_lock);
+		found = gpumem_managed_own_locked(client, &left);
+		spin_unlock(&gpumem_managed_lock);
+		if (!found)
+			break;
+		done += left.bytes;
+		gpumem_departed_finish(&left);
+		cond_resched();
+	}
+	return done;
+}
+
+static unsigned long gpumem_managed_count(struct shrinker *shrinker,
+					  struct shrink_control *sc)
+{
+	struct gpumem_mem *mem = shrinker->private_data;
+	u64 idle = READ_ONCE(mem->managed_idle);
+
+	return idle && gpumem_managed_swaps() ? idle >> PAGE_SHIFT :
+						SHRINK_EMPTY;
+}
+
+/* The work item evicts, because that takes locks that reclaim must not take. */
+static unsigned long gpumem_managed_scan(struct shrinker *shrinker,
+					 struct shrink_control *sc)
+{
+	struct gpumem_mem *mem = shrinker->private_data;
+
+	/* Many tasks may reclaim before the work item runs. */
+	if (atomic_long_read(&mem->managed_wanted) <
+	    GPUMEM_BLOCK_RELIEF * GPUMEM_BLOCK_PAGES)
+		atomic_long_add(sc->nr_to_scan, &mem->managed_wanted);
+	queue_work(gpumem_compat_unbound_wq, &mem->managed_relief);
+	return SHRINK_STOP;
+}
+
+static void gpumem_managed_relief(struct work_struct *work)
+{
+	struct gpumem_mem *mem = container_of(work, struct gpumem_mem,
+					      managed_relief);
+	long pages = atomic_long_xchg(&mem->managed_wanted, 0);
+	struct gpumem_departed left;
+	bool found;
+
+	gpumem_managed_trim_late(container_of(mem, struct gpumem_device, mem));
+	while (pages > 0) {
+		spin_lock(&gpumem_managed_lock);
+		found = gpumem_managed_victim_locked(mem, &left);
+		spin_unlock(&gpumem_managed_lock);
+		if (!found)
+			return;
+		pages -= left.bytes >> PAGE_SHIFT;
+		gpumem_departed_finish(&left);
+		cond_resched();
+	}
+}
+
+/**
+ * gpumem_managed_mount - prepare a device's memory for managed blocks
+ * @mem: memory
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int gpumem_managed_mount(struct gpumem_mem *mem)
+{
+	INIT_WORK(&mem->managed_relief, gpumem_managed_relief);
+	mem->managed_shrinker = shrinker_alloc(0, "gpumem-managed");
+	if (!mem->managed_shrinker)
+		return -ENOMEM;
+	mem->managed_shrinker->count_objects = gpumem_managed_count;
+	mem->managed_shrinker->scan_objects = gpumem_managed_scan;
+	mem->managed_shrinker->batch = GPUMEM_BLOCK_PAGES;
+	mem->managed_shrinker->private_data = mem;
+	shrinker_register(mem->managed_shrinker);
+	return 0;
+}
+
+/**
+ * gpumem_managed_unmount - undo gpumem_managed_mount()
+ * @mem: memory without managed blocks; may be called again
+ */
+void gpumem_managed_unmount(struct gpumem_mem *mem)
+{
+	if (!mem->managed_shrinker)
+		return;
+	shrinker_free(mem->managed_shrinker);
+	mem->managed_shrinker = NULL;
+	cancel_work_sync(&mem->managed_relief);
 }
 
 /* Would a memory with @used bytes on its mount have room for @bytes more? */
@@ -323,8 +495,8 @@ void gpumem_managed_release(struct gpumem_bo *bo)
 static void gpumem_block_use_locked(struct gpumem_block *block)
 {
 	lockdep_assert_held(&gpumem_managed_lock);
-	if (!block->users++)
-		list_del_init(&block->lru);
+	if (!block->users++ && block->dev)
+		gpumem_block_busy_locked(block);
 }
 
 static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
@@ -352,7 +524,8 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 		return NULL;
 	spin_lock(&gpumem_managed_lock);
 	/* A block in use stays where it is. */
-	ready = block->held && (!dev || block->dev == dev || block->users);
+	ready = block->held && (block->dev || block->charged) &&
+		(!dev || block->dev == dev || block->users);
 	if (ready)
 		gpumem_block_use_locked(block);
 	spin_unlock(&gpumem_managed_lock);
@@ -367,14 +540,17 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
  */
 void gpumem_block_unuse(struct gpumem_block *block)
 {
-	bool drop = false;
+	bool drop = false, charged = false;
+	struct gpumem_mem *over = NULL;
 
 	spin_lock(&gpumem_managed_lock);
 	if (!--block->users) {
 		if (block->dev) {
-			list_add_tail(&block->lru,
-				      &block->dev->mem.managed_lru);
+			gpumem_block_idle_locked(block);
+			if (unlikely(block->dev->mem.managed_over))
+				over = &block->dev->mem;
 		} else {
+			swap(charged, block->charged);
 			block->held = false;
 			drop = true;
 		}
@@ -383,6 +559,12 @@ void gpumem_block_unuse(struct gpumem_block *block)
 	if (drop)
 		gpumem_shmem_let_go(block->bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
+	if (charged)
+		gpumem_user_unhold(block->bo->obj.client,
+				   gpumem_block_pages(block));
+	/* The caller may not be able to sleep. */
+	if (over)
+		queue_work(gpumem_compat_unbound_wq, &over->managed_relief);
 }
 
 /**
@@ -419,6 +601,34 @@ void gpumem_uses_drop(struct gpumem_uses *uses)
 }
 
 /**
+ * gpumem_uses_drop_old - end the uses of an entry's blocks, but the last
+ * @uses: of the entry
+ *
+ * Context: may sleep, without locks.
+ */
+void gpumem_uses_drop_old(struct gpumem_uses *uses)
+{
+	struct gpumem_block *last;
+
+	if (uses->n < 2)
+		return;
+	last = uses->block[--uses->n];
+	gpumem_uses_drop(uses);
+	uses->block[uses->n++] = last;
+}
+
+/**
+ * gpumem_uses_last_resident - is the last block of an entry resident?
+ * @uses: of the entry, not empty
+ *
+ * Return: false if the block found no room on a device.
+ */
+bool gpumem_uses_last_resident(const struct gpumem_uses *uses)
+{
+	return READ_ONCE(uses->block[uses->n - 1]->dev);
+}
+
+/**
  * gpumem_uses_have - does an entry keep a block in use?
  * @uses: of the entry
  * @bo: managed buffer object
@@ -448,6 +658,7 @@ static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 	if (!block)
 		return NULL;
 	INIT_LIST_HEAD(&block->lru);
+	INIT_LIST_HEAD(&block->own);
 	block->bo = bo;
 	block->index = offset / GPUMEM_MANAGED_BLOCK;
 	old = xa_cmpxchg(&bo->managed->blocks, block->index, NULL, block,
@@ -458,32 +669,41 @@ static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 	return xa_is_err(old) ? NULL : old;
 }
 
-/* Make a block that the caller uses resident on @dev, if it has room. */
+/*
+ * Make a block that the caller uses resident on @dev, if that has room.  A block
+ * that is resident on another device stays there otherwise.
+ */
 static void gpumem_block_settle(struct gpumem_block *block,
 				struct gpumem_device *dev)
 {
 	u64 used, bytes = gpumem_block_bytes(block);
 	struct gpumem_departed left;
+	bool came, went, evicted, charged;
 	unsigned int tries;
-	bool came, went;
 
 	for (tries = 0; tries <= GPUMEM_BLOCK_VICTIMS; tries++) {
 		came = false;
 		went = false;
+		evicted = false;
+		charged = false;
 		used = gpumem_shmem_used(&dev->mem);
 		spin_lock(&gpumem_managed_lock);
 		if (block->dev == dev || (block->dev && block->users > 1)) {
 			/* A block that others use stays where it is. */
-		} else if (block->dev) {
-			gpumem_block_depart_locked(block, &left);
-			went = true;
 		} else if (gpumem_managed_fits_locked(&dev->mem, used, bytes)) {
+			went = block->dev;
+			if (went)
+				gpumem_block_depart_locked(block, &left);
 			gpumem_block_arrive_locked(block, dev);
+			swap(charged, block->charged);
 			came = true;
 		} else if (bytes <= gpumem_size(&dev->mem)) {
-			went = gpumem_managed_victim_locked(&dev->mem, &left);
+			evicted = gpumem_managed_victim_locked(&dev->mem, &left);
 		}
 		spin_unlock(&gpumem_managed_lock);
+		if (charged)
+			gpumem_user_unhold(block->bo->obj.client,
+					   gpumem_block_pages(block));
 		/* The caller's use keeps the block resident. */
 		if (came) {
 			gpumem_holding_charge(block->bo->obj.client, dev,
@@ -491,9 +711,10 @@ static void gpumem_block_settle(struct gpumem_block *block,
 			/* An allocation may have taken the room meanwhile. */
 			gpumem_managed_trim(dev);
 		}
-		if (!went)
+		if (went || evicted)
+			gpumem_departed_finish(&left);
+		if (!evicted)
 			return;
-		gpumem_departed_finish(&left);
 		cond_resched();
 	}
 }
@@ -508,18 +729,47 @@ static int gpumem_block_populate(struct gpumem_block *block)
 	pgoff_t first = gpumem_block_first(block);
 	pgoff_t end = gpumem_block_last(block);
 	struct file *file = block->bo->file;
+	unsigned int tries = GPUMEM_RELIEF_TRIES;
 	int ret;
 
 	ret = gpumem_shmem_hold(file, first, end);
-	if ((ret == -ENOSPC || ret == -ENOMEM) &&
-	    gpumem_linger_make_room(&gpumem_host_mem))
+	if (ret == -ENOMEM && (gpumem_linger_make_room(&gpumem_managed_mem) |
+			       gpumem_linger_make_room(&gpumem_host_mem)))
 		ret = gpumem_shmem_hold(file, first, end);
-	while (gpumem_bo_make_room(client, &gpumem_host_mem, ret,
-				   gpumem_block_bytes(block)))
+	while (gpumem_bo_make_room(client, &gpumem_managed_mem, ret,
+				   gpumem_block_bytes(block), &tries))
 		ret = gpumem_shmem_hold(file, first, end);
 	if (ret)
 		gpumem_bo_refused(block->bo, ret, gpumem_block_bytes(block));
 	return ret;
+}
+
+/*
+ * Charge a block that the caller uses to the client's user, unless the block is
+ * resident.
+ */
+static int gpumem_block_charge(struct gpumem_block *block)
+{
+	struct gpumem_client *client = block->bo->obj.client;
+	u64 pages = gpumem_block_pages(block);
+	bool paid;
+	int ret;
+
+	spin_lock(&gpumem_managed_lock);
+	paid = block->dev || block->charged;
+	spin_unlock(&gpumem_managed_lock);
+	if (paid)
+		return 0;
+	ret = gpumem_user_hold(client, block->bo->dev, pages);
+	spin_lock(&gpumem_managed_lock);
+	/* Another worker may have paid, or made it resident. */
+	paid = block->dev || block->charged;
+	if (!ret && !paid)
+		block->charged = true;
+	spin_unlock(&gpumem_managed_lock);
+	if (!ret && paid)
+		gpumem_user_unhold(client, pages);
+	return paid ? 0 : ret;
 }
 
 static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
@@ -546,6 +796,11 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
 	gpumem_block_settle(block, dev);
+	ret = gpumem_block_charge(block);
+	if (ret) {
+		gpumem_block_unuse(block);
+		return ret;
+	}
 	gpumem_uses_add(uses, block);
 	return 0;
 }
@@ -560,7 +815,9 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *
  * Context: the worker that runs the entry's stream; may sleep, without locks.
- * Return: 0 or a negative errno: -ENOSPC, -ENOMEM, or -EINTR when killed.
+ * Return: 0 or a negative errno: -ENOMEM; -EDQUOT if the block did not fit into
+ * the device, nor into what the user may pin; -EIO if a page cannot be read from
+ * swap; or -EINTR when killed.
  */
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 			 struct gpumem_device *dev, struct gpumem_uses *uses)

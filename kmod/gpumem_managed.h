@@ -14,6 +14,7 @@
 #include <linux/xarray.h>
 
 struct gpumem_bo;
+struct gpumem_client;
 struct gpumem_device;
 struct gpumem_mem;
 
@@ -26,6 +27,8 @@ struct gpumem_mem;
 struct gpumem_block {
 	/** @lru: in mem->managed_lru while resident and not in use */
 	struct list_head lru;
+	/** @own: in client->managed_lru, as @lru */
+	struct list_head own;
 	/** @bo: managed buffer object; constant */
 	struct gpumem_bo *bo;
 	/** @index: number of the block in @bo; constant */
@@ -36,6 +39,8 @@ struct gpumem_block {
 	unsigned int users;
 	/** @held: populated, with a reference on each folio */
 	bool held;
+	/** @charged: held, not resident, and counted as pinned by the user */
+	bool charged;
 };
 
 /**
@@ -49,7 +54,9 @@ struct gpumem_managed {
 };
 
 /*
- * Most blocks that an entry keeps in use between two slices.  A portion of a
+ * Most blocks that an entry keeps in use between two slices.
+ * gpumem_lane_keep() bounds how many entries of a client do so while they wait
+ * for other drivers.  A portion of a
  * published entry (gpumem_publish.c) in contiguous memory has 34 at most.
  */
 #define GPUMEM_USES	40
@@ -66,6 +73,9 @@ struct gpumem_uses {
 	struct gpumem_block *block[GPUMEM_USES];
 };
 
+/* How often an allocation evicts blocks because memory is short. */
+#define GPUMEM_RELIEF_TRIES	8
+
 /* gpumem_managed.c */
 void gpumem_managed_init(void);
 bool gpumem_managed_allowed(void);
@@ -76,6 +86,8 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 void gpumem_block_unuse(struct gpumem_block *block);
 bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block);
 void gpumem_uses_drop(struct gpumem_uses *uses);
+void gpumem_uses_drop_old(struct gpumem_uses *uses);
+bool gpumem_uses_last_resident(const struct gpumem_uses *uses);
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
 		      u64 offset);
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
@@ -83,6 +95,9 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
 void gpumem_managed_trim(struct gpumem_device *dev);
 void gpumem_managed_trim_late(struct gpumem_device *dev);
+bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes);
+int gpumem_managed_mount(struct gpumem_mem *mem);
+void gpumem_managed_unmount(struct gpumem_mem *mem);
 
 /* Where the block of @offset ends. */
 static inline u64 gpumem_block_end(u64 offset)

@@ -43,8 +43,16 @@ struct gpumem_mem {
 	u64 managed;
 	/** @managed_lru: resident blocks not in use, the oldest first; same lock */
 	struct list_head managed_lru;
+	/** @managed_idle: bytes in @managed_lru; same lock; read without it */
+	u64 managed_idle;
 	/** @managed_over: blocks that were in use had to be evicted; read unlocked */
 	bool managed_over;
+	/** @managed_wanted: pages that the shrinker wants evicted */
+	atomic_long_t managed_wanted;
+	/** @managed_relief: evicts them */
+	struct work_struct managed_relief;
+	/** @managed_shrinker: queues @managed_relief; NULL while there is none */
+	struct shrinker *managed_shrinker;
 	/** @orphaned: bytes that only mappings keep */
 	atomic64_t orphaned;
 	/** @lingering: bytes of files whose free is deferred */

@@ -240,6 +240,7 @@ static const struct {
 	GPUMEM_NL_COUNTER(MANAGED_EVICTIONS, managed_evictions),
 	GPUMEM_NL_COUNTER(MANAGED_IN, managed_in),
 	GPUMEM_NL_COUNTER(MANAGED_OUT, managed_out),
+	GPUMEM_NL_COUNTER(MANAGED_HELD, managed_held),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -332,7 +333,10 @@ static int gpumem_nl_host_get_doit(struct sk_buff *skb, struct genl_info *info)
 	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_RINGS, gpumem_ring_used(),
 			      GPUMEM_A_HOST_PAD) ||
 	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_RING_TOTAL,
-			      gpumem_ring_budget_all(), GPUMEM_A_HOST_PAD)) {
+			      gpumem_ring_budget_all(), GPUMEM_A_HOST_PAD) ||
+	    nla_put_u64_64bit(msg, GPUMEM_A_HOST_MANAGED,
+			      gpumem_linger_used(&gpumem_managed_mem),
+			      GPUMEM_A_HOST_PAD)) {
 		nlmsg_free(msg);
 		return -EMSGSIZE;
 	}
@@ -760,7 +764,9 @@ void gpumem_refused(struct gpumem_client *client,
 	struct sk_buff *skb;
 	u32 missed = 0;
 
-	gpumem_refusal_keep(client, refusal);
+	/* A worker makes no ioctl that asks what it was refused. */
+	if (!(current->flags & PF_USER_WORKER))
+		gpumem_refusal_keep(client, refusal);
 	if (!genl_has_listeners(&gpumem_nl_family, &init_net,
 				GPUMEM_NLGRP_LIMITS))
 		return;

@@ -201,7 +201,7 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 	if (ret == -EINTR)
 		return -EAGAIN;
 	/* A prefetch is a hint: what does not fit stays where it is. */
-	if (ret == -ENOSPC || ret == -ENOMEM)
+	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EDQUOT)
 		return 0;
 	if (ret)
 		return ret;
@@ -212,8 +212,9 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 /*
  * Take blocks of managed memory at @addr into stream->uses.  The caller holds
  * vm->lock for reading.  Return 0, with @len reduced to the part inside the
- * block; -ENODATA if the block has to be fetched first; or another negative
- * errno if the portion is to end before @addr.
+ * block; -ENODATA if the block has to be fetched first; -ENOLCK if the portion
+ * may not keep blocks in use yet; or another negative errno if the portion is to
+ * end before @addr.
  */
 static int gpumem_prepare_side(struct gpumem_stream *stream,
 			       struct gpumem_place *place, u64 addr, bool write,
@@ -228,6 +229,8 @@ static int gpumem_prepare_side(struct gpumem_stream *stream,
 		return ret;
 	if (!place->bo || !place->bo->managed)
 		return 0;
+	if (!READ_ONCE(stream->fenced.keeps))
+		return -ENOLCK;
 	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
 	if (gpumem_uses_have(&stream->uses, place->bo, place->offset))
 		return 0;
@@ -312,13 +315,15 @@ static int gpumem_prepare_some(struct gpumem_stream *stream,
  * @stream: stream whose current entry is about to be published
  *
  * The portion's blocks are in stream->uses afterwards, the first GPUMEM_USES of
- * them at most, or fewer if one cannot be had or the worker must leave: then the
- * portion ends early.  The blocks of the first place are always there.  The
- * caller drops the blocks when the portion is done, or if this fails.
+ * them at most.  The portion ends early if a block cannot be had, behind a block
+ * that has no place on the device, or if the worker must leave.  The blocks of
+ * the first place are always there.  The caller drops the blocks when the portion
+ * is done, or if this fails.
  *
  * Context: the worker that runs the stream; may sleep, without locks.
- * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave; or the
- * negative errno with which the entry fails.
+ * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave;
+ * -EINPROGRESS if the stream will be kicked when it may keep blocks in use; or
+ * the negative errno with which the entry fails.
  */
 int gpumem_place_prepare(struct gpumem_stream *stream)
 {
@@ -341,6 +346,15 @@ int gpumem_place_prepare(struct gpumem_stream *stream)
 			ret = gpumem_need_fetch(stream);
 			if (ret != -EAGAIN)
 				return walk.left < whole ? 0 : ret;
+			/* The user pays for what is not resident: keep little. */
+			if (walk.left < whole &&
+			    !gpumem_uses_last_resident(&stream->uses))
+				return 0;
+		} else if (ret == -ENOLCK) {
+			/* The portion has no block yet. */
+			stream->fenced.wants = true;
+			if (!gpumem_lane_keep(&stream->fenced))
+				return -EINPROGRESS;
 		} else if (ret != -EAGAIN) {
 			return 0;
 		}

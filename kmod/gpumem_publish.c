@@ -16,6 +16,10 @@
  * lane->waiting.  So if N clients publish, the kernel executes at most N times
  * GPUMEM_PORTION bytes before it signals a fence.
  *
+ * Managed memory: a portion keeps its blocks in use from its preparation to its
+ * end.  GPUMEM_KEEPERS portions of a client do so at most; the streams of other
+ * portions wait in lane->keepless before they are prepared.
+ *
  * Execution: the client's worker executes a portion first, so that the
  * scheduler charges the process as for any other entry.  The worker executes
  * *pieces* of GPUMEM_PIECE bytes with preemption disabled and owns the entry
@@ -65,6 +69,11 @@
 #define GPUMEM_PIECE		SZ_128K
 /* Bytes behind one fence, and behind all fences of a client. */
 #define GPUMEM_PORTION		SZ_32M
+/*
+ * Portions of a client that keep managed memory in use.  This bounds what one
+ * client makes unevictable while other drivers keep it waiting.
+ */
+#define GPUMEM_KEEPERS		8
 /* Dependencies that are checked with preemption disabled. */
 #define GPUMEM_PUBLISH_DEPS	64
 /* Pieces that a kernel worker executes before it yields to other clients. */
@@ -97,6 +106,7 @@ void gpumem_lane_init(struct gpumem_lane *lane)
 	spin_lock_init(&lane->lock);
 	gpumem_lockdep_class(&lane->lock, GPUMEM_LOCK_LANE);
 	INIT_LIST_HEAD(&lane->waiting);
+	INIT_LIST_HEAD(&lane->keepless);
 	INIT_LIST_HEAD(&lane->late);
 }
 
@@ -132,6 +142,71 @@ u64 gpumem_publish_weight(const struct gpumem_sqe *sqe)
 	if (row >= GPUMEM_PORTION || rows >= GPUMEM_PORTION)
 		return GPUMEM_PORTION;
 	return min_t(u64, round_up(row * rows, GPUMEM_PIECE), GPUMEM_PORTION);
+}
+
+/* Let waiting portions keep memory, in the order in which they were added. */
+static void gpumem_lane_grant_locked(struct gpumem_lane *lane)
+{
+	struct gpumem_fenced *fenced;
+
+	lockdep_assert_held(&lane->lock);
+	while (lane->keepers < GPUMEM_KEEPERS &&
+	       (fenced = list_first_entry_or_null(&lane->keepless,
+						  struct gpumem_fenced,
+						  keep))) {
+		list_del_init(&fenced->keep);
+		WRITE_ONCE(fenced->keeps, true);
+		lane->keepers++;
+		gpumem_runner_kick(gpumem_publish_stream(fenced));
+	}
+}
+
+/**
+ * gpumem_lane_keep - may a portion keep managed memory in use?
+ * @fenced: of the stream, whose next portion is to be prepared
+ *
+ * Return: true until gpumem_lane_unkeep(); or false, and the stream will be
+ * kicked when it may.
+ */
+bool gpumem_lane_keep(struct gpumem_fenced *fenced)
+{
+	struct gpumem_lane *lane = gpumem_publish_lane(fenced);
+	unsigned long flags;
+	bool keeps;
+
+	spin_lock_irqsave(&lane->lock, flags);
+	if (!fenced->keeps && list_empty(&fenced->keep)) {
+		if (lane->keepers < GPUMEM_KEEPERS) {
+			WRITE_ONCE(fenced->keeps, true);
+			lane->keepers++;
+		} else {
+			list_add_tail(&fenced->keep, &lane->keepless);
+		}
+	}
+	keeps = fenced->keeps;
+	spin_unlock_irqrestore(&lane->lock, flags);
+	return keeps;
+}
+
+/**
+ * gpumem_lane_unkeep - a portion keeps no managed memory in use any more
+ * @fenced: of the stream
+ *
+ * Context: any.
+ */
+void gpumem_lane_unkeep(struct gpumem_fenced *fenced)
+{
+	struct gpumem_lane *lane = gpumem_publish_lane(fenced);
+	unsigned long flags;
+
+	spin_lock_irqsave(&lane->lock, flags);
+	list_del_init(&fenced->keep);
+	if (fenced->keeps) {
+		WRITE_ONCE(fenced->keeps, false);
+		lane->keepers--;
+		gpumem_lane_grant_locked(lane);
+	}
+	spin_unlock_irqrestore(&lane->lock, flags);
 }
 
 static bool gpumem_lane_fits_locked(struct gpumem_lane *lane, u64 weight)
@@ -675,5 +750,6 @@ void gpumem_publish_init(struct gpumem_fenced *fenced)
 {
 	INIT_DELAYED_WORK(&fenced->late, gpumem_publish_late);
 	INIT_LIST_HEAD(&fenced->waits);
+	INIT_LIST_HEAD(&fenced->keep);
 	INIT_LIST_HEAD(&fenced->line);
 }

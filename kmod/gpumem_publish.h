@@ -28,6 +28,10 @@ struct gpumem_lane {
 	unsigned int unsettled;
 	/** @waiting: gpumem_fenced.waits of portions that do not fit yet */
 	struct list_head waiting;
+	/** @keepers: portions that may keep managed memory in use */
+	unsigned int keepers;
+	/** @keepless: gpumem_fenced.keep of portions that wait for this */
+	struct list_head keepless;
 	/** @turn: the entry whose late work is queued or runs, or NULL */
 	struct gpumem_fenced *turn;
 	/** @late: gpumem_fenced.line of the entries that get @turn later */
@@ -42,6 +46,8 @@ struct gpumem_lane {
 
 /* gpumem_publish.c */
 void gpumem_lane_init(struct gpumem_lane *lane);
+bool gpumem_lane_keep(struct gpumem_fenced *fenced);
+void gpumem_lane_unkeep(struct gpumem_fenced *fenced);
 u64 gpumem_publish_weight(const struct gpumem_sqe *sqe);
 bool gpumem_publish_admit(struct gpumem_fenced *fenced, unsigned long *delay);
 void gpumem_publish_begin(struct gpumem_fenced *fenced);

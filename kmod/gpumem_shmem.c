@@ -3,11 +3,12 @@
  * gpumem_shmem: the memory files, which hold the bytes of buffer objects.
  *
  * Each device has a private tmpfs mount whose size is the device's memory.
- * Pinned host memory has one mount for all devices.  Each buffer object that
+ * Pinned host memory has one mount for all devices, and managed memory another
+ * one, without a limit.  Each buffer object that
  * owns memory has one unlinked file on its mount.  The file is populated when
  * it is made, so lack of memory is an error of the allocation and never a
  * SIGBUS later.  Files of managed memory are the exception (gpumem_managed.c):
- * they are on the mount of host memory, and are populated block by block.
+ * they are populated block by block.
  * Invariants of a populated file:
  *
  *  - Every page is in the page cache and dirty, so the kernel keeps it there.
@@ -78,6 +79,12 @@
 /* Pinned host memory: bounded by users' budgets, then by its size, all RAM. */
 struct gpumem_mem gpumem_host_mem = {
 	.node = NUMA_NO_NODE,
+};
+
+/* Managed memory: gpumem_managed.c says what bounds it. */
+struct gpumem_mem gpumem_managed_mem = {
+	.node = NUMA_NO_NODE,
+	.size = GPUMEM_SIZE_MAX,
 };
 
 /* tmpfs's operations with our owner, open, mmap, placement and release. */
@@ -289,6 +296,9 @@ int __init gpumem_shmem_init(void)
 	ret = gpumem_shmem_mount(&gpumem_host_mem);
 	if (ret)
 		return ret;
+	ret = gpumem_shmem_mount(&gpumem_managed_mem);
+	if (ret)
+		goto unmount_host;
 	ret = gpumem_shmem_set_fops(gpumem_host_mem.layout);
 	if (ret)
 		goto unmount;
@@ -298,6 +308,8 @@ int __init gpumem_shmem_init(void)
 	return 0;
 
 unmount:
+	gpumem_shmem_unmount(&gpumem_managed_mem);
+unmount_host:
 	gpumem_shmem_unmount(&gpumem_host_mem);
 	return ret;
 }
@@ -308,6 +320,7 @@ unmount:
 void gpumem_shmem_exit(void)
 {
 	gpumem_hotplug_exit();
+	gpumem_shmem_unmount(&gpumem_managed_mem);
 	gpumem_shmem_unmount(&gpumem_host_mem);
 	gpumem_linger_exit();
 }
@@ -496,7 +509,7 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
  */
 struct file *gpumem_shmem_create_managed(const char *name, u64 length)
 {
-	struct file *file = gpumem_shmem_new(&gpumem_host_mem, name, length);
+	struct file *file = gpumem_shmem_new(&gpumem_managed_mem, name, length);
 	struct gpumem_backing *backing;
 
 	if (IS_ERR(file))
@@ -520,14 +533,14 @@ struct file *gpumem_shmem_create_managed(const char *name, u64 length)
  * the active memory cgroup.
  *
  * Context: may sleep, without locks.
- * Return: 0 or a negative errno: -ENOSPC if the mount is full, -ENOMEM, or
- * -EINTR when killed.
+ * Return: 0, -ENOMEM, -EIO if a page cannot be read from swap, or -EINTR when
+ * killed.
  */
 int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end)
 {
 	u64 huge = 0;
 
-	return gpumem_shmem_populate(&gpumem_host_mem, file->f_mapping, first,
+	return gpumem_shmem_populate(&gpumem_managed_mem, file->f_mapping, first,
 				     end, &huge);
 }
 

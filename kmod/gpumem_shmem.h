@@ -20,6 +20,7 @@ struct vm_area_struct;
 
 /* gpumem_shmem.c */
 extern struct gpumem_mem gpumem_host_mem;
+extern struct gpumem_mem gpumem_managed_mem;
 int gpumem_shmem_init(void);
 void gpumem_shmem_exit(void);
 bool gpumem_shmem_owns(const struct address_space *mapping);

@@ -12,7 +12,8 @@
  *
  * Three things are counted for each user:
  *
- *  - Pinned pages: registrations and pinned host memory.  The parameter
+ *  - Pinned pages: registrations, pinned host memory, and blocks of managed
+ *    memory that are held but not resident (gpumem_managed.c).  The parameter
  *    pin_limit bounds what one user has, pin_total what all users have
  *    together.
  *  - Mappings in address spaces, and tables of sparse mappings, which count as
@@ -505,27 +506,92 @@ static bool gpumem_pages_fit(atomic64_t *have, u64 limit, u64 pages,
 	return false;
 }
 
-static int gpumem_user_charge(struct gpumem_charge *charge,
-			      struct gpumem_client *client,
-			      struct gpumem_refusal *refusal)
+/* Count pages in the budgets of a user and of all users. */
+static int gpumem_user_add_pages(struct gpumem_user *user, u64 pages,
+				 struct gpumem_refusal *refusal)
 {
 	u64 limit = READ_ONCE(gpumem_pin_limit);
-	struct gpumem_user *user;
+	struct gpumem_user *u;
 
 	guard(mutex)(&gpumem_users_lock);
-	for (user = client->user; user; user = user->parent)
-		if (!gpumem_pages_fit(&user->pages, limit, charge->pages,
+	for (u = user; u; u = u->parent)
+		if (!gpumem_pages_fit(&u->pages, limit, pages,
 				      GPUMEM_LIMIT_PINNED, refusal))
 			return -EDQUOT;
 	if (!gpumem_pages_fit(&gpumem_pinned, READ_ONCE(gpumem_pin_total),
-			      charge->pages, GPUMEM_LIMIT_PINNED_ALL, refusal))
+			      pages, GPUMEM_LIMIT_PINNED_ALL, refusal))
 		return -EDQUOT;
-	for (user = client->user; user; user = user->parent)
-		atomic64_add(charge->pages, &user->pages);
-	atomic64_add(charge->pages, &gpumem_pinned);
-	charge->user = client->user;
-	kref_get(&charge->user->ref);
+	for (u = user; u; u = u->parent)
+		atomic64_add(pages, &u->pages);
+	atomic64_add(pages, &gpumem_pinned);
 	return 0;
+}
+
+static void gpumem_user_del_pages(struct gpumem_user *user, u64 pages)
+{
+	atomic64_sub(pages, &gpumem_pinned);
+	for (; user; user = user->parent)
+		atomic64_sub(pages, &user->pages);
+}
+
+/* Free what counts in the budgets and has no user, after a refusal. */
+static void gpumem_user_make_room(struct gpumem_client *client, u64 pages,
+				  const struct gpumem_refusal *refusal)
+{
+	struct gpumem_cache_filter f = {
+		.client = client, .mem = &gpumem_host_mem,
+	};
+
+	if (refusal->limit == GPUMEM_LIMIT_PINNED_ALL &&
+	    refusal->asked <= refusal->max)
+		f.client = NULL;
+	gpumem_linger_make_room(&gpumem_host_mem);
+	gpumem_cache_take(&f, pages << PAGE_SHIFT);
+}
+
+/**
+ * gpumem_user_hold - count a block of managed memory that is not resident
+ * @client: whose
+ * @dev: device that had no room for the block
+ * @pages: of the block
+ *
+ * The pages count as pinned, because the kernel cannot take them while an engine
+ * uses the block.  They count neither in pinned_vm nor against RLIMIT_MEMLOCK.
+ *
+ * Context: a worker of @client; may sleep, without locks.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_user_hold(struct gpumem_client *client, struct gpumem_device *dev,
+		     u64 pages)
+{
+	struct gpumem_refusal refusal = {
+		.dev = dev,
+		.asked = pages << PAGE_SHIFT,
+	};
+	int ret = gpumem_user_add_pages(client->user, pages, &refusal);
+
+	if (ret) {
+		gpumem_user_make_room(client, pages, &refusal);
+		ret = gpumem_user_add_pages(client->user, pages, &refusal);
+	}
+	if (ret)
+		gpumem_refused(client, &refusal);
+	else
+		atomic64_add(pages << PAGE_SHIFT, &client->count.managed_held);
+	return ret;
+}
+
+/**
+ * gpumem_user_unhold - undo gpumem_user_hold()
+ * @client: whose
+ * @pages: of the block
+ *
+ * Context: any.
+ */
+void gpumem_user_unhold(struct gpumem_client *client, u64 pages)
+{
+	atomic64_sub(pages << PAGE_SHIFT, &client->count.managed_held);
+	gpumem_user_del_pages(client->user, pages);
 }
 
 static int gpumem_charge_try(struct gpumem_charge *charge,
@@ -536,10 +602,12 @@ static int gpumem_charge_try(struct gpumem_charge *charge,
 	u64 pinned;
 	int ret;
 
-	charge->pages = pages;
-	ret = gpumem_user_charge(charge, client, refusal);
+	ret = gpumem_user_add_pages(client->user, pages, refusal);
 	if (ret)
 		return ret;
+	charge->pages = pages;
+	charge->user = client->user;
+	kref_get(&charge->user->ref);
 	mmgrab(client->mm);
 	charge->mm = client->mm;
 	pinned = atomic64_add_return(pages, &charge->mm->pinned_vm);
@@ -568,9 +636,6 @@ static int gpumem_charge_try(struct gpumem_charge *charge,
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages)
 {
-	struct gpumem_cache_filter f = {
-		.client = client, .mem = &gpumem_host_mem,
-	};
 	struct gpumem_refusal refusal = {
 		.dev = client->devices[0],
 		.asked = pages << PAGE_SHIFT,
@@ -578,12 +643,8 @@ int gpumem_charge_init(struct gpumem_charge *charge,
 	int ret = gpumem_charge_try(charge, client, pages, &refusal);
 
 	if (ret == -EDQUOT) {
-		if (refusal.limit == GPUMEM_LIMIT_PINNED_ALL &&
-		    refusal.asked <= refusal.max)
-			f.client = NULL;
 		gpumem_client_flush();
-		gpumem_linger_make_room(&gpumem_host_mem);
-		gpumem_cache_take(&f, pages << PAGE_SHIFT);
+		gpumem_user_make_room(client, pages, &refusal);
 		ret = gpumem_charge_try(charge, client, pages, &refusal);
 	}
 	if (ret == -EDQUOT)
@@ -597,14 +658,10 @@ int gpumem_charge_init(struct gpumem_charge *charge,
  */
 void gpumem_charge_fini(struct gpumem_charge *charge)
 {
-	struct gpumem_user *user;
-
 	if (!charge->mm)
 		return;
 	atomic64_sub(charge->pages, &charge->mm->pinned_vm);
-	atomic64_sub(charge->pages, &gpumem_pinned);
-	for (user = charge->user; user; user = user->parent)
-		atomic64_sub(charge->pages, &user->pages);
+	gpumem_user_del_pages(charge->user, charge->pages);
 	gpumem_user_put(charge->user);
 	mmdrop(charge->mm);
 	charge->mm = NULL;

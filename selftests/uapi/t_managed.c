@@ -15,52 +15,8 @@
 #include "common/pin_util.h"
 #include "common/pool_util.h"
 #include "common/util.h"
+#include "managed_util.h"
 #include "share_util.h"
-
-#define ADDR	0x7f0000000000ULL
-#define OTHER	0x7e0000000000ULL
-#define BUFFER	0x7d0000000000ULL
-#define BLOCK	((__u64)GPUMEM_MANAGED_BLOCK)
-#define BLOCKS	8ULL			/* of the device's memory */
-#define RW	(PROT_READ | PROT_WRITE)
-
-FIXTURE(managed)
-{
-	struct leak_state leak;
-	char size[64];
-	int fd;
-	__u32 vm;
-	struct stream s;
-};
-
-/* The device has BLOCKS blocks. */
-FIXTURE_SETUP(managed)
-{
-	char size[32];
-
-	ASSERT_TRUE(dev_quiet(10));
-	leak_begin(&self->leak);
-	ASSERT_EQ(0, set_param("managed", 1));
-	ASSERT_EQ(0, dev_attr_text(0, "size", self->size, sizeof(self->size)));
-	snprintf(size, sizeof(size), "%llu", BLOCKS * BLOCK);
-	ASSERT_EQ(0, write_dev_attr(0, "size", size));
-	self->fd = gp_open(0);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, gp_vm_create(self->fd, &self->vm));
-	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
-}
-
-FIXTURE_TEARDOWN(managed)
-{
-	EXPECT_EQ(0, stream_close(&self->s));
-	unmap_all();
-	close(self->fd);
-	EXPECT_EQ(0, write_dev_attr(0, "size", self->size));
-	EXPECT_EQ(0, set_param("managed", 0));
-	EXPECT_TRUE(dev_quiet(10));
-	EXPECT_TRUE(host_used_becomes(0));
-	EXPECT_TRUE(leak_end(&self->leak));
-}
 
 /* Nobody allocates managed memory unless the administrator allows it. */
 TEST_F(managed, off_by_default)
@@ -73,49 +29,6 @@ TEST_F(managed, off_by_default)
 	EXPECT_EQ(0, gp_managed_alloc(self->fd, BLOCK, &id));
 	EXPECT_EQ(0, gp_destroy(self->fd, id));
 }
-
-static int execute(struct stream *s, struct gpumem_sqe sqe)
-{
-	int ret = stream_push(s, &sqe);
-
-	return ret ? ret : stream_sync(s);
-}
-
-/* Managed memory at a device address; returns its id, or 0. */
-static __u32 make(int fd, __u32 vm, __u64 length, __u64 addr)
-{
-	__u32 id;
-
-	return gp_managed_alloc(fd, length, &id) || gp_vm_map(fd, vm, id, 0, addr, length, 1, 1) ?
-	       0 : id;
-}
-
-static __u64 resident(int fd, __u32 id)
-{
-	struct gpumem_bo_info info;
-
-	return gp_bo_info(fd, id, &info) ? ~0ULL : info.resident;
-}
-
-static __u64 present(int fd, __u32 id)
-{
-	struct gpumem_bo_info info;
-
-	return gp_bo_info(fd, id, &info) ? ~0ULL : info.present;
-}
-
-static struct gpumem_stats stats_of(int fd)
-{
-	struct gpumem_stats stats = {};
-
-	gp_stats(fd, &stats);
-	return stats;
-}
-
-#define MAKE(length, addr)	make(self->fd, self->vm, (length), (addr))
-#define RESIDENT(id)		(resident(self->fd, (id)) / BLOCK)
-#define FILL(addr, value, bytes) \
-	execute(&self->s, sqe_fill((addr), 1, (value), (bytes)))
 
 /* An allocation takes nothing, whatever its size; the first touch takes pages. */
 TEST_F(managed, first_touch)
@@ -132,7 +45,7 @@ TEST_F(managed, first_touch)
 	EXPECT_EQ(0, info.present);
 	EXPECT_EQ(0, info.resident);
 	EXPECT_EQ(0, dev_attr(0, "used"));
-	EXPECT_EQ(0, host_used());
+	EXPECT_EQ(0, managed_used());
 	EXPECT_EQ(1, stats_of(self->fd).managed);
 	/* The processor's touch makes pages, but nothing resident. */
 	p = gp_map(self->fd, id, 0, length, RW);
@@ -142,6 +55,8 @@ TEST_F(managed, first_touch)
 	EXPECT_GE(BLOCK, present(self->fd, id));
 	EXPECT_EQ(0, RESIDENT(id));
 	EXPECT_EQ(0, dev_attr(0, "used"));
+	EXPECT_EQ(0, host_used());
+	EXPECT_EQ((long long)present(self->fd, id), managed_used());
 	/* The engine's touch makes whole blocks resident. */
 	ASSERT_EQ(0, execute(&self->s, sqe_copy(ADDR, ADDR + 5 * BLOCK, 8)));
 	EXPECT_EQ(42, p[7]);
@@ -594,7 +509,7 @@ TEST_F_TIMEOUT(managed, killed, 120)
 		EXPECT_EQ(-SIGKILL, kill_child(pid));
 		EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
 		EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 10));
-		EXPECT_TRUE(host_used_becomes(0));
+		EXPECT_TRUE(managed_used_becomes(0));
 	}
 }
 
@@ -657,7 +572,7 @@ TEST_F_TIMEOUT(managed, memory_cgroup, 120)
 	EXPECT_EQ(0, run_child(engine_touches, &m));
 	EXPECT_EQ(0, cgroup_read_key(&group, "memory.events", "oom_kill"));
 	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 10));
-	EXPECT_TRUE(host_used_becomes(0));
+	EXPECT_TRUE(managed_used_becomes(0));
 	EXPECT_EQ(0, cgroup_remove(&group));
 }
 

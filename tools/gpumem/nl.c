@@ -78,6 +78,7 @@ static void parse_host(struct nlattr **a, void *element)
 	h->ring_limit = get64(a, GPUMEM_A_HOST_RING_LIMIT);
 	h->rings = get64(a, GPUMEM_A_HOST_RINGS);
 	h->ring_total = get64(a, GPUMEM_A_HOST_RING_TOTAL);
+	h->managed = get64(a, GPUMEM_A_HOST_MANAGED);
 }
 
 static void parse_client(struct nlattr **a, void *element)

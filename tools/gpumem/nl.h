@@ -30,11 +30,11 @@ struct gnl_device {
 
 struct gnl_host {
 	__u64 used, orphaned, lingering, pin_limit, pinned, pin_total;
-	__u64 ring_limit, rings, ring_total;
+	__u64 ring_limit, rings, ring_total, managed;
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_OUT - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_HELD - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {

@@ -57,7 +57,8 @@
  *    pool's maker may make the call.
  *  - ENOSPC: the device's memory budget refuses or, for pinned host memory, the
  *    size of the system's memory.
- *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory or
+ *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory
+ *    (managed memory that engines use without a place on a device counts) or
  *    of rings, the budget of all users, the user's limit of mappings,
  *    RLIMIT_MEMLOCK, the pool's limit.
  *  - ENOMEM: the system, its limit of committed memory included, or the
@@ -1666,6 +1667,8 @@ struct gpumem_refusal_info {
  * @managed_in: bytes in blocks that became resident, summed over time
  * @managed_out: bytes in blocks that were evicted, to make room or by a prefetch
  *	to the host, or that became resident on another device, summed over time
+ * @managed_held: bytes in blocks that engines use, but that are not resident,
+ *	because the device had no room; they count as pinned by the user
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1704,6 +1707,7 @@ struct gpumem_stats {
 	__aligned_u64 managed_evictions;
 	__aligned_u64 managed_in;
 	__aligned_u64 managed_out;
+	__aligned_u64 managed_held;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

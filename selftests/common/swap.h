@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Swap space in memory, by the driver zram.
+ */
+#ifndef GPUMEM_SELFTESTS_SWAP_H
+#define GPUMEM_SELFTESTS_SWAP_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/swap.h>
+#include <unistd.h>
+
+#include "common/file.h"
+
+#define SWAP_DEVICE	"/dev/zram0"
+#define SWAP_SYSFS	"/sys/block/zram0/"
+
+/* Writes the header that mkswap(8) writes, for @pages pages of 4 KiB. */
+static inline int swap_format(uint32_t pages)
+{
+	unsigned char header[4096] = {};
+	const uint32_t version = 1, last = pages - 1;
+	int fd = open(SWAP_DEVICE, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	memcpy(header + 1024, &version, sizeof(version));
+	memcpy(header + 1028, &last, sizeof(last));
+	memcpy(header + sizeof(header) - 10, "SWAPSPACE2", 10);
+	if (pwrite(fd, header, sizeof(header), 0) != sizeof(header) || fsync(fd))
+		ret = -EIO;
+	close(fd);
+	return ret;
+}
+
+/* Begins to swap to @mib MiB; 0, -ENODEV if the kernel has no zram, or a negative errno. */
+static inline int swap_begin(unsigned int mib)
+{
+	char text[32];
+	int ret;
+
+	if (access(SWAP_DEVICE, F_OK) && system("modprobe zram 2>/dev/null"))
+		return -ENODEV;
+	for (int i = 0; i < 100 && access(SWAP_DEVICE, F_OK); i++)
+		usleep(20000);
+	snprintf(text, sizeof(text), "%uM", mib);
+	ret = write_file(SWAP_SYSFS "disksize", text);
+	if (ret)
+		return ret;
+	ret = swap_format(mib << 8);
+	if (!ret && swapon(SWAP_DEVICE, 0))
+		ret = -errno;
+	if (ret)
+		write_file(SWAP_SYSFS "reset", "1");
+	return ret;
+}
+
+/* Undoes swap_begin(); fails if there is nothing to undo. */
+static inline int swap_end(void)
+{
+	if (swapoff(SWAP_DEVICE))
+		return -errno;
+	return write_file(SWAP_SYSFS "reset", "1");
+}
+
+#endif
