@@ -8,8 +8,10 @@
  *
  * The process "knows" that a queue has reached a value when it has waited for the value (queue->synced).
  *
- * A call that waits for several queues waits for what was submitted before the call began, not for what other
- * threads submit while it waits. Only a call that has no memory for the list of tails reads a tail later.
+ * A call that waits for several queues of a context or of the process waits for what was submitted before the
+ * call began, not for what other threads submit while it waits. Exceptions: a call that has no memory for the
+ * list of tails reads some tails later, and after a failure host_settle() (hostfn.c) also waits for a host
+ * function that has begun.
  *
  * Invariants: a stream is idle if its queue is idle and nothing that its next operation must wait for is
  * pending.
@@ -180,7 +182,7 @@ static inline bool queues_idle(CUcontext ctx, bool every)
 	return likely(active_none(&ctx->active, every)) || queues_idle_slow(ctx, every);
 }
 
-/* How many targets need no memory from malloc(). */
+/* How many targets need no memory from realloc(). */
 #define FEW_TARGETS	32u
 
 /* A queue, and the value for which a call waits. */
@@ -268,6 +270,12 @@ static bool target_wait(struct targets *targets, struct queue *queue, uint64_t v
 	return true;
 }
 
+static void targets_free(struct targets *targets)
+{
+	if (unlikely(targets->list != targets->few))
+		free(targets->list);
+}
+
 /* Wait for all targets, and free their memory. False: a wait was refused, and ends the call. */
 static bool targets_wait(struct targets *targets)
 {
@@ -276,8 +284,7 @@ static bool targets_wait(struct targets *targets)
 
 	for (i = 0; over && i < targets->count; i++)
 		over = target_wait(targets, targets->list[i].queue, targets->list[i].value);
-	if (unlikely(targets->list != targets->few))
-		free(targets->list);
+	targets_free(targets);
 	return over;
 }
 
@@ -302,15 +309,21 @@ static bool targets_end(struct targets *targets, struct active *active, bool eve
 	return true;
 }
 
-/* queues_wait(), and for the tail of @own unless it is NULL. */
+/* queues_wait(), but first for the tail of @own, unless it is NULL. An error of @own ends the call. */
 static CUresult queues_wait_own(struct queue *own, struct active *active, bool every, CUcontext ctx)
 {
+	uint64_t value = own ? load_acquire(&own->tail) : 0;
 	struct targets targets;
 
 	targets_begin(&targets, ctx, NULL);
-	if (own)
-		targets_add(&targets, own, load_acquire(&own->tail));
 	targets_add_active(&targets, active, every);
+	if (own) {
+		targets.first = queue_settle(own, value);
+		if (targets.first) {
+			targets_free(&targets);
+			return targets.first;
+		}
+	}
 	targets_wait(&targets);
 	targets_end(&targets, active, every);
 	/* Work on the CPU may have failed just before its queue was found idle. */

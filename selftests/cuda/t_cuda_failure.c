@@ -80,6 +80,35 @@ TEST_F(failure, failed_work_sticks)
 	EXPECT_EQ(18 * (long long)MIB, used(0));
 }
 
+/* A wait for the legacy stream ends with its failed work, though another stream waits for what follows that. */
+TEST_F_TIMEOUT(failure, legacy_fails_before_it_signals, 60)
+{
+	const CUresult bad = CUDA_ERROR_ILLEGAL_ADDRESS;
+	volatile __u32 *word;
+	CUipcMemHandle handle;
+	CUcontext two;
+	CUdeviceptr p;
+	CUstream s;
+
+	ASSERT_CU(cuCtxCreate(&two, NULL, 0, 0));
+	ASSERT_CU(cuMemHostAlloc((void **)&word, 4096, 0));
+	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+	ASSERT_CU(cuMemAlloc(&p, 3 * MIB));
+	ASSERT_CU(cuIpcGetMemHandle(&handle, p));
+	ASSERT_TRUE(take_away(p));
+	word[0] = 0;
+	word[1] = 0;
+	ASSERT_CU(cuStreamWaitValue32(NULL, (uintptr_t)&word[0], 1, CU_STREAM_WAIT_VALUE_GEQ));
+	ASSERT_CU(cuMemsetD8Async(p, 1, 4096, NULL));
+	ASSERT_CU(cuStreamWriteValue32(NULL, (uintptr_t)&word[1], 1, 0));
+	ASSERT_CU(cuStreamWaitValue32(s, (uintptr_t)&word[1], 1, CU_STREAM_WAIT_VALUE_GEQ));
+	__atomic_store_n(&word[0], 1, __ATOMIC_RELEASE);
+	EXPECT_EQ(bad, cuStreamSynchronize(NULL));
+	__atomic_store_n(&word[1], 1, __ATOMIC_RELEASE);
+	EXPECT_EQ(bad, cuCtxSynchronize());
+	EXPECT_CU(cuCtxDestroy(two));
+}
+
 TEST_F(failure, reset_after_failed_work)
 {
 	CUdeviceptr p;
