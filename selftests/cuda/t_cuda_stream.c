@@ -606,6 +606,7 @@ TEST_F_TIMEOUT(stream, later_work, 240)
 			EXPECT_TRUE(waits_for_earlier(&crowd, &w, self->p))
 				TH_LOG("call %d, %u streams", waiting, counts[i]);
 			EXPECT_CU(cuCtxSynchronize());
+			EXPECT_CU(cuCtxSynchronize_v2(crowd.other));
 		}
 		EXPECT_CU(crowd_end(&crowd));
 	}
