@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/util.h"
@@ -60,16 +61,40 @@ bool number_becomes(const char *path, long long want)
 	return false;
 }
 
+/*
+ * Wait until no process is about to write the former text back, and keep others from changing the file.  The keeper
+ * inherits the descriptor, and with it the lock.
+ */
+static int file_lock(const char *path)
+{
+	char name[256] = "/tmp/changed";
+	size_t length = strlen(name);
+	int fd;
+
+	snprintf(name + length, sizeof(name) - length, "%s", path);
+	for (char *c = name + length; *c; c++)
+		if (*c == '/')
+			*c = '-';
+	fd = open(name, O_RDWR | O_CREAT, 0600);
+	for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB); i++)
+		nap_ms(10);
+	return fd;
+}
+
 bool file_change(struct changed *changed, const char *path, const char *text)
 {
 	char former[64], command[256];
+	int lock = file_lock(path);
 
-	if (!read_text(path, former, sizeof(former)))
+	if (!read_text(path, former, sizeof(former))) {
+		close(lock);
 		return false;
+	}
 	former[strcspn(former, "\n")] = 0;
 	/* A session of its own: the harness kills the process group of a case. */
 	snprintf(command, sizeof(command), "exec setsid sh -c 'cat >/dev/null; printf %%s \"%s\" >%s'", former, path);
 	changed->keeper = popen(command, "we");
+	close(lock);
 	if (!changed->keeper)
 		return false;
 	if (!write_file(path, text))

@@ -448,6 +448,7 @@ TEST_F_TIMEOUT(sparse, race, 120)
 	ASSERT_EQ(0, SPARSE(ADDR, N * TILE));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, bind_on, &b));
 	for (int i = 0; i < LEAST || (i < MOST && !(bound && holes && shorts)); i++) {
+		ASSERT_EQ(0, __atomic_load_n(&b.ret, __ATOMIC_RELAXED));
 		ASSERT_EQ(0, execute(&self->s, sqe_copy(BUFFER, ADDR, N * TILE)));
 		for (unsigned int k = 0; k < N; k++) {
 			unsigned char byte = self->b[k * TILE];
