@@ -29,6 +29,9 @@ def ended_with_parent(sig):
     libc, parent = ctypes.CDLL(None), os.getpid()
 
     def prepare():
+        # The caller's handler would lose a signal that comes before the new program runs.
+        if sig != signal.SIGKILL:
+            signal.signal(sig, signal.SIG_DFL)
         libc.prctl(PR_SET_PDEATHSIG, sig)
         if os.getppid() != parent:
             # The parent ended before the call.
