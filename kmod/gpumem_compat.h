@@ -215,11 +215,13 @@ static inline bool gpumem_compat_memcg_full(u64 bytes, u64 *used, u64 *max)
 }
 
 /**
- * gpumem_compat_memcg_swaps - may the task's memory cgroups use swap space?
+ * gpumem_compat_memcg_swaps - can swapping make room in the task's cgroups?
+ * @bytes: bytes to allocate
  *
- * Return: false if one of them has used up its limit of swap space.
+ * Return: false if one of them has used up its limit of swap space, or has a
+ * limit of memory below @bytes.
  */
-static inline bool gpumem_compat_memcg_swaps(void)
+static inline bool gpumem_compat_memcg_swaps(u64 bytes)
 {
 	bool room = true;
 #ifdef CONFIG_MEMCG
@@ -229,7 +231,8 @@ static inline bool gpumem_compat_memcg_swaps(void)
 	for (memcg = mem_cgroup_from_task(current); memcg && room;
 	     memcg = parent_mem_cgroup(memcg))
 		room = page_counter_read(&memcg->swap) <
-		       READ_ONCE(memcg->swap.max);
+		       READ_ONCE(memcg->swap.max) &&
+		       bytes >> PAGE_SHIFT <= READ_ONCE(memcg->memory.max);
 	rcu_read_unlock();
 #endif
 	return room;

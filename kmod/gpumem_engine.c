@@ -587,9 +587,12 @@ int gpumem_engine_step(struct gpumem_stream *stream)
 		/*
 		 * What is fetched stays in use until a slice has touched it.
 		 * The block that was fetched before is perhaps the other side
-		 * of the copy.
+		 * of a copy.
 		 */
-		gpumem_uses_drop_old(&stream->uses);
+		if (stream->sqe.op == GPUMEM_OP_COPY)
+			gpumem_uses_drop_old(&stream->uses);
+		else
+			gpumem_uses_drop(&stream->uses);
 		ret = gpumem_need_fetch(stream);
 		if (ret == -EAGAIN)
 			return ret;

@@ -331,8 +331,8 @@ static void gpumem_fenced_unkeep(struct gpumem_stream *stream)
  *
  * Context: the worker that runs the stream; may sleep.
  * Return: 0 if the entry is not fenced; -EINPROGRESS if it is, and the stream
- * will be kicked when it is published, or when it may be prepared; -EAGAIN if the caller is to call again;
- * or the negative errno with which the entry fails.
+ * will be kicked when it is published or may be prepared; -EAGAIN if the caller
+ * is to call again; or the negative errno with which the entry fails.
  */
 int gpumem_fenced_begin(struct gpumem_stream *stream)
 {

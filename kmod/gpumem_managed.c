@@ -2,7 +2,7 @@
 /*
  * gpumem_managed: managed memory, and the residency of its blocks.
  *
- * A managed buffer object has a file on the mount of host memory
+ * A managed buffer object has a file on a mount of its own kind
  * (gpumem_shmem.c) that is not populated at first.  A page fault of the process
  * populates pages as in any tmpfs file: zeroed, charged to the memory cgroup of
  * the process, and swappable.
@@ -40,14 +40,15 @@
  * counting, and its folios are let go.
  *
  * Short memory: if there is swap space, an allocation that gets -ENOMEM evicts
- * blocks of the same client, so that the kernel can swap them out.  A shrinker evicts the least recently used blocks of a device when the
- * system is short of memory.
+ * blocks of the same client, so that the kernel can swap them out.  A shrinker
+ * evicts the least recently used blocks of a device when the system is short of
+ * memory.
  *
  * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
- * blocks, mem->managed and mem->managed_idle.  No allocation, statfs or loop is inside it.  Blocks
- * are added to gpumem_managed.blocks at any time and found under RCU; they are
- * freed with the buffer object.  A task that uses a block keeps its buffer
- * object, by a reference or by vm->lock.
+ * blocks, mem->managed and mem->managed_idle.  No allocation, statfs or loop is
+ * inside it.  Blocks are added to gpumem_managed.blocks at any time and found
+ * under RCU; they are freed with the buffer object.  A task that uses a block
+ * keeps its buffer object, by a reference or by vm->lock.
  */
 #include <linux/file.h>
 #include <linux/memcontrol.h>
@@ -70,6 +71,7 @@
 #include "gpumem_mem.h"
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
+#include "gpumem_refusal.h"
 #include "gpumem_shmem.h"
 #include "gpumem_user.h"
 
@@ -279,10 +281,9 @@ bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes)
 	u64 done = 0;
 	bool found;
 
-	if (!gpumem_managed_swaps() || !gpumem_compat_memcg_swaps())
+	if (!gpumem_managed_swaps() || !gpumem_compat_memcg_swaps(bytes))
 		return false;
-	/* A worker with a signal has to leave soon. */
-	while (done < want && !signal_pending(current)) {
+	while (done < want && !fatal_signal_pending(current)) {
 		spin_lock(&gpumem_managed_lock);
 		found = gpumem_managed_own_locked(client, &left);
 		spin_unlock(&gpumem_managed_lock);
@@ -362,13 +363,15 @@ int gpumem_managed_mount(struct gpumem_mem *mem)
 
 /**
  * gpumem_managed_unmount - undo gpumem_managed_mount()
- * @mem: memory without managed blocks; may be called again
+ * @mem: memory without managed blocks
+ *
+ * Called twice: before gpumem_client_exit(), because the work item may drop
+ * references on clients, and before the memory is freed.
  */
 void gpumem_managed_unmount(struct gpumem_mem *mem)
 {
-	if (!mem->managed_shrinker)
-		return;
-	shrinker_free(mem->managed_shrinker);
+	if (mem->managed_shrinker)
+		shrinker_free(mem->managed_shrinker);
 	mem->managed_shrinker = NULL;
 	cancel_work_sync(&mem->managed_relief);
 }
@@ -405,9 +408,11 @@ void gpumem_managed_trim(struct gpumem_device *dev)
 		/* The tasks that use the other blocks evict them later. */
 		WRITE_ONCE(mem->managed_over, !fits && !found);
 		spin_unlock(&gpumem_managed_lock);
-		if (!found)
+		if (found)
+			gpumem_departed_finish(&left);
+		/* More may have come into use before the flag was cleared. */
+		else if (!fits || gpumem_shmem_used(mem) <= used)
 			return;
-		gpumem_departed_finish(&left);
 		cond_resched();
 	}
 }
@@ -618,14 +623,19 @@ void gpumem_uses_drop_old(struct gpumem_uses *uses)
 }
 
 /**
- * gpumem_uses_last_resident - is the last block of an entry resident?
- * @uses: of the entry, not empty
+ * gpumem_uses_resident - are all blocks of an entry resident?
+ * @uses: of the entry
  *
- * Return: false if the block found no room on a device.
+ * Return: false if one of them found no room on a device.
  */
-bool gpumem_uses_last_resident(const struct gpumem_uses *uses)
+bool gpumem_uses_resident(const struct gpumem_uses *uses)
 {
-	return READ_ONCE(uses->block[uses->n - 1]->dev);
+	unsigned int i;
+
+	for (i = 0; i < uses->n; i++)
+		if (!READ_ONCE(uses->block[i]->dev))
+			return false;
+	return true;
 }
 
 /**
@@ -746,11 +756,13 @@ static int gpumem_block_populate(struct gpumem_block *block)
 
 /*
  * Charge a block that the caller uses to the client's user, unless the block is
- * resident.
+ * resident.  @dev had no room for the block.
  */
-static int gpumem_block_charge(struct gpumem_block *block)
+static int gpumem_block_charge(struct gpumem_block *block,
+			       struct gpumem_device *dev)
 {
 	struct gpumem_client *client = block->bo->obj.client;
+	struct gpumem_refusal refusal = { .dev = dev };
 	u64 pages = gpumem_block_pages(block);
 	bool paid;
 	int ret;
@@ -760,7 +772,7 @@ static int gpumem_block_charge(struct gpumem_block *block)
 	spin_unlock(&gpumem_managed_lock);
 	if (paid)
 		return 0;
-	ret = gpumem_user_hold(client, block->bo->dev, pages);
+	ret = gpumem_user_hold(client, pages, &refusal);
 	spin_lock(&gpumem_managed_lock);
 	/* Another worker may have paid, or made it resident. */
 	paid = block->dev || block->charged;
@@ -769,6 +781,8 @@ static int gpumem_block_charge(struct gpumem_block *block)
 	spin_unlock(&gpumem_managed_lock);
 	if (!ret && paid)
 		gpumem_user_unhold(client, pages);
+	else if (ret && !paid)
+		gpumem_refused(client, &refusal);
 	return paid ? 0 : ret;
 }
 
@@ -796,7 +810,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
 	gpumem_block_settle(block, dev);
-	ret = gpumem_block_charge(block);
+	ret = gpumem_block_charge(block, dev);
 	if (ret) {
 		gpumem_block_unuse(block);
 		return ret;

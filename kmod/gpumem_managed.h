@@ -54,10 +54,9 @@ struct gpumem_managed {
 };
 
 /*
- * Most blocks that an entry keeps in use between two slices.
- * gpumem_lane_keep() bounds how many entries of a client do so while they wait
- * for other drivers.  A portion of a
+ * Most blocks that an entry keeps in use between two slices.  A portion of a
  * published entry (gpumem_publish.c) in contiguous memory has 34 at most.
+ * gpumem_lane_keep() bounds how many portions of a client keep blocks.
  */
 #define GPUMEM_USES	40
 
@@ -87,7 +86,7 @@ void gpumem_block_unuse(struct gpumem_block *block);
 bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block);
 void gpumem_uses_drop(struct gpumem_uses *uses);
 void gpumem_uses_drop_old(struct gpumem_uses *uses);
-bool gpumem_uses_last_resident(const struct gpumem_uses *uses);
+bool gpumem_uses_resident(const struct gpumem_uses *uses);
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
 		      u64 offset);
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,

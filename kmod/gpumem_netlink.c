@@ -755,8 +755,8 @@ int gpumem_ioctl_refusal(struct gpumem_ucmd *ucmd)
  * The thread can ask for the reason with GPUMEM_REFUSAL; listeners of the
  * netlink family receive it.
  *
- * Context: an ioctl of @client's process, or a page fault in a mapping of a
- * ring, which another process may cause; no spinlocks.
+ * Context: an ioctl of @client's process, a worker of @client, or a page fault
+ * in a mapping of a ring, which another process may cause; no spinlocks.
  */
 void gpumem_refused(struct gpumem_client *client,
 		    const struct gpumem_refusal *refusal)

@@ -315,10 +315,10 @@ static int gpumem_prepare_some(struct gpumem_stream *stream,
  * @stream: stream whose current entry is about to be published
  *
  * The portion's blocks are in stream->uses afterwards, the first GPUMEM_USES of
- * them at most.  The portion ends early if a block cannot be had, behind a block
- * that has no place on the device, or if the worker must leave.  The blocks of
- * the first place are always there.  The caller drops the blocks when the portion
- * is done, or if this fails.
+ * them at most.  The portion ends early at a block that cannot be had, if the
+ * worker must leave, and where a block has to be fetched although one before it
+ * has no place on a device.  The blocks of the first place are always there.  The
+ * caller drops the blocks when the portion is done, or if this fails.
  *
  * Context: the worker that runs the stream; may sleep, without locks.
  * Return: 0; -EAGAIN if the stream is cancelled or the worker must leave;
@@ -342,14 +342,17 @@ int gpumem_place_prepare(struct gpumem_stream *stream)
 					       gpumem_prepare_some(stream,
 								   &walk));
 		if (ret == -ENODATA) {
+			/* The user pays for what is not resident: keep little. */
+			if (walk.left < whole &&
+			    !gpumem_uses_resident(&stream->uses)) {
+				gpumem_object_put(&stream->need.bo->obj);
+				stream->need.bo = NULL;
+				return 0;
+			}
 			/* The place is visited again. */
 			ret = gpumem_need_fetch(stream);
 			if (ret != -EAGAIN)
 				return walk.left < whole ? 0 : ret;
-			/* The user pays for what is not resident: keep little. */
-			if (walk.left < whole &&
-			    !gpumem_uses_last_resident(&stream->uses))
-				return 0;
 		} else if (ret == -ENOLCK) {
 			/* The portion has no block yet. */
 			stream->fenced.wants = true;

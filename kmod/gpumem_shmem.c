@@ -4,11 +4,10 @@
  *
  * Each device has a private tmpfs mount whose size is the device's memory.
  * Pinned host memory has one mount for all devices, and managed memory another
- * one, without a limit.  Each buffer object that
- * owns memory has one unlinked file on its mount.  The file is populated when
- * it is made, so lack of memory is an error of the allocation and never a
- * SIGBUS later.  Files of managed memory are the exception (gpumem_managed.c):
- * they are populated block by block.
+ * one, without a limit.  Each buffer object that owns memory has one unlinked
+ * file on its mount.  The file is populated when it is made, so lack of memory
+ * is an error of the allocation and never a SIGBUS later.  Files of managed
+ * memory are the exception (gpumem_managed.c): they are populated block by block.
  * Invariants of a populated file:
  *
  *  - Every page is in the page cache and dirty, so the kernel keeps it there.

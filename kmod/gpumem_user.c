@@ -552,8 +552,8 @@ static void gpumem_user_make_room(struct gpumem_client *client, u64 pages,
 /**
  * gpumem_user_hold - count a block of managed memory that is not resident
  * @client: whose
- * @dev: device that had no room for the block
  * @pages: of the block
+ * @refusal: with its device set; the rest is set if a limit refuses
  *
  * The pages count as pinned, because the kernel cannot take them while an engine
  * uses the block.  They count neither in pinned_vm nor against RLIMIT_MEMLOCK.
@@ -561,22 +561,18 @@ static void gpumem_user_make_room(struct gpumem_client *client, u64 pages,
  * Context: a worker of @client; may sleep, without locks.
  * Return: 0 or -EDQUOT.
  */
-int gpumem_user_hold(struct gpumem_client *client, struct gpumem_device *dev,
-		     u64 pages)
+int gpumem_user_hold(struct gpumem_client *client, u64 pages,
+		     struct gpumem_refusal *refusal)
 {
-	struct gpumem_refusal refusal = {
-		.dev = dev,
-		.asked = pages << PAGE_SHIFT,
-	};
-	int ret = gpumem_user_add_pages(client->user, pages, &refusal);
+	int ret;
 
+	refusal->asked = pages << PAGE_SHIFT;
+	ret = gpumem_user_add_pages(client->user, pages, refusal);
 	if (ret) {
-		gpumem_user_make_room(client, pages, &refusal);
-		ret = gpumem_user_add_pages(client->user, pages, &refusal);
+		gpumem_user_make_room(client, pages, refusal);
+		ret = gpumem_user_add_pages(client->user, pages, refusal);
 	}
-	if (ret)
-		gpumem_refused(client, &refusal);
-	else
+	if (!ret)
 		atomic64_add(pages << PAGE_SHIFT, &client->count.managed_held);
 	return ret;
 }

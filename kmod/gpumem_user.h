@@ -9,9 +9,9 @@
 
 struct cred;
 struct gpumem_client;
-struct gpumem_device;
 struct gpumem_pool;
 struct gpumem_rate;
+struct gpumem_refusal;
 struct gpumem_user;
 struct mm_struct;
 
@@ -48,8 +48,8 @@ void gpumem_user_put(struct gpumem_user *user);
 struct gpumem_rate *gpumem_user_refusals(struct gpumem_user *user);
 int gpumem_user_map(struct gpumem_client *client, unsigned int n);
 void gpumem_user_unmap(struct gpumem_client *client, unsigned int n);
-int gpumem_user_hold(struct gpumem_client *client, struct gpumem_device *dev,
-		     u64 pages);
+int gpumem_user_hold(struct gpumem_client *client, u64 pages,
+		     struct gpumem_refusal *refusal);
 void gpumem_user_unhold(struct gpumem_client *client, u64 pages);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +38,29 @@ static inline int swap_format(uint32_t pages)
 	return ret;
 }
 
-/* Begins to swap to @mib MiB; 0, -ENODEV if the kernel has no zram, or a negative errno. */
+/* Whether this process has begun to swap. */
+static bool swap_on;
+
+/* Whether the machine has swap space in use. */
+static inline bool swap_is_used(void)
+{
+	char text[256];
+
+	/* The first line is a heading. */
+	return read_text("/proc/swaps", text, sizeof(text)) && strchr(text, '\n') && strchr(text, '\n')[1];
+}
+
+/*
+ * Begins to swap to @mib MiB; 0, -ENODEV if the kernel has no zram or the machine has swap space of its own, or a
+ * negative errno.
+ */
 static inline int swap_begin(unsigned int mib)
 {
 	char text[32];
 	int ret;
+
+	if (swap_is_used())
+		return -ENODEV;
 
 	if (access(SWAP_DEVICE, F_OK) && system("modprobe zram 2>/dev/null"))
 		return -ENODEV;
@@ -56,14 +75,18 @@ static inline int swap_begin(unsigned int mib)
 		ret = -errno;
 	if (ret)
 		write_file(SWAP_SYSFS "reset", "1");
+	swap_on = !ret;
 	return ret;
 }
 
-/* Undoes swap_begin(); fails if there is nothing to undo. */
+/* Undoes swap_begin(), if that succeeded. */
 static inline int swap_end(void)
 {
+	if (!swap_on)
+		return 0;
 	if (swapoff(SWAP_DEVICE))
 		return -errno;
+	swap_on = false;
 	return write_file(SWAP_SYSFS "reset", "1");
 }
 

@@ -68,7 +68,7 @@ FIXTURE_TEARDOWN(managed)
 	EXPECT_EQ(0, write_dev_attr(0, "size", self->size));
 	EXPECT_EQ(0, set_param("managed", 0));
 	EXPECT_EQ(0, set_param("pin_limit", self->pin_limit));
-	swap_end();
+	EXPECT_EQ(0, swap_end());
 	EXPECT_TRUE(dev_quiet(10));
 	EXPECT_TRUE(number_becomes("/sys/class/gpumem/pinned", 0));
 	EXPECT_TRUE(host_used_becomes(0));

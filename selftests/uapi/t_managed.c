@@ -477,18 +477,19 @@ struct victim_of_kill {
 static int works_for_ever(void *arg)
 {
 	struct victim_of_kill *v = arg;
-	const __u64 length = 3 * BLOCKS * BLOCK;
+	const __u64 length = 3 * BLOCKS * BLOCK, begin = v->export ? ADDR - BLOCK : ADDR;
 	int fd = gp_open(0);
 	struct stream s;
 	__u32 vm, bo;
 
 	if (fd < 0 || gp_vm_create(fd, &vm) || !make(fd, vm, length, ADDR) ||
 	    gp_bo_alloc(fd, BLOCK, &bo) || gp_vm_map(fd, vm, bo, 0, BUFFER, BLOCK, 1, 1) ||
-	    stream_open(&s, fd, vm, 0, 64) ||
+	    gp_vm_map(fd, vm, bo, 0, ADDR - BLOCK, BLOCK, 1, 1) || stream_open(&s, fd, vm, 0, 64) ||
 	    (v->export && gp_bo_export(fd, bo, 0, BLOCK, 0) < 0))
 		return 1;
 	for (int i = 0;; i++) {
-		struct gpumem_sqe fill = sqe_fill(ADDR, 1, i, length);
+		/* From the exported buffer into managed memory. */
+		struct gpumem_sqe fill = sqe_fill(begin, 1, i, length);
 		struct gpumem_sqe copy = sqe_copy(BUFFER, ADDR + i % 20 * BLOCK + 4096, BLOCK);
 
 		if (stream_push(&s, &fill) || stream_push(&s, &copy))

@@ -57,8 +57,7 @@
  *    pool's maker may make the call.
  *  - ENOSPC: the device's memory budget refuses or, for pinned host memory, the
  *    size of the system's memory.
- *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory
- *    (managed memory that engines use without a place on a device counts) or
+ *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory or
  *    of rings, the budget of all users, the user's limit of mappings,
  *    RLIMIT_MEMLOCK, the pool's limit.
  *  - ENOMEM: the system, its limit of committed memory included, or the
