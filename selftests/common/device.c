@@ -127,7 +127,7 @@ __u64 stat_get(const struct gpumem_stats *stats, unsigned int i)
 
 int fdinfo_read(pid_t pid, int fd, struct gpumem_stats *stats, __u64 *device)
 {
-	unsigned int seen[32] = { 0 }, seen_device = 0;
+	unsigned int seen[sizeof(stat_names) / sizeof(stat_names[0])] = { 0 }, seen_device = 0;
 	char line[256], path[64];
 	FILE *f;
 
