@@ -244,20 +244,22 @@ static bool gpumem_managed_evict_locked(struct gpumem_block *block,
 static bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
 					 struct gpumem_departed *left)
 {
-	return gpumem_managed_evict_locked(list_first_entry_or_null(&mem->managed_lru,
-								    struct gpumem_block,
-								    lru),
-					   left);
+	struct gpumem_block *block =
+		list_first_entry_or_null(&mem->managed_lru, struct gpumem_block,
+					 lru);
+
+	return gpumem_managed_evict_locked(block, left);
 }
 
 /* Evict the least recently used block of a client.  Return false if none. */
 static bool gpumem_managed_own_locked(struct gpumem_client *client,
 				      struct gpumem_departed *left)
 {
-	return gpumem_managed_evict_locked(list_first_entry_or_null(&client->managed_lru,
-								    struct gpumem_block,
-								    own),
-					   left);
+	struct gpumem_block *block =
+		list_first_entry_or_null(&client->managed_lru,
+					 struct gpumem_block, own);
+
+	return gpumem_managed_evict_locked(block, left);
 }
 
 /* Without swap space the kernel cannot take the pages of a block. */
@@ -408,11 +410,12 @@ void gpumem_managed_trim(struct gpumem_device *dev)
 		/* The tasks that use the other blocks evict them later. */
 		WRITE_ONCE(mem->managed_over, !fits && !found);
 		spin_unlock(&gpumem_managed_lock);
-		if (found)
+		if (found) {
 			gpumem_departed_finish(&left);
-		/* More may have come into use before the flag was cleared. */
-		else if (!fits || gpumem_shmem_used(mem) <= used)
+		} else if (!fits || gpumem_shmem_used(mem) <= used) {
+			/* No more came into use before the flag was cleared. */
 			return;
+		}
 		cond_resched();
 	}
 }

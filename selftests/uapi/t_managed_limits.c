@@ -270,18 +270,23 @@ TEST_F_TIMEOUT(managed, many_rows_under_a_cpu_limit, 300)
 #define GROUP	(32 * MIB)
 #define ROOM	(64 * MIB)	/* on the device */
 
+/* A client in a memory cgroup, with a stream; the device's descriptor, or -1. */
+static int member_open(const struct cgroup *group, __u32 *vm, struct stream *s)
+{
+	int fd = cgroup_enter(group) ? -1 : gp_open(0);
+
+	return fd < 0 || gp_vm_create(fd, vm) || stream_open(s, fd, *vm, 0, 64) ? -1 : fd;
+}
+
 static int fills_more_than_the_group(void *arg)
 {
 	const __u64 length = 3 * GROUP / 2;
 	unsigned char *p;
 	struct stream s;
 	__u32 vm, id;
-	int fd;
+	int fd = member_open(arg, &vm, &s);
 
-	if (cgroup_enter(arg))
-		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 64))
+	if (fd < 0)
 		return 2;
 	id = make(fd, vm, length, ADDR);
 	p = gp_map(fd, id, 0, length, RW);
@@ -305,12 +310,9 @@ static int evicts_nothing(void *arg)
 {
 	struct stream s;
 	__u32 vm, id;
-	int fd;
+	int fd = member_open(arg, &vm, &s);
 
-	if (cgroup_enter(arg))
-		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 64))
+	if (fd < 0)
 		return 2;
 	id = make(fd, vm, GROUP / 2, ADDR);
 	if (!id || execute(&s, sqe_fill(ADDR, 1, 1, GROUP / 2)))
