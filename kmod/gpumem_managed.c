@@ -90,10 +90,9 @@
 #define GPUMEM_BLOCK_GFP \
 	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-static bool managed;
+static bool managed = true;
 module_param(managed, bool, 0644);
-MODULE_PARM_DESC(managed,
-		 "Clients may allocate managed memory, which libgpumem does not use yet (default: no)");
+MODULE_PARM_DESC(managed, "Clients may allocate managed memory (default: yes)");
 
 static DEFINE_SPINLOCK(gpumem_managed_lock);
 

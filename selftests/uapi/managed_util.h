@@ -50,7 +50,6 @@ FIXTURE_SETUP(managed)
 	ASSERT_TRUE(dev_quiet(10));
 	leak_begin(&self->leak);
 	self->pin_limit = get_param("pin_limit");
-	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, dev_attr_text(0, "size", self->size, sizeof(self->size)));
 	snprintf(size, sizeof(size), "%llu", BLOCKS * BLOCK);
 	ASSERT_EQ(0, write_dev_attr(0, "size", size));
@@ -66,7 +65,6 @@ FIXTURE_TEARDOWN(managed)
 	unmap_all();
 	close(self->fd);
 	EXPECT_EQ(0, write_dev_attr(0, "size", self->size));
-	EXPECT_EQ(0, set_param("managed", 0));
 	EXPECT_EQ(0, set_param("pin_limit", self->pin_limit));
 	EXPECT_EQ(0, swap_end());
 	EXPECT_TRUE(dev_quiet(10));

@@ -58,7 +58,6 @@ FIXTURE_SETUP(nth)
 	if (variant->second && dev_count() < 2)
 		SKIP(return, "there is no second device");
 	ASSERT_TRUE(dev_quiet(10));
-	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, env_make(&self->e));
 	if (variant->vmap)
 		ASSERT_TRUE(fail_spare_vmap());
@@ -78,7 +77,6 @@ FIXTURE_TEARDOWN(nth)
 	close(self->e.fd);
 	if (self->e.card >= 0)
 		close(self->e.card);
-	EXPECT_EQ(0, set_param("managed", 0));
 	EXPECT_TRUE(dev_quiet(10));
 }
 

@@ -18,11 +18,13 @@
 #include "managed_util.h"
 #include "share_util.h"
 
-/* Nobody allocates managed memory unless the administrator allows it. */
-TEST_F(managed, off_by_default)
+/* The administrator can forbid managed memory. */
+TEST_F(managed, switched_off)
 {
 	__u32 id;
 
+	EXPECT_EQ(0, gp_managed_alloc(self->fd, BLOCK, &id));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
 	ASSERT_EQ(0, set_param("managed", 0));
 	EXPECT_EQ(-EOPNOTSUPP, gp_managed_alloc(self->fd, BLOCK, &id));
 	ASSERT_EQ(0, set_param("managed", 1));

@@ -315,9 +315,7 @@ TEST_F(race, unmap_of_populated_block)
 	struct gpumem_sqe fill = sqe_fill(MANAGED, 1, 9, PIECE);
 	__u32 id;
 
-	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &id));
-	ASSERT_EQ(0, set_param("managed", 0));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, MANAGED, GPUMEM_MANAGED_BLOCK, 1, 1));
 	ARM("managed_populated");
 	ASSERT_EQ(0, stream_push(&self->s, &fill));
@@ -338,9 +336,7 @@ TEST_F(race, block_populated_twice)
 	unsigned char *p;
 	__u32 id;
 
-	ASSERT_EQ(0, set_param("managed", 1));
 	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &id));
-	ASSERT_EQ(0, set_param("managed", 0));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, id, 0, MANAGED, GPUMEM_MANAGED_BLOCK, 1, 1));
 	p = gp_map(self->fd, id, 0, GPUMEM_MANAGED_BLOCK, RW);
 	ASSERT_NE(NULL, p);
