@@ -144,7 +144,7 @@ static CUresult join_add(struct join *join, struct queue *other, uint64_t value)
 		/*
 		 * If no helper can be made, the waits go into the stream's queue, and may wait for room.
 		 */
-		join->helper = result ? NULL : queue_get(join->stream, true);
+		join->helper = result ? NULL : queue_get(join->stream, join->stream->ctx->device, true);
 		join->count = 0;
 	}
 	join->count++;
@@ -221,6 +221,23 @@ static CUresult follow_once(CUstream stream, struct queue *queue)
 		wait_for_legacy(stream, queue);
 }
 
+CUresult stream_delegate(CUstream stream, struct queue *queue, CUdevice device,
+			 const struct gpumem_sqe *sqe)
+{
+	struct join join = { .stream = stream, .queue = queue };
+	CUresult result = order_renew(queue);
+
+	if (result)
+		return result;
+	join.helper = queue_get(stream, device, true);
+	if (!join.helper)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = queue_follow(join.helper, queue, load_relaxed(&queue->tail));
+	if (!result)
+		result = ring_put(join.helper, sqe);
+	return join_finish(&join, result);
+}
+
 /* Out of line: inlined into stream_prepare(), it would exist twice. */
 __attribute__((noinline)) CUresult stream_follow(CUstream stream, struct queue *queue)
 {
@@ -246,7 +263,7 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 	if (unlikely(load_acquire(&stream->magic) != STREAM_MAGIC))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (unlikely(!queue)) {
-		queue = queue_get(stream, false);
+		queue = queue_get(stream, stream->ctx->device, false);
 		if (!queue)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		queue->stream = stream;

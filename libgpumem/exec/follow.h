@@ -24,6 +24,12 @@ static inline CUresult order_renew(struct queue *queue)
  * the moment is when *@queue reaches *@value. May submit waits. No lock is held.
  */
 CUresult stream_moment(CUstream stream, struct queue **queue, uint64_t *value);
+/*
+ * Have another device's engine execute an entry in the order of the stream. The caller has called stream_prepare(), and
+ * ends with ring_finish(). stream->lock is held.
+ */
+CUresult stream_delegate(CUstream stream, struct queue *queue, CUdevice device,
+			 const struct gpumem_sqe *sqe);
 /* Make the next entries of @queue wait until @other has reached @value. The lock of @queue's stream is held. */
 CUresult queue_follow(struct queue *queue, struct queue *other, uint64_t value);
 /* Whether waits make the entries behind @at in @queue run after @other has reached @value. */

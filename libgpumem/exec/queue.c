@@ -126,16 +126,15 @@ struct queue *queue_own(struct queue **own, CUdevice device)
 
 /* ---- recycling */
 
-struct queue *queue_get(CUstream stream, bool helper)
+struct queue *queue_get(CUstream stream, CUdevice device, bool helper)
 {
 	bool blocking = !helper && stream->kind != STREAM_LEGACY_KIND &&
 		!(stream->flags & CU_STREAM_NON_BLOCKING);
-	struct device *device = ctx_device(stream->ctx);
 	struct queue **link, *queue;
 
 	lock_take(&queue_lock);
 	for (link = &idle_queues; (queue = *link); link = &queue->next_idle)
-		if (queue->device == stream->ctx->device && queue->priority == load_relaxed(&stream->priority) &&
+		if (queue->device == device && queue->priority == load_relaxed(&stream->priority) &&
 		    queue_idle(queue) && !load_relaxed(&queue->page->error))
 			break;
 	if (queue)
@@ -145,14 +144,14 @@ struct queue *queue_get(CUstream stream, bool helper)
 		active_move(queue, stream->ctx, blocking);
 		return queue;
 	}
-	queue = queue_make(stream->ctx->device, load_relaxed(&stream->priority));
+	queue = queue_make(device, load_relaxed(&stream->priority));
 	if (!queue)
 		return NULL;
 	queue->ctx = stream->ctx;
 	queue->blocking = blocking;
 	lock_take(&queue_lock);
-	queue->next = device->queues;
-	store_release(&device->queues, queue);
+	queue->next = client.device[device].queues;
+	store_release(&client.device[device].queues, queue);
 	lock_drop(&queue_lock);
 	return queue;
 }

@@ -55,10 +55,10 @@ struct queue {
 };
 
 /*
- * Get a queue for a stream: a recycled idle one, else a new one. @helper: the queue takes waits for the stream
- * (follow.c) and does not become the stream's own. NULL: no memory.
+ * Get a queue of a device for a stream: a recycled idle one, else a new one. @helper: the queue takes entries for the
+ * stream (follow.c) and does not become the stream's own. NULL: no memory.
  */
-struct queue *queue_get(CUstream stream, bool helper);
+struct queue *queue_get(CUstream stream, CUdevice device, bool helper);
 /* Recycle a queue whose stream is destroyed, or that helped a stream. A failed queue is ended instead. */
 void queue_put(struct queue *queue);
 /* End the queues that failed after queue_put(). */

@@ -155,6 +155,7 @@ void stream_end(CUstream stream)
 void ctx_release_streams(CUcontext ctx)
 {
 	struct queue *queue;
+	unsigned int i;
 
 	store_release(&ctx->legacy, NULL);
 	store_release(&ctx->whole, NULL);
@@ -174,12 +175,13 @@ void ctx_release_streams(CUcontext ctx)
 	queues_wait(&ctx->active, true, NULL);
 	active_clear(&ctx->active);
 	/* An error of this context must not fail a later context in the same structure. */
-	for (queue = load_acquire(&ctx_device(ctx)->queues); queue; queue = queue->next) {
-		CUcontext owner = ctx;
+	for (i = 0; i < client.devices; i++)
+		for (queue = load_acquire(&client.device[i].queues); queue; queue = queue->next) {
+			CUcontext owner = ctx;
 
-		__atomic_compare_exchange_n(&queue->ctx, &owner, NULL, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
-	}
+			__atomic_compare_exchange_n(&queue->ctx, &owner, NULL, false,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		}
 	queues_sweep();
 }
 
