@@ -2,24 +2,29 @@
 /*
  * Buffer objects: the kernel's units of memory. memory/ and pool/ make blocks and chunks of them.
  *
- * Owns nothing. The library also has buffer objects for itself: staging memory, time stamps and workers'
- * buffers. Lookups do not find these, and they stay until the process ends.
+ * Owns the mark that the process has had movable memory. The library also has buffer objects for itself: staging
+ * memory, time stamps and workers' buffers. Lookups do not find these, and they stay until the process ends.
  *
  * Locks: mem_lock while addresses are reserved or released.
  */
 #include "address/address.h"
 
+static bool movable_used;		/* the process has had movable memory; atomic */
+
 CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name, uint32_t flags)
 {
 	struct gpumem_bo_alloc alloc = {
 		.size = sizeof(alloc), .device = client.device[device].index, .length = length,
-		.flags = flags & ALLOC_HOST ? GPUMEM_BO_ALLOC_HOST : 0,
+		.flags = flags & ALLOC_HOST ? GPUMEM_BO_ALLOC_HOST :
+			flags & ALLOC_MOVABLE ? GPUMEM_BO_ALLOC_MANAGED : 0,
 	};
 	int error;
 
 	strncpy((char *)alloc.name, name, sizeof(alloc.name) - 1);
 	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	*bo = alloc.id;
+	if (!error && flags & ALLOC_MOVABLE && !load_relaxed(&movable_used))
+		store_relaxed(&movable_used, true);
 	return result_of_errno(error);
 }
 
@@ -33,10 +38,14 @@ uint64_t bo_internal(CUdevice device, uint64_t length, const char *name)
 	uint64_t addr;
 	uint32_t bo;
 
-	/* In strict mode every copy needs such memory, also when the device is full: take host memory first. */
-	if (!client.strict || bo_alloc(&bo, device, length, name, ALLOC_HOST))
-		if (bo_alloc(&bo, device, length, name, 0))
-			return 0;
+	/*
+	 * Copies of memory that the CPU must not access need such memory, also when the device is full. In strict
+	 * mode all device memory is of this kind: take host memory first.
+	 */
+	if (bo_alloc(&bo, device, length, name, client.strict ? ALLOC_HOST : 0) &&
+	    (!(client.strict || load_relaxed(&movable_used)) ||
+	     bo_alloc(&bo, device, length, name, client.strict ? 0 : ALLOC_HOST)))
+		return 0;
 	lock_take(&mem_lock);
 	addr = vm_reserve(round_up(length, SLOT));
 	lock_drop(&mem_lock);

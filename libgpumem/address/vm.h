@@ -26,9 +26,13 @@ enum alloc_flags {
 	ALLOC_MAPPED = 1 << 15,		/* mapped by cuMemMap(): it has rights (memory/vmm.h), and no context */
 	ALLOC_CLOSED = 1 << 16,		/* mapped, and no device has a right to it */
 	ALLOC_EXTERNAL = 1 << 17,	/* imported, mapped from external memory: cuMemFree() frees it */
+	ALLOC_MOVABLE = 1 << 18,	/* managed, and resident only where it is used: pages may be missing */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
-	/* Never accessed inline: others reach it, too, or it may go away at any time. */
-	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED,
+	/*
+	 * Never accessed inline: others reach it, too, or it may go away at any time, or an access without a page
+	 * must be an error.
+	 */
+	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED | ALLOC_MOVABLE,
 };
 
 /*
@@ -55,6 +59,7 @@ struct block {
 	uint64_t base, length;		/* whole slots */
 	uint64_t mapped;		/* bytes that the buffer object covers, whole pages */
 	bool dark;			/* mapped for the devices only */
+	bool movable;			/* its allocs are ALLOC_MOVABLE */
 	uint64_t id;			/* CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID */
 	uint32_t bo;
 	CUdevice device;

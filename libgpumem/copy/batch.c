@@ -17,8 +17,7 @@
  *   ANY               pageable memory before the call returns, other memory in stream order.
  *
  * As recorded: a batch needs a current context, whatever its stream. cu_batch.c refuses the legacy stream, and
- * stream 0 even if that means the thread's own. Location hints are for memory that moves. No memory moves here,
- * so hints have no effect, but wrong hints are errors.
+ * stream 0 even if that means the thread's own. Location hints have no effect, but wrong hints are errors.
  *
  * Locks: the stream's lock.
  *

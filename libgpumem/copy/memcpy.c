@@ -16,6 +16,10 @@
  * needs staging memory if its other end is pageable or overlaps it. So staging memory is allocated before the
  * first device memory. It is host memory, which does not run out when the device is full.
  *
+ * Movable memory (vm.h) is treated as dark: where the kernel has no memory for a page, the engine's work fails, but
+ * an access of the CPU ends the process. In a process that has such memory, staging memory is host memory if the
+ * device is full.
+ *
  * A copy of memory that is shared with other processes or drivers is not inline. A copy that must be done when
  * the call returns waits for the stream, and is then inline if its ends allow.
  *
@@ -122,8 +126,11 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		end->shared = span.flags & ALLOC_NOT_INLINE;
 		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
 		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
-		/* A mapping may go away while the calling thread accesses it: leave it to the engine. */
-		end->dark = span_dark(&span) || span.flags & ALLOC_MAPPED;
+		/*
+		 * A mapping may go away while the calling thread accesses it, and a page of managed memory may be
+		 * missing: leave both to the engine.
+		 */
+		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE);
 		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}

@@ -17,8 +17,10 @@
  * @bytes: not 0
  * @flags: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST; both have the same effect
  *
- * The memory is zero. It is resident on the current context's device and counts as that device's memory
- * (deviation). Streams of any device and any thread may access it at any time. cuMemFree() frees it.
+ * The memory is zero. The call takes no memory: pages are allocated when the CPU or an engine first touches them, and
+ * blocks of 2 MiB that an engine touches count as its device's memory until they are evicted. So @bytes may exceed the
+ * device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time.
+ * cuMemFree() frees it. If the module parameter managed is off, the memory is device memory from the start.
  *
  * Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
  */
@@ -94,7 +96,9 @@ CUresult cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevic
  * @flags: 0
  * @stream: any
  *
- * The call stores the location for cuMemRangeGetAttribute() at once and moves no memory (deviation).
+ * The call stores the location for cuMemRangeGetAttribute() at once. In stream order, the blocks of 2 MiB that the
+ * range touches become resident on the device, as far as there is room, or are evicted if @location is on the host.
+ * Memory of pools does not move (deviation).
  *
  * Return: INVALID_DEVICE, INVALID_VALUE, INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */

@@ -49,6 +49,7 @@ struct withheld {
 static struct block *free_blocks;	/* mem_lock */
 static uint64_t last_block_id;		/* atomic */
 static uint64_t last_withheld;		/* mem_lock */
+static bool managed_refused;		/* the kernel has refused managed memory; atomic */
 
 /* ---- blocks */
 
@@ -147,6 +148,7 @@ static struct block *block_reserve(CUdevice device, uint32_t bo, uint64_t mapped
 	store_relaxed(&block->device, device);
 	block->mapped = mapped;
 	block->dark = dark;
+	block->movable = false;
 	block->allocs = 0;
 	block->longest = SLOT_UNITS;
 	return block;
@@ -189,10 +191,20 @@ CUresult block_alloc(struct block **made, CUdevice device, uint64_t length, uint
 		flags & ALLOC_HIDDEN ? "array" :
 		flags & ALLOC_HOST ? "cuMemHostAlloc" :
 		flags & ALLOC_MANAGED ? "managed" : "cuMemAlloc";
+	bool movable = flags & ALLOC_MANAGED && !load_relaxed(&managed_refused);
 	uint32_t bo;
-	CUresult result = bo_alloc(&bo, device, length, name, flags);
+	CUresult result = bo_alloc(&bo, device, length, name, flags | (movable ? ALLOC_MOVABLE : 0));
 
-	return result ? result : block_make(made, device, bo, length, kind_dark(flags));
+	if (movable && result == CUDA_ERROR_NOT_SUPPORTED) {
+		movable = false;
+		store_relaxed(&managed_refused, true);
+		result = bo_alloc(&bo, device, length, name, flags);
+	}
+	if (!result)
+		result = block_make(made, device, bo, length, kind_dark(flags));
+	if (!result)
+		(*made)->movable = movable;
+	return result;
 }
 
 /* ---- units of a shared block */

@@ -2,10 +2,15 @@
 /*
  * Managed memory: memory that the CPU and all devices reach at one address.
  *
- * Managed memory is device memory of the current context's device, mapped for the CPU and all devices for its
- * whole life, also in strict mode. It never moves. Advice and prefetches are hints: they are checked and
- * stored, attribute queries return them, and they have no other effect. Attachments and discards are only
- * checked: after a discard the contents are undefined, and here they are what they were.
+ * Managed memory is mapped for the CPU and all devices for its whole life, also in strict mode. The kernel decides
+ * where it is: blocks become resident on the device of an engine that touches them, and are evicted when the device
+ * has no room. Advice is checked and stored, attribute queries return it, and it has no other effect. A prefetch is
+ * stored at once, and put into the stream as an entry that moves the blocks of the range: to a device, or to the
+ * system's memory for any location of the host. Attachments and discards are only checked: after a discard the
+ * contents are undefined, and here they are what they were.
+ *
+ * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module parameter
+ * forbids the other kind (block.c). Prefetches of it are only stored.
  *
  * A prefetch is a batch of one range. A batch is checked as a whole, and room for the hints of all its ranges is
  * made, before any hint changes. So a batch that fails changes nothing.
@@ -396,6 +401,55 @@ static int location_number(const struct location *place)
 	       place->type == CU_MEM_LOCATION_TYPE_DEVICE ? place->id : CU_DEVICE_CPU;
 }
 
+/* ---- moving */
+
+/* Whether a range of a batch is to be moved. */
+static bool range_moves(const struct range *range)
+{
+	return range->saying && range->span.flags & ALLOC_MOVABLE;
+}
+
+static CUresult range_put(CUstream stream, struct queue *queue, const struct range *range)
+{
+	const struct location *place = &range->saying->place;
+	bool to_device = place->type == CU_MEM_LOCATION_TYPE_DEVICE;
+	const struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_PREFETCH, .dst = range->ptr, .width = range->count,
+		.handle = to_device ? GPUMEM_PREFETCH_DEVICE : GPUMEM_PREFETCH_HOST,
+	};
+	CUresult result;
+
+	if (to_device && place->id != queue->device)
+		return stream_delegate(stream, queue, place->id, &sqe);
+	result = order_renew(queue);
+	return result ? result : ring_put(queue, &sqe);
+}
+
+/* Have the ranges of a batch moved in the order of a stream. No lock is held. */
+static CUresult ranges_move(CUstream stream, const struct range *ranges, size_t count)
+{
+	struct queue *queue;
+	CUresult result;
+	size_t i = 0;
+
+	while (i < count && !range_moves(&ranges[i]))
+		i++;
+	if (i == count)
+		return CUDA_SUCCESS;
+	result = stream_begin(stream);
+	if (result)
+		return result;
+	result = stream_prepare(stream, &queue);
+	if (!result) {
+		for (; !result && i < count; i++)
+			if (range_moves(&ranges[i]))
+				result = range_put(stream, queue, &ranges[i]);
+		result = ring_finish(queue, result);
+	}
+	lock_drop(&stream->lock);
+	return result;
+}
+
 /* ---- what the API does */
 
 CUresult managed_alloc(uint64_t *ptr, uint64_t bytes)
@@ -500,7 +554,8 @@ CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, 
 	if (!location_exists(&location))
 		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
 			CUDA_ERROR_INVALID_VALUE;
-	return ranges_say(&range, 1);
+	result = ranges_say(&range, 1);
+	return result ? result : ranges_move(stream, &range, 1);
 }
 
 /* ---- batches of prefetches and discards */
@@ -560,6 +615,8 @@ CUresult managed_batch(const struct managed_batch *batch, CUstream handle, bool 
 	else	/* as for batches of copies */
 		result = batch->count >= INT32_MAX ? CUDA_ERROR_INVALID_VALUE :
 			CUDA_ERROR_OUT_OF_MEMORY;
+	if (!result)
+		result = ranges_move(stream, ranges, batch->count);
 	free(sayings);
 	free(ranges);
 	return result;

@@ -11,8 +11,9 @@
  * Freeing waits first for the work of the context that owns the memory, and for copies of other
  * contexts that read it (free_wait.c).
  *
- * Managed memory is device memory, too. It has blocks of its own, because the CPU reaches it even in strict
- * mode.
+ * Managed memory has blocks of its own: buffer objects of the kernel's managed memory, which take no memory until
+ * they are touched. If the kernel does not allow these (the module parameter managed), they are device memory. The
+ * CPU reaches them even in strict mode.
  *
  * In strict mode device memory is dark. The engine then zeroes units before they get a new owner, and staging
  * memory is allocated before the first device memory (exec/stage.c).
@@ -29,7 +30,7 @@
 
 #include "memory/memory.h"
 
-#define HOST_LARGEST	(1ull << 40)	/* that the kernel knows */
+#define LARGEST		(1ull << 40)	/* that the kernel knows */
 
 static struct alloc *free_allocs;	/* mem_lock */
 static uint64_t last_memory_id;		/* atomic; of allocs and blocks of pools */
@@ -171,6 +172,8 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, 
 		/* Another thread may have exported the pages meanwhile. */
 		if (units_exposed(block, scrub.first, units))
 			flags |= ALLOC_EXPORTED;
+		if (block->movable)
+			flags |= ALLOC_MOVABLE;
 		alloc_set(alloc, ctx, block, block->base + scrub.first * UNIT, size, flags);
 		if (!(flags & ALLOC_HIDDEN))
 			owner_set(block, scrub.first, units, alloc);
@@ -195,6 +198,8 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 	if (result) {
 		block_doom(block, &doomed);
 	} else {
+		if (block->movable)
+			flags |= ALLOC_MOVABLE;
 		alloc_set(alloc, ctx, block, block->base, size, flags);
 		if (!(flags & ALLOC_HIDDEN))
 			store_release(&block->whole, alloc);
@@ -237,7 +242,7 @@ void mem_reclaim(void)
 static CUresult alloc_in(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
 			 uint64_t size, uint32_t flags)
 {
-	uint64_t most = flags & ALLOC_HOST ? HOST_LARGEST : ctx_device(ctx)->total;
+	uint64_t most = flags & (ALLOC_HOST | ALLOC_MANAGED) ? LARGEST : ctx_device(ctx)->total;
 	CUresult result;
 
 	if (size > most) {
