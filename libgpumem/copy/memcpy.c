@@ -660,16 +660,17 @@ CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t
 
 CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags)
 {
-	const CUcontext owners[] = { copy->dst.ctx, copy->src.ctx };
-	CUresult result = CUDA_SUCCESS;
-	unsigned int i;
+	CUcontext one = copy->dst.ctx, other = copy->src.ctx;
 
 	if (!(flags & CALL_PEER) || !(flags & CALL_SYNC))
 		return CUDA_SUCCESS;
-	for (i = 0; !result && i < 2; i++)
-		if (owners[i] && owners[i] != stream->ctx)
-			result = ctx_synchronize(owners[i]);
-	return result;
+	if (one == stream->ctx)
+		one = NULL;
+	if (other == stream->ctx || other == one)
+		other = NULL;
+	if (one && other)
+		return ctx_synchronize_both(one, other);
+	return one ? ctx_synchronize(one) : other ? ctx_synchronize(other) : CUDA_SUCCESS;
 }
 
 /* Copy one row of bytes. @copy: has the addresses of the ends, and the contexts that the call names for them. */

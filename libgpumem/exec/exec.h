@@ -45,6 +45,7 @@
 #include "exec/ring.h"
 #include "exec/stage.h"
 #include "exec/stream.h"
+#include "exec/targets.h"
 #include "exec/wait.h"
 #include "exec/work.h"
 

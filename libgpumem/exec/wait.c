@@ -8,8 +8,8 @@
  *
  * The process "knows" that a queue has reached a value when it has waited for the value (queue->synced).
  *
- * A call that waits for several queues of a context or of the process waits for what was submitted before the
- * call began, not for what other threads submit while it waits. Exceptions: a call that has no memory for the
+ * A call that waits for several queues of contexts or of the process waits for what was submitted before the
+ * call began (targets.h), not for what other threads submit while it waits. Exceptions: a call that has no memory for the
  * list of tails reads some tails later, and after a failure host_settle() (hostfn.c) also waits for a host
  * function that has begun.
  *
@@ -22,7 +22,6 @@
  * Vocabulary: drain, wait until a stream is idle; tail, value (ring.h).
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "exec/exec.h"
 
@@ -132,8 +131,7 @@ CUresult queue_wait(struct queue *queue, uint64_t value)
 	return queue_sleep(queue, value);
 }
 
-/* queue_wait(). Also after a failure, the host functions up to @value have then run or were left out. */
-static CUresult queue_settle(struct queue *queue, uint64_t value)
+CUresult queue_settle(struct queue *queue, uint64_t value)
 {
 	CUresult result = queue_wait(queue, value);
 
@@ -180,133 +178,6 @@ static __attribute__((noinline)) bool queues_idle_slow(CUcontext ctx, bool every
 static inline bool queues_idle(CUcontext ctx, bool every)
 {
 	return likely(active_none(&ctx->active, every)) || queues_idle_slow(ctx, every);
-}
-
-/* How many targets need no memory from realloc(). */
-#define FEW_TARGETS	32u
-
-/* A queue, and the value for which a call waits. */
-struct target {
-	struct queue *queue;
-	uint64_t value;
-};
-
-/*
- * What a call waits for: the tails that queues had when the call began. All of them are read before the first
- * wait, because other threads may submit work during the wait, without end.
- */
-struct targets {
-	CUcontext ctx;			/* the call returns its errors alone; NULL: those of all contexts */
-	bool *refused;			/* set if a wait is refused, which then ends the call; or NULL */
-	CUresult first;			/* the first error */
-	bool partial;			/* there was no memory for all targets */
-	size_t count, room;
-	struct target *list, few[FEW_TARGETS];
-};
-
-static void targets_begin(struct targets *targets, CUcontext ctx, bool *refused)
-{
-	targets->ctx = ctx;
-	targets->refused = refused;
-	targets->first = CUDA_SUCCESS;
-	targets->partial = false;
-	targets->count = 0;
-	targets->room = FEW_TARGETS;
-	targets->list = targets->few;
-}
-
-static __attribute__((noinline)) bool targets_grow(struct targets *targets)
-{
-	struct target *list = targets->list == targets->few ? NULL : targets->list;
-
-	list = realloc(list, 2 * targets->room * sizeof(*list));
-	if (!list)
-		return false;
-	if (targets->list == targets->few)
-		memcpy(list, targets->few, sizeof(targets->few));
-	targets->list = list;
-	targets->room *= 2;
-	return true;
-}
-
-static bool targets_add(struct targets *targets, struct queue *queue, uint64_t value)
-{
-	if (unlikely(targets->count == targets->room) && !targets_grow(targets)) {
-		targets->partial = true;
-		return false;
-	}
-	targets->list[targets->count++] = (struct target){ .queue = queue, .value = value };
-	return true;
-}
-
-/* Add a context's queues that have unfinished work or have failed; @every as in active.h. */
-static void targets_add_active(struct targets *targets, struct active *active, bool every)
-{
-	struct active_walk walk;
-	struct queue *queue;
-	uint64_t value;
-
-	if (likely(active_none(active, every)))
-		return;
-	active_walk(&walk, active, every, true);
-	while ((queue = active_next(&walk, &value)))
-		if (!targets_add(targets, queue, value))
-			break;
-}
-
-/* False: the wait was refused, and ends the call. */
-static bool target_wait(struct targets *targets, struct queue *queue, uint64_t value)
-{
-	CUresult result = queue_settle(queue, value);
-
-	if (targets->refused && queue_refused(queue, value, &result)) {
-		*targets->refused = true;
-		targets->first = result;
-		return false;
-	}
-	/* A failure of another context is not an error of this call. */
-	if (!targets->first && (!targets->ctx || load_relaxed(&queue->ctx) == targets->ctx))
-		targets->first = result;
-	return true;
-}
-
-static void targets_free(struct targets *targets)
-{
-	if (unlikely(targets->list != targets->few))
-		free(targets->list);
-}
-
-/* Wait for all targets, and free their memory. False: a wait was refused, and ends the call. */
-static bool targets_wait(struct targets *targets)
-{
-	bool over = true;
-	size_t i;
-
-	for (i = 0; over && i < targets->count; i++)
-		over = target_wait(targets, targets->list[i].queue, targets->list[i].value);
-	targets_free(targets);
-	return over;
-}
-
-/*
- * After targets_wait(): remove the queues that are idle now from the list of active ones. If there was no memory
- * for all targets, wait for the tails that the list's queues have now. False: a wait was refused.
- */
-static bool targets_end(struct targets *targets, struct active *active, bool every)
-{
-	struct active_walk walk;
-	struct queue *queue;
-	uint64_t value;
-
-	if (unlikely(!active_none(active, every))) {
-		active_walk(&walk, active, every, true);
-		while ((queue = active_next(&walk, &value)))
-			if (unlikely(targets->partial) && !target_wait(targets, queue, value))
-				return false;
-	}
-	if (unlikely(!active_all_known(active, every)))
-		active_know(active, every);
-	return true;
 }
 
 /* queues_wait(), but first for the tail of @own, unless it is NULL. An error of @own ends the call. */
@@ -415,6 +286,24 @@ CUresult stream_synchronize(CUstream stream)
 CUresult ctx_synchronize(CUcontext ctx)
 {
 	return queues_wait(&ctx->active, true, ctx);
+}
+
+CUresult ctx_synchronize_both(CUcontext one, CUcontext other)
+{
+	struct targets targets;
+
+	targets_begin(&targets, NULL, NULL);
+	targets_add_active(&targets, &one->active, true);
+	targets_add_active(&targets, &other->active, true);
+	targets_wait(&targets);
+	targets_end(&targets, &one->active, true);
+	targets_end(&targets, &other->active, true);
+	/* As in queues_wait_own(). */
+	if (!targets.first)
+		targets.first = load_relaxed(&one->sticky);
+	if (!targets.first)
+		targets.first = load_relaxed(&other->sticky);
+	return targets.first;
 }
 
 CUresult ctx_look(CUcontext ctx)

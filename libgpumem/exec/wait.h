@@ -17,6 +17,8 @@
 CUresult queue_wait(struct queue *queue, uint64_t value);
 /* queue_wait() that sleeps without polling first. */
 CUresult queue_sleep(struct queue *queue, uint64_t value);
+/* queue_wait(). Also after a failure, the host functions up to @value have then run or were left out. */
+CUresult queue_settle(struct queue *queue, uint64_t value);
 /* Wait until the queue has reached @value, for a millisecond at most. */
 void queue_doze(struct queue *queue, uint64_t value);
 /* Record that the process knows that a queue has reached @value (wait.c). */
@@ -36,6 +38,8 @@ void work_synchronize(void);
  */
 bool work_finish(CUresult *result);
 CUresult ctx_synchronize(CUcontext ctx);
+/* The same for two contexts: what was submitted to either before the call. Returns the first error of either. */
+CUresult ctx_synchronize_both(CUcontext one, CUcontext other);
 /*
  * The error of a context's work that has failed until now, also if no call has returned the error yet. NULL has none.
  * Does not wait.

@@ -19,26 +19,14 @@
  * Neither failed work nor the sticky error of a context prevents a free. A free returns the error of the current
  * context's failed work, even if that work failed before the free began.
  *
- * Locks: none. A free first collects the queues that it must wait for, with the values that they have then. It does
- * not wait while it walks the list of queues, so it does not wait for work that is queued meanwhile.
+ * Locks: none. A free first collects its targets (targets.h), so it does not wait for work that is queued meanwhile.
  */
-#include <stdlib.h>
-
 #include "memory/memory.h"
-
-/* A queue, and the value of it that the free waits for. */
-struct wanted {
-	struct queue *queue;
-	uint64_t value;
-	bool owner;			/* the queue is the owning context's */
-};
 
 struct search {
 	CUcontext owner;
 	uint64_t base, length;
-	struct wanted *list;
-	unsigned int count, room;
-	bool failed;			/* no memory for the list */
+	struct targets targets;
 };
 
 static bool uses(const struct gpumem_sqe *sqe, const struct search *search)
@@ -67,64 +55,36 @@ static uint64_t last_user(struct queue *queue, uint64_t value, const struct sear
 static void consider(struct queue *queue, uint64_t value, void *arg)
 {
 	struct search *search = arg;
-	bool owner = load_relaxed(&queue->ctx) == search->owner;
-	struct wanted *list;
 
-	if (!owner)
+	if (load_relaxed(&queue->ctx) != search->owner)
 		value = search->length ? last_user(queue, value, search) : 0;
-	if (!value || search->failed)
-		return;
-	if (search->count == search->room) {
-		search->room = search->room ? 2 * search->room : 16;
-		list = realloc(search->list, search->room * sizeof(*list));
-		if (!list) {
-			search->failed = true;
-			return;
-		}
-		search->list = list;
-	}
-	search->list[search->count++] = (struct wanted){
-		.queue = queue, .value = value, .owner = owner,
-	};
-}
-
-/* Wait for all that was found. *@first: the first error of the owner's work. False: a wait was refused. */
-static bool wait_for(const struct search *search, CUresult *first)
-{
-	unsigned int i;
-
-	*first = CUDA_SUCCESS;
-	for (i = 0; i < search->count; i++) {
-		const struct wanted *wanted = &search->list[i];
-		CUresult result = queue_wait(wanted->queue, wanted->value);
-
-		if (unlikely(result) && queue_status(wanted->queue))
-			host_settle(wanted->queue, wanted->value);
-		if (unlikely(queue_refused(wanted->queue, wanted->value, &result))) {
-			*first = result;
-			return false;
-		}
-		if (!*first && wanted->owner)
-			*first = result;
-	}
-	return true;
+	if (value)
+		targets_add(&search->targets, queue, value);
 }
 
 bool free_wait(CUcontext owner, uint64_t base, uint64_t length, CUresult *result)
 {
-	struct search search = { .owner = owner, .base = base, .length = length };
 	CUcontext ctx = ctx_top();
-	bool over;
+	struct search search;
+	bool refused = false;
 
 	if (unlikely(work_unfinished() || order_unfinished()))
 		return work_finish(result);
+	search.owner = owner;
+	search.base = base;
+	search.length = length;
+	targets_begin(&search.targets, owner, &refused);
 	queues_busy(consider, &search);
-	over = wait_for(&search, result);
-	free(search.list);
-	if (unlikely(!over))
-		return false;
-	if (unlikely(search.failed))
+	/* Without memory for the list, wait for all work of the process instead. */
+	if (unlikely(search.targets.partial)) {
+		targets_free(&search.targets);
 		return work_finish(result);
+	}
+	targets_wait(&search.targets);
+	/* Errors of other contexts are not the caller's: without an owner, all contexts are others. */
+	*result = owner || refused ? search.targets.first : CUDA_SUCCESS;
+	if (unlikely(refused))
+		return false;
 	if (ctx != owner || !*result)
 		*result = ctx_look(ctx);
 	return true;

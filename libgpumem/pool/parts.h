@@ -81,11 +81,6 @@
 #define MARKS		1024u		/* of a pool's tallies (pool_owner.c) */
 #define CELL_MARK_SHIFT	16		/* in a cell's flags: the mark of the thread that allocated it */
 
-struct moment {
-	struct queue *queue;
-	uint64_t value;
-};
-
 /* A list of moments with @room places; @count may be larger. */
 struct busy {
 	struct moment *moment;

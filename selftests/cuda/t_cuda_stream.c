@@ -438,7 +438,7 @@ __attribute__((no_sanitize("thread"))) void *realloc(void *old, size_t bytes)
 	return real(old, bytes);
 }
 
-enum waiting { IN_CONTEXT, IN_LEGACY, IN_PROCESS, WAITINGS };
+enum waiting { IN_CONTEXT, IN_LEGACY, IN_PROCESS, IN_PEERS, WAITINGS };
 
 struct waiter {
 	pthread_t thread;
@@ -446,9 +446,26 @@ struct waiter {
 	enum waiting waiting;
 	bool no_memory;
 	void *registered;
+	/* IN_PEERS: a third context copies from the crowd's second context to its first. */
+	CUcontext to, from;
+	CUdeviceptr dst, src;
 	CUresult result;
 	atomic_int tid, done;
 };
+
+static CUresult waiter_call(const struct waiter *w)
+{
+	switch (w->waiting) {
+	case IN_CONTEXT:
+		return cuCtxSynchronize();
+	case IN_LEGACY:
+		return cuStreamSynchronize(CU_STREAM_LEGACY);
+	case IN_PROCESS:
+		return cuMemHostUnregister(w->registered);
+	default:
+		return cuMemcpyPeer(w->dst, w->to, w->src, w->from, 4096);
+	}
+}
 
 static void *waiter_main(void *arg)
 {
@@ -458,9 +475,7 @@ static void *waiter_main(void *arg)
 	no_memory = w->no_memory;
 	atomic_store(&w->tid, (int)syscall(SYS_gettid));
 	if (!w->result)
-		w->result = w->waiting == IN_CONTEXT ? cuCtxSynchronize() :
-			w->waiting == IN_LEGACY ? cuStreamSynchronize(CU_STREAM_LEGACY) :
-			cuMemHostUnregister(w->registered);
+		w->result = waiter_call(w);
 	atomic_store(&w->done, 1);
 	return NULL;
 }
@@ -567,7 +582,7 @@ static bool waits_for_earlier(struct crowd *crowd, struct waiter *w, CUdeviceptr
 static bool waits_for_all(struct crowd *crowd, struct waiter *w)
 {
 	/* The last stream that the call must wait for. */
-	unsigned int last = crowd->count - (w->waiting == IN_PROCESS ? 1 : w->waiting == IN_LEGACY ? 4 : 3);
+	unsigned int last = crowd->count - (w->waiting >= IN_PROCESS ? 1 : w->waiting == IN_LEGACY ? 4 : 3);
 	bool ok;
 
 	crowd_open(crowd, 0, crowd->count, 0);
@@ -585,12 +600,32 @@ static bool waits_for_all(struct crowd *crowd, struct waiter *w)
 	return ok && !w->result;
 }
 
-static CUresult waiter_prepare(struct waiter *w, CUcontext ctx, enum waiting waiting)
+static CUresult waiter_prepare(struct waiter *w, const struct crowd *crowd, enum waiting waiting, CUdeviceptr p)
 {
 	static unsigned char memory[4096] __attribute__((aligned(4096)));
+	CUresult result;
 
-	*w = (struct waiter) { .ctx = ctx, .waiting = waiting, .registered = memory };
-	return waiting == IN_PROCESS ? cuMemHostRegister(memory, sizeof(memory), 0) : CUDA_SUCCESS;
+	*w = (struct waiter) {
+		.ctx = crowd->ctx, .waiting = waiting, .registered = memory,
+		.to = crowd->ctx, .from = crowd->other, .dst = p,
+	};
+	if (waiting == IN_PROCESS)
+		return cuMemHostRegister(memory, sizeof(memory), 0);
+	if (waiting != IN_PEERS)
+		return CUDA_SUCCESS;
+	result = cuCtxSetCurrent(crowd->other);
+	if (!result)
+		result = cuMemAlloc(&w->src, 4096);
+	if (!result)
+		result = cuCtxCreate(&w->ctx, NULL, 0, 0);
+	return result ? result : cuCtxSetCurrent(crowd->ctx);
+}
+
+static CUresult waiter_end(struct waiter *w)
+{
+	if (w->waiting != IN_PEERS)
+		return CUDA_SUCCESS;
+	return cuCtxDestroy(w->ctx) ? : cuMemFree(w->src);
 }
 
 TEST_F_TIMEOUT(stream, later_work, 240)
@@ -602,11 +637,12 @@ TEST_F_TIMEOUT(stream, later_work, 240)
 	for (unsigned int i = 0; i < ARRAY_SIZE(counts); i++) {
 		ASSERT_CU(crowd_make(&crowd, self->ctx, counts[i]));
 		for (enum waiting waiting = 0; waiting < WAITINGS; waiting++) {
-			ASSERT_CU(waiter_prepare(&w, self->ctx, waiting));
+			ASSERT_CU(waiter_prepare(&w, &crowd, waiting, self->p));
 			EXPECT_TRUE(waits_for_earlier(&crowd, &w, self->p))
 				TH_LOG("call %d, %u streams", waiting, counts[i]);
 			EXPECT_CU(cuCtxSynchronize());
 			EXPECT_CU(cuCtxSynchronize_v2(crowd.other));
+			EXPECT_CU(waiter_end(&w));
 		}
 		EXPECT_CU(crowd_end(&crowd));
 	}
@@ -619,10 +655,11 @@ TEST_F_TIMEOUT(stream, no_memory_for_a_list, 120)
 
 	ASSERT_CU(crowd_make(&crowd, self->ctx, CROWD));
 	for (enum waiting waiting = 0; waiting < WAITINGS; waiting++) {
-		ASSERT_CU(waiter_prepare(&w, self->ctx, waiting));
+		ASSERT_CU(waiter_prepare(&w, &crowd, waiting, self->p));
 		w.no_memory = true;
 		EXPECT_TRUE(waits_for_all(&crowd, &w))
 			TH_LOG("call %d", waiting);
+		EXPECT_CU(waiter_end(&w));
 	}
 	EXPECT_CU(crowd_end(&crowd));
 }
