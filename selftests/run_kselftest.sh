@@ -138,7 +138,7 @@ follow_log() {
 	: >"$work/kmsg"
 	[ -z "$kmsg" ] || exec {kmsg}<&-
 	exec {kmsg}<"$work/kmsg"
-	cat /dev/kmsg >>"$work/kmsg" 2>/dev/null {kmsg}<&- &
+	cat /dev/kmsg >>"$work/kmsg" 2>/dev/null {kmsg}<&- {ask}>&- {told}<&- &
 	follower=$!
 }
 
@@ -312,10 +312,20 @@ growth() {	# CHARGED FILES
 	grown=$((grown - files + $2))
 }
 
-# Waits without starting a program.
-exec {never}<> <(:)
+# Waits without starting a program: another shell reads the time, and answers when it is over.  That
+# shell alone uses "read -t": in bash 5.2, one whose time is up before it has begun to wait leaves the
+# shell with a signal mask of garbage.  With SIGCHLD in the mask, no program seems to end.
+coproc napper {
+	exec {never}<> <(:)
+	while read -r seconds; do
+		read -r -t "$seconds" -u "$never" _
+		echo
+	done
+}
+exec {ask}>&"${napper[1]}"- {told}<&"${napper[0]}"-
 nap() {		# SECONDS
-	read -r -t "$1" -u "$never" _
+	echo "$1" >&"$ask"
+	read -r -u "$told" _
 }
 
 # Reads what is new in $work/out, by descriptor $out, shows it and adds it up.
@@ -350,7 +360,7 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 	(
 		[ -z "$group" ] || echo 0 >"$group/cgroup.procs"
 		[ ${#variables[@]} = 0 ] || export "${variables[@]}"
-		exec setsid "$program" "$@" >"$work/out" 2>&1 </dev/null {never}<&- {kmsg}<&- {out}<&-
+		exec setsid "$program" "$@" >"$work/out" 2>&1 </dev/null {kmsg}<&- {out}<&- {ask}>&- {told}<&-
 	) &
 	pid=$!
 	SECONDS=0
