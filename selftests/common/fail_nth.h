@@ -245,6 +245,10 @@ static inline int fail_look(struct fail_state *s, int fd, bool own)
 	s->stats.copy_bytes = 0;
 	s->stats.fill_bytes = 0;
 	s->stats.doorbells = 0;
+	s->stats.managed_faults = 0;
+	s->stats.managed_evictions = 0;
+	s->stats.managed_in = 0;
+	s->stats.managed_out = 0;
 	for (unsigned int i = 0; i < 6; i++)
 		s->dev[i] = dev_attr(0, fail_attrs[i]);
 	s->fds = fail_count_fds();
