@@ -134,7 +134,7 @@ static bool batch_stream(CUstream stream, bool own)
  * @flags: 0
  * @stream: not the legacy stream
  *
- * As cuMemPrefetchAsync_v2() of each range. If the call fails, nothing has changed (deviation).
+ * As cuMemPrefetchAsync_v2() of each range. If the arguments are refused, nothing has changed (deviation).
  *
  * Return: INVALID_VALUE, also for a device that does not exist; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */

@@ -13,7 +13,8 @@
  * forbids the other kind (block.c). Prefetches of it are only stored.
  *
  * A prefetch is a batch of one range. A batch is checked as a whole, and room for the hints of all its ranges is
- * made, before any hint changes. So a batch that fails changes nothing.
+ * made, before any hint changes. So a batch that is refused changes nothing. If there is no memory to submit the
+ * entries, the hints have changed, and some ranges may move.
  *
  * Owns the notes of advice and prefetches: one for each allocation that had any, found by the allocation's
  * address. A note divides the allocation's pages into runs with the same hints. A note names its allocation by

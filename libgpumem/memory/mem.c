@@ -242,12 +242,13 @@ void mem_reclaim(void)
 static CUresult alloc_in(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
 			 uint64_t size, uint32_t flags)
 {
-	uint64_t most = flags & (ALLOC_HOST | ALLOC_MANAGED) ? LARGEST : ctx_device(ctx)->total;
+	bool device = !(flags & (ALLOC_HOST | ALLOC_MANAGED));
+	uint64_t most = device ? ctx_device(ctx)->total : LARGEST;
 	CUresult result;
 
 	if (size > most) {
-		debug_refused(flags & ALLOC_HOST ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE,
-			      ctx->device, size, 0, most);
+		debug_refused(device ? GPUMEM_LIMIT_DEVICE : GPUMEM_LIMIT_HOST, ctx->device, size,
+			      0, most);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (kind_dark(flags)) {
