@@ -76,6 +76,7 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->managed_in = atomic64_read(&c->managed_in);
 	stats->managed_out = atomic64_read(&c->managed_out);
 	stats->managed_held = atomic64_read(&c->managed_held);
+	stats->managed_thrash = atomic64_read(&c->managed_thrash);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -198,6 +199,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-managed-in:\t%llu\n", s.managed_in);
 	seq_printf(m, "gpumem-managed-out:\t%llu\n", s.managed_out);
 	seq_printf(m, "gpumem-managed-held:\t%llu\n", s.managed_held);
+	seq_printf(m, "gpumem-managed-thrash:\t%llu\n", s.managed_thrash);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }

@@ -536,6 +536,8 @@ void gpumem_bo_brief(struct gpumem_bo *bo, struct gpumem_object_brief *brief)
 	brief->kind = bo->kind;
 	brief->dev = bo->dev;
 	brief->length = gpumem_bo_present(bo);
+	if (bo->managed)
+		gpumem_managed_read(bo, &brief->managed);
 	/* If the pool's id is gone, another object may have the number. */
 	if (bo->pool && !READ_ONCE(bo->pool->gone))
 		brief->pool_id = bo->pool->obj.id;
@@ -800,6 +802,7 @@ int gpumem_ioctl_bo_alloc(struct gpumem_ucmd *ucmd)
 int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_bo_info *cmd = ucmd->cmd;
+	struct gpumem_managed_stats stats = {};
 	struct gpumem_bo *bo;
 
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
@@ -812,7 +815,14 @@ int gpumem_ioctl_bo_info(struct gpumem_ucmd *ucmd)
 	cmd->exports = gpumem_window_count(bo, 0, bo->length);
 	cmd->tag = gpumem_bo_root(bo)->tag;
 	cmd->present = bo->managed ? gpumem_shmem_present(bo->file) : 0;
-	cmd->resident = bo->managed ? READ_ONCE(bo->managed->resident) : 0;
+	if (bo->managed)
+		gpumem_managed_read(bo, &stats);
+	cmd->resident = stats.resident;
+	cmd->faults = stats.faults;
+	cmd->evictions = stats.evictions;
+	cmd->thrash = stats.thrash;
+	cmd->moved_in = stats.moved_in;
+	cmd->moved_out = stats.moved_out;
 	gpumem_object_put(&bo->obj);
 	return gpumem_ucmd_respond(ucmd, sizeof(*cmd));
 }

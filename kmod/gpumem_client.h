@@ -72,6 +72,7 @@ struct gpumem_counters {
 	atomic64_t managed_in;
 	atomic64_t managed_out;
 	atomic64_t managed_held;
+	atomic64_t managed_thrash;
 };
 
 /**

@@ -36,6 +36,12 @@
  * so does a smaller size.  If these blocks are in use, mem->managed_over is set,
  * and they are evicted when they are no longer in use.
  *
+ * Thrash: at its eviction a block stores how many bytes the device has evicted
+ * so far (mem->managed_evicted).  If the block becomes resident there again
+ * before the device has evicted more than its size, a device of twice the size
+ * would have kept the block.  The kernel's workingset.c detects refaults of the
+ * page cache in the same way.
+ *
  * On a machine with one memory node, eviction moves no bytes: the block stops
  * counting, and its folios are let go.
  *
@@ -45,10 +51,11 @@
  * memory.
  *
  * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
- * blocks, mem->managed and mem->managed_idle.  No allocation, statfs or loop is
- * inside it.  Blocks are added to gpumem_managed.blocks at any time and found
- * under RCU; they are freed with the buffer object.  A task that uses a block
- * keeps its buffer object, by a reference or by vm->lock.
+ * blocks, the counters of buffer objects, mem->managed, mem->managed_evicted
+ * and mem->managed_idle.  No allocation, statfs or loop is inside it.  Blocks are
+ * added to gpumem_managed.blocks at any time and found under RCU; they are freed
+ * with the buffer object.  A task that uses a block keeps its buffer object, by a
+ * reference or by vm->lock.
  */
 #include <linux/file.h>
 #include <linux/memcontrol.h>
@@ -95,6 +102,18 @@ module_param(managed, bool, 0644);
 MODULE_PARM_DESC(managed, "Clients may allocate managed memory (default: yes)");
 
 static DEFINE_SPINLOCK(gpumem_managed_lock);
+
+/**
+ * enum gpumem_departure - why a block stops being resident on a device
+ * @GPUMEM_DEPARTURE_EVICTED: the device makes room
+ * @GPUMEM_DEPARTURE_MOVED: to the host by a prefetch, or to another device
+ * @GPUMEM_DEPARTURE_FREED: its buffer object is freed
+ */
+enum gpumem_departure {
+	GPUMEM_DEPARTURE_EVICTED,
+	GPUMEM_DEPARTURE_MOVED,
+	GPUMEM_DEPARTURE_FREED,
+};
 
 /**
  * struct gpumem_departed - what is left to do for a block that was resident
@@ -167,21 +186,74 @@ static void gpumem_block_busy_locked(struct gpumem_block *block)
 		   mem->managed_idle - gpumem_block_bytes(block));
 }
 
+/* Add to a counter that is read without the lock. */
+static void gpumem_managed_add_locked(u64 *counter, u64 n)
+{
+	lockdep_assert_held(&gpumem_managed_lock);
+	WRITE_ONCE(*counter, *counter + n);
+}
+
+/*
+ * Would @dev have kept the block if it had twice the memory?  Yes if @dev has
+ * evicted no more than its size since it evicted the block.
+ */
+static bool gpumem_block_thrashes_locked(const struct gpumem_block *block,
+					 struct gpumem_device *dev)
+{
+	lockdep_assert_held(&gpumem_managed_lock);
+	return block->left == dev &&
+	       dev->mem.managed_evicted - block->evicted <=
+	       gpumem_size(&dev->mem);
+}
+
 /* The block counts in the memory in use of @dev from now on. */
 static void gpumem_block_arrive_locked(struct gpumem_block *block,
-				       struct gpumem_device *dev)
+				       struct gpumem_device *dev,
+				       enum gpumem_fetch why)
 {
 	struct gpumem_counters *count = &block->bo->obj.client->count;
+	struct gpumem_managed_stats *stats = &block->bo->managed->stats;
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
+	if (gpumem_block_thrashes_locked(block, dev)) {
+		gpumem_managed_add_locked(&stats->thrash, 1);
+		atomic64_inc(&count->managed_thrash);
+	}
+	block->left = NULL;
 	block->dev = dev;
-	WRITE_ONCE(dev->mem.managed, dev->mem.managed + bytes);
-	WRITE_ONCE(block->bo->managed->resident,
-		   block->bo->managed->resident + bytes);
+	gpumem_managed_add_locked(&dev->mem.managed, bytes);
+	gpumem_managed_add_locked(&stats->resident, bytes);
+	gpumem_managed_add_locked(&stats->moved_in, bytes);
 	atomic64_add(bytes, &count->managed_resident);
 	atomic64_add(bytes, &count->managed_in);
-	atomic64_inc(&count->managed_faults);
+	if (why == GPUMEM_FETCH_TOUCH) {
+		gpumem_managed_add_locked(&stats->faults, 1);
+		atomic64_inc(&count->managed_faults);
+	}
+}
+
+/* Count why a block departs. */
+static void gpumem_block_count_locked(struct gpumem_block *block,
+				      enum gpumem_departure why)
+{
+	struct gpumem_counters *count = &block->bo->obj.client->count;
+	struct gpumem_managed_stats *stats = &block->bo->managed->stats;
+	struct gpumem_mem *mem = &block->dev->mem;
+	u64 bytes = gpumem_block_bytes(block);
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	if (why == GPUMEM_DEPARTURE_FREED)
+		return;
+	gpumem_managed_add_locked(&stats->moved_out, bytes);
+	atomic64_add(bytes, &count->managed_out);
+	if (why != GPUMEM_DEPARTURE_EVICTED)
+		return;
+	gpumem_managed_add_locked(&stats->evictions, 1);
+	atomic64_inc(&count->managed_evictions);
+	mem->managed_evicted += bytes;
+	block->left = block->dev;
+	block->evicted = mem->managed_evicted;
 }
 
 /*
@@ -189,9 +261,11 @@ static void gpumem_block_arrive_locked(struct gpumem_block *block,
  * too.  The caller passes @left to gpumem_departed_finish().
  */
 static void gpumem_block_depart_locked(struct gpumem_block *block,
+				       enum gpumem_departure why,
 				       struct gpumem_departed *left)
 {
 	struct gpumem_counters *count = &block->bo->obj.client->count;
+	struct gpumem_managed_stats *stats = &block->bo->managed->stats;
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
@@ -209,12 +283,11 @@ static void gpumem_block_depart_locked(struct gpumem_block *block,
 		left->first = gpumem_block_first(block);
 		left->end = gpumem_block_last(block);
 	}
+	gpumem_block_count_locked(block, why);
 	WRITE_ONCE(block->dev->mem.managed, block->dev->mem.managed - bytes);
 	block->dev = NULL;
-	WRITE_ONCE(block->bo->managed->resident,
-		   block->bo->managed->resident - bytes);
+	WRITE_ONCE(stats->resident, stats->resident - bytes);
 	atomic64_sub(bytes, &count->managed_resident);
-	atomic64_add(bytes, &count->managed_out);
 }
 
 static void gpumem_departed_finish(struct gpumem_departed *left)
@@ -234,8 +307,7 @@ static bool gpumem_managed_evict_locked(struct gpumem_block *block,
 	lockdep_assert_held(&gpumem_managed_lock);
 	if (!block)
 		return false;
-	atomic64_inc(&block->bo->obj.client->count.managed_evictions);
-	gpumem_block_depart_locked(block, left);
+	gpumem_block_depart_locked(block, GPUMEM_DEPARTURE_EVICTED, left);
 	return true;
 }
 
@@ -486,7 +558,9 @@ void gpumem_managed_release(struct gpumem_bo *bo)
 		WARN_ON_ONCE(block->users);
 		resident = block->dev;
 		if (resident)
-			gpumem_block_depart_locked(block, &left);
+			gpumem_block_depart_locked(block,
+						   GPUMEM_DEPARTURE_FREED,
+						   &left);
 		spin_unlock(&gpumem_managed_lock);
 		if (resident)
 			gpumem_departed_finish(&left);
@@ -686,8 +760,10 @@ static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
  * that is resident on another device stays there otherwise.
  */
 static void gpumem_block_settle(struct gpumem_block *block,
-				struct gpumem_device *dev)
+				struct gpumem_device *dev,
+				enum gpumem_fetch why)
 {
+	const enum gpumem_departure moved = GPUMEM_DEPARTURE_MOVED;
 	u64 used, bytes = gpumem_block_bytes(block);
 	struct gpumem_departed left;
 	bool came, went, evicted, charged;
@@ -705,8 +781,8 @@ static void gpumem_block_settle(struct gpumem_block *block,
 		} else if (gpumem_managed_fits_locked(&dev->mem, used, bytes)) {
 			went = block->dev;
 			if (went)
-				gpumem_block_depart_locked(block, &left);
-			gpumem_block_arrive_locked(block, dev);
+				gpumem_block_depart_locked(block, moved, &left);
+			gpumem_block_arrive_locked(block, dev, why);
 			swap(charged, block->charged);
 			came = true;
 		} else if (bytes <= gpumem_size(&dev->mem)) {
@@ -790,7 +866,7 @@ static int gpumem_block_charge(struct gpumem_block *block,
 
 static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 			      struct gpumem_device *dev,
-			      struct gpumem_uses *uses)
+			      struct gpumem_uses *uses, enum gpumem_fetch why)
 {
 	struct gpumem_block *block = gpumem_block_get(bo, offset);
 	bool held;
@@ -811,7 +887,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 	if (held)
 		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
-	gpumem_block_settle(block, dev);
+	gpumem_block_settle(block, dev, why);
 	ret = gpumem_block_charge(block, dev);
 	if (ret) {
 		gpumem_block_unuse(block);
@@ -827,6 +903,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * @offset: of a byte in the block
  * @dev: device that is to work on the block
  * @uses: of the entry; the block is added; full uses are dropped before
+ * @why: a touch is counted as a fault if it makes the block resident
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *
@@ -836,7 +913,8 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * swap; or -EINTR when killed.
  */
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
-			 struct gpumem_device *dev, struct gpumem_uses *uses)
+			 struct gpumem_device *dev, struct gpumem_uses *uses,
+			 enum gpumem_fetch why)
 {
 	struct mem_cgroup *memcg, *old;
 	struct gpumem_block *block;
@@ -852,7 +930,7 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 	/* The client keeps its mm until the work of its streams has ended. */
 	memcg = get_mem_cgroup_from_mm(bo->obj.client->mm);
 	old = set_active_memcg(memcg);
-	ret = gpumem_block_fetch(bo, offset, dev, uses);
+	ret = gpumem_block_fetch(bo, offset, dev, uses, why);
 	set_active_memcg(old);
 	mem_cgroup_put(memcg);
 	return ret;
@@ -878,8 +956,29 @@ void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset)
 	spin_lock(&gpumem_managed_lock);
 	evict = block->dev && !block->users;
 	if (evict)
-		gpumem_block_depart_locked(block, &left);
+		gpumem_block_depart_locked(block, GPUMEM_DEPARTURE_MOVED,
+					   &left);
 	spin_unlock(&gpumem_managed_lock);
 	if (evict)
 		gpumem_departed_finish(&left);
+}
+
+/**
+ * gpumem_managed_read - read the counters of a managed buffer object
+ * @bo: managed buffer object
+ * @stats: out
+ *
+ * Context: any.  The counters may change between two of the reads.
+ */
+void gpumem_managed_read(struct gpumem_bo *bo,
+			 struct gpumem_managed_stats *stats)
+{
+	const struct gpumem_managed_stats *from = &bo->managed->stats;
+
+	stats->resident = READ_ONCE(from->resident);
+	stats->faults = READ_ONCE(from->faults);
+	stats->evictions = READ_ONCE(from->evictions);
+	stats->thrash = READ_ONCE(from->thrash);
+	stats->moved_in = READ_ONCE(from->moved_in);
+	stats->moved_out = READ_ONCE(from->moved_out);
 }

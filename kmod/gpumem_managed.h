@@ -13,6 +13,8 @@
 #include <linux/types.h>
 #include <linux/xarray.h>
 
+#include "gpumem_object.h"
+
 struct gpumem_bo;
 struct gpumem_client;
 struct gpumem_device;
@@ -41,6 +43,10 @@ struct gpumem_block {
 	bool held;
 	/** @charged: held, not resident, and counted as pinned by the user */
 	bool charged;
+	/** @left: device that evicted the block to make room, or NULL */
+	struct gpumem_device *left;
+	/** @evicted: mem->managed_evicted of @left after that eviction */
+	u64 evicted;
 };
 
 /**
@@ -49,8 +55,18 @@ struct gpumem_block {
 struct gpumem_managed {
 	/** @blocks: struct gpumem_block by number; entries are only added */
 	struct xarray blocks;
-	/** @resident: bytes in resident blocks; gpumem_managed_lock */
-	u64 resident;
+	/** @stats: written under gpumem_managed_lock; read without it */
+	struct gpumem_managed_stats stats;
+};
+
+/**
+ * enum gpumem_fetch - why a block is fetched
+ * @GPUMEM_FETCH_TOUCH: an entry touches it
+ * @GPUMEM_FETCH_PREFETCH: an entry prefetches it
+ */
+enum gpumem_fetch {
+	GPUMEM_FETCH_TOUCH,
+	GPUMEM_FETCH_PREFETCH,
 };
 
 /*
@@ -90,7 +106,10 @@ bool gpumem_uses_resident(const struct gpumem_uses *uses);
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
 		      u64 offset);
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
-			 struct gpumem_device *dev, struct gpumem_uses *uses);
+			 struct gpumem_device *dev, struct gpumem_uses *uses,
+			 enum gpumem_fetch why);
+void gpumem_managed_read(struct gpumem_bo *bo,
+			 struct gpumem_managed_stats *stats);
 void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
 void gpumem_managed_trim(struct gpumem_device *dev);
 void gpumem_managed_trim_late(struct gpumem_device *dev);

@@ -45,6 +45,8 @@ struct gpumem_mem {
 	struct list_head managed_lru;
 	/** @managed_idle: bytes in @managed_lru; same lock; read without it */
 	u64 managed_idle;
+	/** @managed_evicted: bytes evicted to make room, ever; same lock */
+	u64 managed_evicted;
 	/** @managed_over: blocks that were in use had to be evicted; read unlocked */
 	bool managed_over;
 	/** @managed_wanted: pages that the shrinker wants evicted */

@@ -241,6 +241,7 @@ static const struct {
 	GPUMEM_NL_COUNTER(MANAGED_IN, managed_in),
 	GPUMEM_NL_COUNTER(MANAGED_OUT, managed_out),
 	GPUMEM_NL_COUNTER(MANAGED_HELD, managed_held),
+	GPUMEM_NL_COUNTER(MANAGED_THRASH, managed_thrash),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,
@@ -561,6 +562,25 @@ static int gpumem_nl_put_pool(struct sk_buff *skb,
 	return 0;
 }
 
+static int gpumem_nl_put_managed(struct sk_buff *skb,
+				 const struct gpumem_managed_stats *s)
+{
+	const int pad = GPUMEM_A_OBJECT_PAD;
+
+	if (nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_RESIDENT, s->resident,
+			      pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_FAULTS, s->faults, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_EVICTIONS, s->evictions,
+			      pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_THRASH, s->thrash, pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_MOVED_IN, s->moved_in,
+			      pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_OBJECT_MOVED_OUT, s->moved_out,
+			      pad))
+		return -EMSGSIZE;
+	return 0;
+}
+
 static int gpumem_nl_put_object(struct sk_buff *skb, struct netlink_callback *cb,
 				struct gpumem_client *client,
 				const struct gpumem_object_brief *brief)
@@ -589,6 +609,8 @@ static int gpumem_nl_put_object(struct sk_buff *skb, struct netlink_callback *cb
 		ret = nla_put_u32(skb, GPUMEM_A_OBJECT_POOL, brief->pool_id);
 	if (!ret && brief->type == GPUMEM_OBJ_POOL)
 		ret = gpumem_nl_put_pool(skb, &brief->pool);
+	if (!ret && brief->kind == GPUMEM_BO_MANAGED)
+		ret = gpumem_nl_put_managed(skb, &brief->managed);
 	return gpumem_nl_end(skb, hdr, ret);
 }
 

@@ -81,6 +81,24 @@ struct gpumem_pool_counters {
 };
 
 /**
+ * struct gpumem_managed_stats - counters of a managed buffer object
+ */
+struct gpumem_managed_stats {
+	/** @resident: bytes in resident blocks */
+	u64 resident;
+	/** @faults: as managed_faults of struct gpumem_counters */
+	u64 faults;
+	/** @evictions: as managed_evictions */
+	u64 evictions;
+	/** @thrash: as managed_thrash */
+	u64 thrash;
+	/** @moved_in: as managed_in */
+	u64 moved_in;
+	/** @moved_out: as managed_out */
+	u64 moved_out;
+};
+
+/**
  * struct gpumem_object_brief - an object's description for other processes
  */
 struct gpumem_object_brief {
@@ -102,6 +120,8 @@ struct gpumem_object_brief {
 	u32 pool_id;
 	/** @pool: of a pool: its counters */
 	struct gpumem_pool_counters pool;
+	/** @managed: of managed memory: its counters */
+	struct gpumem_managed_stats managed;
 };
 
 /* gpumem_client.c */

@@ -131,7 +131,7 @@ int gpumem_need_fetch(struct gpumem_stream *stream)
 
 	stream->need.bo = NULL;
 	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
-				   &stream->uses);
+				   &stream->uses, GPUMEM_FETCH_TOUCH);
 	gpumem_object_put(&bo->obj);
 	/* After a fatal signal the worker leaves before the next slice. */
 	return ret && ret != -EINTR ? ret : -EAGAIN;
@@ -194,7 +194,8 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 			ret = -ENOSPC;
 		else
 			ret = gpumem_managed_fetch(bo, place.offset,
-						   stream->dev, &stream->uses);
+						   stream->dev, &stream->uses,
+						   GPUMEM_FETCH_PREFETCH);
 		stream->row += bytes;
 	}
 	gpumem_object_put(&bo->obj);

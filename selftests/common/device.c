@@ -116,7 +116,7 @@ const struct stat_name stat_names[] = {
 	STAT(imports), STAT(import_bytes),
 	STAT(pool_cached), STAT(mappings), STAT(ring_bytes),
 	STAT(managed), STAT(managed_resident), STAT(managed_faults), STAT(managed_evictions),
-	STAT(managed_in), STAT(managed_out), STAT(managed_held),
+	STAT(managed_in), STAT(managed_out), STAT(managed_held), STAT(managed_thrash),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Managed memory: what takes memory when, residency and its budget, eviction, prefetch, which calls
- * are refused, whose memory cgroup pays, and a model test of memory three times the device's size.
+ * Managed memory: what takes memory when, residency and its budget, eviction, prefetch, counters,
+ * which calls are refused, whose memory cgroup pays, and a model test of memory three times the device's size.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -230,6 +230,116 @@ TEST_F(managed, prefetch)
 	BAD(EINVAL, bad.src_pitch = 1);
 	BAD(EOVERFLOW, bad.width = ~0ULL);
 	EXPECT_EQ(0, stream_error_of(self->fd, self->vm, good));
+}
+
+/* --- counters */
+
+/* Fill @n blocks at @addr, one after the other. */
+static int sweep(struct stream *s, __u64 addr, unsigned int n)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < n; i++)
+		ret = execute(s, sqe_fill(addr + i * BLOCK, 1, i, BLOCK));
+	return ret;
+}
+
+/* A block thrashes if a device of twice the size would have kept it. */
+TEST_F(managed, thrash)
+{
+	__u32 id = MAKE(2 * BLOCKS * BLOCK, ADDR), big = MAKE(3 * BLOCKS * BLOCK, OTHER);
+	struct gpumem_bo_info info;
+	struct gpumem_stats stats;
+
+	ASSERT_TRUE(id && big);
+	/* One sweep evicts, but no block comes back. */
+	ASSERT_EQ(0, sweep(&self->s, ADDR, 2 * BLOCKS));
+	stats = stats_of(self->fd);
+	EXPECT_EQ(2 * BLOCKS, stats.managed_faults);
+	EXPECT_EQ(BLOCKS, stats.managed_evictions);
+	EXPECT_EQ(0, stats.managed_thrash);
+	/* Each block of the next sweep was evicted BLOCKS blocks ago. */
+	ASSERT_EQ(0, sweep(&self->s, ADDR, 2 * BLOCKS));
+	EXPECT_EQ(2 * BLOCKS, stats_of(self->fd).managed_thrash);
+	/* A loop over three times the device: twice the device would not have been enough. */
+	ASSERT_EQ(0, sweep(&self->s, OTHER, 3 * BLOCKS));
+	ASSERT_EQ(0, sweep(&self->s, OTHER, 3 * BLOCKS));
+	stats = stats_of(self->fd);
+	EXPECT_EQ(10 * BLOCKS, stats.managed_faults);
+	EXPECT_EQ(9 * BLOCKS, stats.managed_evictions);
+	EXPECT_EQ(2 * BLOCKS, stats.managed_thrash);
+	/* Each object has its part of the client's counters. */
+	ASSERT_EQ(0, gp_bo_info(self->fd, id, &info));
+	EXPECT_EQ(4 * BLOCKS, info.faults);
+	EXPECT_EQ(4 * BLOCKS, info.evictions);
+	EXPECT_EQ(2 * BLOCKS, info.thrash);
+	EXPECT_EQ(4 * BLOCKS * BLOCK, info.moved_in);
+	EXPECT_EQ(4 * BLOCKS * BLOCK, info.moved_out);
+	ASSERT_EQ(0, gp_bo_info(self->fd, big, &info));
+	EXPECT_EQ(6 * BLOCKS, info.faults);
+	EXPECT_EQ(5 * BLOCKS, info.evictions);
+	EXPECT_EQ(0, info.thrash);
+	EXPECT_EQ(BLOCKS * BLOCK, info.resident);
+	EXPECT_EQ(6 * BLOCKS * BLOCK, info.moved_in);
+	EXPECT_EQ(5 * BLOCKS * BLOCK, info.moved_out);
+	/* A block that leaves because its object is freed moves nowhere. */
+	ASSERT_EQ(0, gp_destroy(self->fd, big));
+	ASSERT_EQ(0, gp_vm_unmap(self->fd, self->vm, OTHER, 3 * BLOCKS * BLOCK, NULL));
+	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 10));
+	stats = stats_of(self->fd);
+	EXPECT_EQ(9 * BLOCKS, stats.managed_evictions);
+	EXPECT_EQ(9 * BLOCKS * BLOCK, stats.managed_out);
+}
+
+/* What an allocation of device memory evicts thrashes, too; what a prefetch evicts does not. */
+TEST_F(managed, thrash_by_cause)
+{
+	__u32 id = MAKE(BLOCKS * BLOCK, ADDR), bo;
+
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, sweep(&self->s, ADDR, BLOCKS));
+	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, BLOCKS * BLOCK, GPUMEM_PREFETCH_HOST)));
+	EXPECT_EQ(0, RESIDENT(id));
+	ASSERT_EQ(0, sweep(&self->s, ADDR, BLOCKS));
+	EXPECT_EQ(2 * BLOCKS, stats_of(self->fd).managed_faults);
+	EXPECT_EQ(0, stats_of(self->fd).managed_evictions);
+	EXPECT_EQ(0, stats_of(self->fd).managed_thrash);
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, 3 * BLOCK, &bo));
+	EXPECT_EQ(BLOCKS - 3, RESIDENT(id));
+	ASSERT_EQ(0, gp_destroy(self->fd, bo));
+	EXPECT_TRUE(dev_attr_becomes(0, "used", (BLOCKS - 3) * BLOCK, 10));
+	/* Also if a prefetch brings it back. */
+	ASSERT_EQ(0, sweep(&self->s, ADDR, 1));
+	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR + BLOCK, 2 * BLOCK,
+						    GPUMEM_PREFETCH_DEVICE)));
+	EXPECT_EQ(BLOCKS, RESIDENT(id));
+	EXPECT_EQ(3, stats_of(self->fd).managed_evictions);
+	EXPECT_EQ(3, stats_of(self->fd).managed_thrash);
+	EXPECT_EQ(2 * BLOCKS + 1, stats_of(self->fd).managed_faults);
+	/* Each eviction is followed by one return. */
+	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, 1, GPUMEM_PREFETCH_HOST)));
+	ASSERT_EQ(0, sweep(&self->s, ADDR, 1));
+	EXPECT_EQ(3, stats_of(self->fd).managed_thrash);
+}
+
+/* An engine faults on no block that was prefetched. */
+TEST_F(managed, prefetch_avoids_faults)
+{
+	__u32 id = MAKE(2 * BLOCKS * BLOCK, ADDR);
+	struct gpumem_bo_info info;
+
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, BLOCKS * BLOCK,
+						    GPUMEM_PREFETCH_DEVICE)));
+	ASSERT_EQ(0, sweep(&self->s, ADDR, BLOCKS));
+	EXPECT_EQ(0, stats_of(self->fd).managed_faults);
+	EXPECT_EQ(BLOCKS * BLOCK, stats_of(self->fd).managed_in);
+	ASSERT_EQ(0, sweep(&self->s, ADDR, BLOCKS + 1));
+	EXPECT_EQ(1, stats_of(self->fd).managed_faults);
+	ASSERT_EQ(0, gp_bo_info(self->fd, id, &info));
+	EXPECT_EQ(1, info.faults);
+	EXPECT_EQ((BLOCKS + 1) * BLOCK, info.moved_in);
+	EXPECT_EQ(BLOCK, info.moved_out);
 }
 
 TEST_F(managed, refused)

@@ -167,6 +167,74 @@ TEST_F(netlink, objects)
 	close(dmabuf);
 }
 
+/* Managed memory has the counters that GPUMEM_BO_INFO returns; other memory has none. */
+TEST_F(netlink, managed)
+{
+	const __u64 addr = 0x7f0000000000ULL, block = GPUMEM_MANAGED_BLOCK;
+	struct gnl_object *objects;
+	struct gpumem_bo_info info;
+	const struct gnl_object *o;
+	struct gpumem_sqe sqe;
+	struct gnl_client c;
+	struct stream s;
+	__u32 vm, id, bo;
+	char size[64];
+	bool torn;
+	size_t n;
+
+	ASSERT_EQ(0, dev_attr_text(0, "size", size, sizeof(size)));
+	ASSERT_EQ(0, write_file("/sys/class/gpumem/gpumem0/size", "4M"));
+	ASSERT_EQ(0, bo_alloc(self->fd, page_size, GPUMEM_BO_ALLOC_HOST, "", &bo));
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, 3 * block, &id));
+	ASSERT_EQ(0, gp_vm_create(self->fd, &vm));
+	ASSERT_EQ(0, gp_vm_map(self->fd, vm, id, 0, addr, 3 * block, 1, 1));
+	ASSERT_EQ(0, stream_open(&s, self->fd, vm, 0, 16));
+	for (unsigned int i = 0; i < 5; i++) {
+		sqe = sqe_fill(addr + i % 3 * block, 1, i, block);
+		ASSERT_EQ(0, stream_push(&s, &sqe));
+	}
+	sqe = sqe_prefetch(addr, 3 * block, GPUMEM_PREFETCH_HOST);
+	ASSERT_EQ(0, stream_push(&s, &sqe));
+	sqe = sqe_prefetch(addr, 1, GPUMEM_PREFETCH_DEVICE);
+	ASSERT_EQ(0, stream_push(&s, &sqe));
+	ASSERT_EQ(0, stream_sync(&s));
+
+	c = client_of(&self->nl, getpid());
+	EXPECT_EQ(1, GNL_COUNT(&c, MANAGED));
+	EXPECT_EQ(5, GNL_COUNT(&c, MANAGED_FAULTS));
+	EXPECT_EQ(3, GNL_COUNT(&c, MANAGED_EVICTIONS));
+	EXPECT_EQ(2, GNL_COUNT(&c, MANAGED_THRASH));
+	EXPECT_EQ(6 * block, GNL_COUNT(&c, MANAGED_IN));
+	EXPECT_EQ(5 * block, GNL_COUNT(&c, MANAGED_OUT));
+	ASSERT_EQ(0, gp_bo_info(self->fd, id, &info));
+	ASSERT_EQ(0, gnl_objects(&self->nl, c.id, &objects, &n, &torn));
+	o = find(objects, n, id);
+	ASSERT_NE(NULL, o);
+	EXPECT_EQ(GPUMEM_BO_MANAGED, o->kind);
+	EXPECT_EQ(block, o->resident);
+	EXPECT_EQ(5, o->faults);
+	EXPECT_EQ(3, o->evictions);
+	EXPECT_EQ(2, o->thrash);
+	EXPECT_EQ(6 * block, o->moved_in);
+	EXPECT_EQ(5 * block, o->moved_out);
+	EXPECT_EQ(info.resident, o->resident);
+	EXPECT_EQ(info.faults, o->faults);
+	EXPECT_EQ(info.evictions, o->evictions);
+	EXPECT_EQ(info.thrash, o->thrash);
+	EXPECT_EQ(info.moved_in, o->moved_in);
+	EXPECT_EQ(info.moved_out, o->moved_out);
+	o = find(objects, n, bo);
+	ASSERT_NE(NULL, o);
+	EXPECT_EQ(0, o->resident + o->faults + o->evictions + o->thrash + o->moved_in +
+		  o->moved_out);
+	ASSERT_EQ(0, gp_bo_info(self->fd, bo, &info));
+	EXPECT_EQ(0, info.resident + info.faults + info.evictions + info.thrash + info.moved_in +
+		  info.moved_out);
+	free(objects);
+	EXPECT_EQ(0, stream_close(&s));
+	ASSERT_EQ(0, write_file("/sys/class/gpumem/gpumem0/size", size));
+}
+
 /*
  * A pool with its counters, its chunks and its imports, and the report of a refusal by its limit.
  */

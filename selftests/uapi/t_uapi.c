@@ -345,7 +345,10 @@ V(bo_alloc, BO_ALLOC, gpumem_bo_alloc, FLAGS(gpumem_bo_alloc, 3),
 V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_bo_info, kind), SPAN(gpumem_bo_info, device), SPAN(gpumem_bo_info, length),
 	   SPAN(gpumem_bo_info, huge), SPAN(gpumem_bo_info, exports), SPAN(gpumem_bo_info, tag),
-	   SPAN(gpumem_bo_info, present), SPAN(gpumem_bo_info, resident) }, .first = 40);
+	   SPAN(gpumem_bo_info, present), SPAN(gpumem_bo_info, resident),
+	   SPAN(gpumem_bo_info, faults), SPAN(gpumem_bo_info, evictions),
+	   SPAN(gpumem_bo_info, thrash), SPAN(gpumem_bo_info, moved_in),
+	   SPAN(gpumem_bo_info, moved_out) }, .first = 40);
 V(bo_retire, BO_RETIRE, gpumem_bo_retire, FLAGS(gpumem_bo_retire, 1), NO_RESERVED,
   .out = { SPAN(gpumem_bo_retire, live) });
 V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 7), NO_RESERVED,
@@ -395,7 +398,7 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, managed), SPAN(gpumem_stats, managed_resident),
 	   SPAN(gpumem_stats, managed_faults), SPAN(gpumem_stats, managed_evictions),
 	   SPAN(gpumem_stats, managed_in), SPAN(gpumem_stats, managed_out),
-	   SPAN(gpumem_stats, managed_held) });
+	   SPAN(gpumem_stats, managed_held), SPAN(gpumem_stats, managed_thrash) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),

@@ -116,6 +116,12 @@ static void parse_object(struct nlattr **a, void *element)
 	o->chunks = get64(a, GPUMEM_A_OBJECT_CHUNKS);
 	o->imports = get64(a, GPUMEM_A_OBJECT_IMPORTS);
 	o->cached = get64(a, GPUMEM_A_OBJECT_CACHED);
+	o->resident = get64(a, GPUMEM_A_OBJECT_RESIDENT);
+	o->faults = get64(a, GPUMEM_A_OBJECT_FAULTS);
+	o->evictions = get64(a, GPUMEM_A_OBJECT_EVICTIONS);
+	o->thrash = get64(a, GPUMEM_A_OBJECT_THRASH);
+	o->moved_in = get64(a, GPUMEM_A_OBJECT_MOVED_IN);
+	o->moved_out = get64(a, GPUMEM_A_OBJECT_MOVED_OUT);
 }
 
 static void parse_refusal(struct nlattr **a, void *element)

@@ -34,7 +34,7 @@ struct gnl_host {
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_HELD - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_THRASH - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {
@@ -52,6 +52,8 @@ struct gnl_object {
 	__u32 pool;		/* the id of the pool that a chunk belongs to, or 0 */
 	/* Of a pool: @limit 0 means no limit; the client itself reports @used and @used_high. */
 	__u64 limit, reserved, reserved_high, used, used_high, chunks, imports, cached;
+	/* Of managed memory. */
+	__u64 resident, faults, evictions, thrash, moved_in, moved_out;
 };
 
 struct gnl_refusal {

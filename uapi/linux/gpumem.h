@@ -385,6 +385,13 @@ enum gpumem_bo_kind {
  * @present: allocated bytes of managed memory, also those in swap, out; 0 for
  *	other kinds
  * @resident: bytes of managed memory in resident blocks, out; 0 for other kinds
+ * @faults: of the blocks, as gpumem_stats.managed_faults, out
+ * @evictions: of the blocks, as gpumem_stats.managed_evictions, out
+ * @thrash: of the blocks, as gpumem_stats.managed_thrash, out
+ * @moved_in: of the blocks, as gpumem_stats.managed_in, out
+ * @moved_out: of the blocks, as gpumem_stats.managed_out, out
+ *
+ * The last five are 0 unless the memory is managed.
  */
 struct gpumem_bo_info {
 	__u32 size;
@@ -397,6 +404,11 @@ struct gpumem_bo_info {
 	__u32 tag;
 	__aligned_u64 present;
 	__aligned_u64 resident;
+	__aligned_u64 faults;
+	__aligned_u64 evictions;
+	__aligned_u64 thrash;
+	__aligned_u64 moved_in;
+	__aligned_u64 moved_out;
 };
 
 #define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
@@ -1661,13 +1673,17 @@ struct gpumem_refusal_info {
  * @ring_bytes: bytes of rings that are allocated
  * @managed: live buffer objects of kind GPUMEM_BO_MANAGED
  * @managed_resident: bytes in their blocks that are resident on a device
- * @managed_faults: how often a block became resident
+ * @managed_faults: how often a block became resident because an engine touched
+ *	it, not because of a prefetch
  * @managed_evictions: how often a resident block was evicted to make room
  * @managed_in: bytes in blocks that became resident, summed over time
  * @managed_out: bytes in blocks that were evicted, to make room or by a prefetch
  *	to the host, or that became resident on another device, summed over time
  * @managed_held: bytes in blocks that engines use, but that are not resident,
  *	because the device had no room; they count as pinned by the user
+ * @managed_thrash: how often a block became resident on a device that had
+ *	evicted it to make room, and that had not evicted more bytes since than
+ *	its memory has
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1707,6 +1723,7 @@ struct gpumem_stats {
 	__aligned_u64 managed_in;
 	__aligned_u64 managed_out;
 	__aligned_u64 managed_held;
+	__aligned_u64 managed_thrash;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
