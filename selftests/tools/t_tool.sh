@@ -14,7 +14,7 @@ echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
 [ -x "$tool" ] || skip_all "make tools was not run"
-echo "1..14"
+echo "1..16"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/out
@@ -77,6 +77,42 @@ LD_LIBRARY_PATH=$work/public setpriv --reuid=65534 --regid=65534 --clear-groups 
 [ $? = 1 ] && grep -q "refusals: not permitted: this needs CAP_SYS_ADMIN" "$work/out"
 result $? "watch without the right says what it needs"
 exec 9>&-
+
+# Fill twice the device's memory again and again.
+cat >"$work/loop.py" <<END
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+ctx, p, size = ctypes.c_void_p(), ctypes.c_uint64(), 32 << 20
+ok = not (lib.cuInit(0) or lib.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0) or
+          lib.cuCtxSetCurrent(ctx) or
+          lib.cuMemAllocManaged(ctypes.byref(p), ctypes.c_size_t(size), 1))
+print("ready" if ok else "failed", flush=True)
+while ok:
+    ok = not (lib.cuMemsetD8_v2(p, ctypes.c_ubyte(1), ctypes.c_size_t(size)) or
+              lib.cuCtxSynchronize())
+END
+size=$(cat $class/gpumem0/size)
+echo 16M >$class/gpumem0/size
+python3 "$work/loop.py" "$build/lib/libgpumem.so.1" >"$work/ready" 2>&1 &
+loop=$!
+for _ in $(seq 150); do
+	[ ! -s "$work/ready" ] || break
+	sleep 0.2
+done
+"$tool" top -n 4 >"$work/out" 2>&1
+cat "$work/ready" >>"$work/out"
+# The first sample has no rates: the row has dashes.
+grep -q "^[0-9]* *python3 *1 .* - *- *- *- *-$" "$work/out" &&
+	awk '$2 == "python3" && $3 == 1 && $6 > 0 && $7 > 0 && $8 > 0 && $10 ~ /iB/ { n++ }
+	END { exit n < 1 }' "$work/out"
+result $? "top shows faults, evictions and thrash of managed memory"
+"$tool" list objects >"$work/out" 2>&1
+grep -q "managed memory .*(resident: .*, faults: [1-9].*, evictions: [1-9].*, thrash: [1-9]" \
+	"$work/out"
+result $? "list objects shows them for each object"
+kill "$loop"
+wait "$loop" 2>/dev/null
+echo "$size" >$class/gpumem0/size
 
 "$tool" leaks >"$work/out" 2>&1 && [ ! -s "$work/out" ]
 result $? "leaks shows nothing when there is nothing"

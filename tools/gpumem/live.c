@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nl.h"
@@ -35,19 +36,31 @@ static void size_column(unsigned long long value, int width)
 	printf(" %*s", width, text);
 }
 
-static void show_clients(struct gnl *nl)
-{
+/* The clients at one time. */
+struct sample {
 	struct gnl_client *clients;
-	bool torn;
 	size_t n;
-	int ret = gnl_clients(nl, &clients, &n, &torn);
+	bool torn;
+	double time;	/* seconds */
+};
+
+static void take_sample(struct gnl *nl, struct sample *s)
+{
+	int ret = gnl_clients(nl, &s->clients, &s->n, &s->torn);
+	struct timespec now;
 
 	if (ret)
 		die("clients: %s", gnl_why(ret));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	s->time = now.tv_sec + now.tv_nsec / 1e9;
+}
+
+static void show_clients(const struct sample *s)
+{
 	printf("%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s\n", "CLIENT", "COMMAND", "PID",
 	       "UID", "DEV", "OBJECTS", "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS");
-	for (size_t i = 0; i < n; i++) {
-		struct gnl_client *c = &clients[i];
+	for (size_t i = 0; i < s->n; i++) {
+		struct gnl_client *c = &s->clients[i];
 
 		printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
 		       (unsigned long long)GNL_COUNT(c, OBJECTS));
@@ -58,17 +71,85 @@ static void show_clients(struct gnl *nl)
 		printf(" %8llu%s\n", (unsigned long long)GNL_COUNT(c, STREAMS),
 		       c->dead ? "  dead" : "");
 	}
-	if (torn)
+	if (s->torn)
 		puts("(clients came and went meanwhile: some may be missing)");
-	free(clients);
+}
+
+/* The client with the same number in an earlier sample, or NULL. */
+static const struct gnl_client *find_client(const struct sample *s, __u32 id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->clients[i].id == id)
+			return &s->clients[i];
+	return NULL;
+}
+
+/* Print how fast a counter of @c grew since @before; a client that is new began with 0. */
+static void rate_column(const struct gnl_client *c, const struct gnl_client *before, int attr,
+			double seconds, bool is_size)
+{
+	int i = attr - GPUMEM_A_CLIENT_OBJECTS;
+	double rate;
+
+	if (seconds <= 0) {
+		printf(" %*s", is_size ? 12 : 10, "-");
+		return;
+	}
+	rate = (c->counts[i] - (before ? before->counts[i] : 0)) / seconds;
+	if (is_size)
+		size_column(rate, 12);
+	else
+		printf(" %10.0f", rate);
+}
+
+/* Print the clients that have, or had, managed memory. */
+static void show_managed(const struct sample *s, const struct sample *before)
+{
+	static const struct {
+		const char *title;
+		int attr;
+		bool is_size;
+	} rates[] = {
+		{ "FAULTS/s", GPUMEM_A_CLIENT_MANAGED_FAULTS, false },
+		{ "EVICTED/s", GPUMEM_A_CLIENT_MANAGED_EVICTIONS, false },
+		{ "THRASH/s", GPUMEM_A_CLIENT_MANAGED_THRASH, false },
+		{ "IN/s", GPUMEM_A_CLIENT_MANAGED_IN, true },
+		{ "OUT/s", GPUMEM_A_CLIENT_MANAGED_OUT, true },
+	};
+	const unsigned int count = sizeof(rates) / sizeof(*rates);
+	double seconds = before->time ? s->time - before->time : 0;
+	bool titled = false;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct gnl_client *c = &s->clients[i], *was = find_client(before, c->id);
+
+		if (!GNL_COUNT(c, MANAGED) && !GNL_COUNT(c, MANAGED_IN))
+			continue;
+		if (!titled) {
+			printf("\n%-8s %-16s %8s %12s", "CLIENT", "COMMAND", "MANAGED", "RESIDENT");
+			for (unsigned int k = 0; k < count; k++)
+				printf(" %*s", rates[k].is_size ? 12 : 10, rates[k].title);
+			putchar('\n');
+			titled = true;
+		}
+		printf("%-8u %-16s %8llu", c->id, c->comm,
+		       (unsigned long long)GNL_COUNT(c, MANAGED));
+		size_column(GNL_COUNT(c, MANAGED_RESIDENT), 12);
+		for (unsigned int k = 0; k < count; k++)
+			rate_column(c, was, rates[k].attr, seconds, rates[k].is_size);
+		putchar('\n');
+	}
 }
 
 void list_clients(void)
 {
+	struct sample s;
 	struct gnl nl;
 
 	open_or_die(&nl);
-	show_clients(&nl);
+	take_sample(&nl, &s);
+	show_clients(&s);
+	free(s.clients);
 	gnl_close(&nl);
 	note_partial();
 }
@@ -90,6 +171,19 @@ static void pool_notes(const struct gnl_object *o)
 	}
 	printf(", chunks: %llu, imports: %llu)", (unsigned long long)o->chunks,
 	       (unsigned long long)o->imports);
+}
+
+/* Print what managed memory has moved, behind its name. */
+static void managed_notes(const struct gnl_object *o)
+{
+	char resident[64], in[64], out[64];
+
+	format_size(o->resident, resident, sizeof(resident));
+	format_size(o->moved_in, in, sizeof(in));
+	format_size(o->moved_out, out, sizeof(out));
+	printf(" (resident: %s, faults: %llu, evictions: %llu, thrash: %llu, in: %s, out: %s)",
+	       resident, (unsigned long long)o->faults, (unsigned long long)o->evictions,
+	       (unsigned long long)o->thrash, in, out);
 }
 
 void list_objects(const char *which)
@@ -127,6 +221,8 @@ void list_objects(const char *which)
 			printf(" (of pool %u)", o->pool);
 		if (o->type == GPUMEM_OBJECT_TYPE_POOL)
 			pool_notes(o);
+		if (o->kind == GPUMEM_BO_MANAGED)
+			managed_notes(o);
 		putchar('\n');
 	}
 	if (torn)
@@ -139,6 +235,7 @@ void list_objects(const char *which)
 void top(unsigned long count)
 {
 	bool screen = isatty(STDOUT_FILENO);
+	struct sample now, before = { 0 };
 	struct gnl nl;
 
 	open_or_die(&nl);
@@ -149,9 +246,14 @@ void top(unsigned long count)
 			fputs("\033[H\033[2J", stdout);
 		list();
 		putchar('\n');
-		show_clients(&nl);
+		take_sample(&nl, &now);
+		show_clients(&now);
+		show_managed(&now, &before);
 		fflush(stdout);
+		free(before.clients);
+		before = now;
 	}
+	free(before.clients);
 	gnl_close(&nl);
 	note_partial();
 }
