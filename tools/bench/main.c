@@ -58,6 +58,7 @@ static const struct bench {
 	{ "live", bench_live, false },
 	{ "malloc", bench_malloc, false },
 	{ "pool", bench_pool, false },
+	{ "managed", bench_managed, false },
 	{ "copy", bench_copy, true },
 	{ "vmm_copy", bench_vmm_copy, true },
 	{ "kept", bench_kept, true },
@@ -69,6 +70,8 @@ static const struct bench {
 	{ "clients", bench_clients, true },
 	{ "threads", bench_threads, true },
 	{ "vmm_threads", bench_vmm_threads, true },
+	{ "managed_timed", bench_managed_timed, true },
+	{ "managed_nodes", bench_managed_nodes, true },
 	{ "rdma", bench_rdma, true },
 };
 
