@@ -82,6 +82,9 @@
 #include "gpumem_shmem.h"
 #include "gpumem_user.h"
 
+#define CREATE_TRACE_POINTS
+#include "gpumem_trace.h"
+
 #define GPUMEM_BLOCK_PAGES	(GPUMEM_MANAGED_BLOCK >> PAGE_SHIFT)
 
 /*
@@ -102,18 +105,6 @@ module_param(managed, bool, 0644);
 MODULE_PARM_DESC(managed, "Clients may allocate managed memory (default: yes)");
 
 static DEFINE_SPINLOCK(gpumem_managed_lock);
-
-/**
- * enum gpumem_departure - why a block stops being resident on a device
- * @GPUMEM_DEPARTURE_EVICTED: the device makes room
- * @GPUMEM_DEPARTURE_MOVED: to the host by a prefetch, or to another device
- * @GPUMEM_DEPARTURE_FREED: its buffer object is freed
- */
-enum gpumem_departure {
-	GPUMEM_DEPARTURE_EVICTED,
-	GPUMEM_DEPARTURE_MOVED,
-	GPUMEM_DEPARTURE_FREED,
-};
 
 /**
  * struct gpumem_departed - what is left to do for a block that was resident
@@ -213,10 +204,11 @@ static void gpumem_block_arrive_locked(struct gpumem_block *block,
 {
 	struct gpumem_counters *count = &block->bo->obj.client->count;
 	struct gpumem_managed_stats *stats = &block->bo->managed->stats;
+	bool thrash = gpumem_block_thrashes_locked(block, dev);
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	if (gpumem_block_thrashes_locked(block, dev)) {
+	if (thrash) {
 		gpumem_managed_add_locked(&stats->thrash, 1);
 		atomic64_inc(&count->managed_thrash);
 	}
@@ -230,6 +222,9 @@ static void gpumem_block_arrive_locked(struct gpumem_block *block,
 	if (why == GPUMEM_FETCH_TOUCH) {
 		gpumem_managed_add_locked(&stats->faults, 1);
 		atomic64_inc(&count->managed_faults);
+		trace_gpumem_managed_fault(block, dev, bytes, thrash);
+	} else {
+		trace_gpumem_managed_prefetch(block, dev, bytes, thrash);
 	}
 }
 
@@ -243,6 +238,7 @@ static void gpumem_block_count_locked(struct gpumem_block *block,
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
+	trace_gpumem_managed_evict(block, bytes, why);
 	if (why == GPUMEM_DEPARTURE_FREED)
 		return;
 	gpumem_managed_add_locked(&stats->moved_out, bytes);

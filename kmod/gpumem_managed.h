@@ -91,6 +91,18 @@ struct gpumem_uses {
 /* How often an allocation evicts blocks because memory is short. */
 #define GPUMEM_RELIEF_TRIES	8
 
+/**
+ * enum gpumem_departure - why a block stops being resident on a device
+ * @GPUMEM_DEPARTURE_EVICTED: the device makes room
+ * @GPUMEM_DEPARTURE_MOVED: to the host by a prefetch, or to another device
+ * @GPUMEM_DEPARTURE_FREED: its buffer object is freed
+ */
+enum gpumem_departure {
+	GPUMEM_DEPARTURE_EVICTED,
+	GPUMEM_DEPARTURE_MOVED,
+	GPUMEM_DEPARTURE_FREED,
+};
+
 /* gpumem_managed.c */
 void gpumem_managed_init(void);
 bool gpumem_managed_allowed(void);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "../../tools/gpumem/nl.h"
@@ -340,6 +341,51 @@ TEST_F(managed, prefetch_avoids_faults)
 	EXPECT_EQ(1, info.faults);
 	EXPECT_EQ((BLOCKS + 1) * BLOCK, info.moved_in);
 	EXPECT_EQ(BLOCK, info.moved_out);
+}
+
+#define TRACE	"/sys/kernel/tracing/instances/t_managed"
+
+/* Lines of the trace that contain @event, the object's id and @text. */
+static int traced(const char *event, __u32 id, const char *text)
+{
+	char line[512], object[32];
+	int n = 0;
+	FILE *f = fopen(TRACE "/trace", "r");
+
+	if (!f)
+		return -1;
+	snprintf(object, sizeof(object), " bo=%u ", id);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, event) && strstr(line, object) && strstr(line, text);
+	fclose(f);
+	return n;
+}
+
+/* Tracepoints name each block that moves, and why. */
+TEST_F(managed, tracepoints)
+{
+	__u32 id = MAKE((BLOCKS + 1) * BLOCK, ADDR);
+
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, mkdir(TRACE, 0700));
+	EXPECT_EQ(0, write_file(TRACE "/events/gpumem/enable", "1"));
+	EXPECT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, 2 * BLOCK, GPUMEM_PREFETCH_DEVICE)));
+	EXPECT_EQ(0, sweep(&self->s, ADDR, BLOCKS + 1));
+	EXPECT_EQ(0, sweep(&self->s, ADDR, 1));
+	EXPECT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, 1, GPUMEM_PREFETCH_HOST)));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, ADDR, (BLOCKS + 1) * BLOCK, NULL));
+	EXPECT_TRUE(dev_attr_becomes(0, "used", 0, 10));
+	EXPECT_EQ(1, traced("gpumem_managed_prefetch:", id, " block=0 bytes=2097152 thrash=0"));
+	EXPECT_EQ(2, traced("gpumem_managed_prefetch:", id, " device=0 "));
+	EXPECT_EQ(1, traced("gpumem_managed_fault:", id, " block=8 bytes=2097152 thrash=0"));
+	EXPECT_EQ(1, traced("gpumem_managed_fault:", id, " block=0 bytes=2097152 thrash=1"));
+	EXPECT_EQ(BLOCKS, traced("gpumem_managed_fault:", id, " device=0 "));
+	EXPECT_EQ(1, traced("gpumem_managed_evict:", id, " block=0 bytes=2097152 reason=room"));
+	EXPECT_EQ(2, traced("gpumem_managed_evict:", id, " reason=room"));
+	EXPECT_EQ(1, traced("gpumem_managed_evict:", id, " reason=moved"));
+	EXPECT_EQ(BLOCKS - 1, traced("gpumem_managed_evict:", id, " reason=freed"));
+	EXPECT_EQ(0, rmdir(TRACE));
 }
 
 TEST_F(managed, refused)
