@@ -108,6 +108,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_destroy destroy;
 	struct gpumem_bo_alloc bo_alloc;
 	struct gpumem_bo_info bo_info;
+	struct gpumem_bo_advise bo_advise;
 	struct gpumem_bo_retire bo_retire;
 	struct gpumem_bo_export bo_export;
 	struct gpumem_bo_import bo_import;
@@ -241,6 +242,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_timeline_export, fd),
 	GPUMEM_IOCTL(GPUMEM_TIMELINE_IMPORT, gpumem_ioctl_timeline_import,
 		     struct gpumem_timeline_import, reserved),
+	GPUMEM_IOCTL(GPUMEM_BO_ADVISE, gpumem_ioctl_bo_advise,
+		     struct gpumem_bo_advise, device),
 };
 
 /**

@@ -42,6 +42,9 @@
  * would have kept the block.  The kernel's workingset.c detects refaults of the
  * page cache in the same way.
  *
+ * Advice (gpumem_advice.c) says on which device a touch makes a block resident, if
+ * on any, and in which order a device evicts blocks.
+ *
  * On a machine with one memory node, eviction moves no bytes: the block stops
  * counting, and its folios are let go.
  *
@@ -159,7 +162,8 @@ static void gpumem_block_idle_locked(struct gpumem_block *block)
 	struct gpumem_mem *mem = &block->dev->mem;
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	list_add_tail(&block->lru, &mem->managed_lru);
+	list_add_tail(&block->lru,
+		      &mem->managed_lru[gpumem_advice_rank(block)]);
 	list_add_tail(&block->own, &block->bo->obj.client->managed_lru);
 	WRITE_ONCE(mem->managed_idle,
 		   mem->managed_idle + gpumem_block_bytes(block));
@@ -307,14 +311,19 @@ static bool gpumem_managed_evict_locked(struct gpumem_block *block,
 	return true;
 }
 
-/* Evict the least recently used block of a memory.  Return false if none. */
+/*
+ * Evict the least recently used block of the first rank that has one.  Return
+ * false if none.
+ */
 static bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
 					 struct gpumem_departed *left)
 {
-	struct gpumem_block *block =
-		list_first_entry_or_null(&mem->managed_lru, struct gpumem_block,
-					 lru);
+	struct gpumem_block *block = NULL;
+	enum gpumem_rank rank;
 
+	for (rank = 0; !block && rank < GPUMEM_RANKS; rank++)
+		block = list_first_entry_or_null(&mem->managed_lru[rank],
+						 struct gpumem_block, lru);
 	return gpumem_managed_evict_locked(block, left);
 }
 
@@ -564,6 +573,7 @@ void gpumem_managed_release(struct gpumem_bo *bo)
 		cond_resched();
 	}
 	xa_destroy(&bo->managed->blocks);
+	kvfree(bo->managed->advice);
 	kfree(bo->managed);
 	atomic64_dec(&bo->obj.client->count.managed);
 	gpumem_shmem_destroy_managed(bo->file);
@@ -586,13 +596,14 @@ static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
  * @bo: managed buffer object
  * @offset: of a byte in the block
  * @dev: device that is to work on it, or NULL: wherever the block is
+ * @devbit: bit of @dev in access masks, or 0 to use it on @dev despite advice
  *
  * Context: any but interrupts.
  * Return: the block, or NULL if gpumem_managed_fetch() has to populate it or to
- * make it resident on @dev first.
+ * make it resident first.
  */
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
-				      struct gpumem_device *dev)
+				      struct gpumem_device *dev, u32 devbit)
 {
 	struct gpumem_block *block = gpumem_block_find(bo, offset);
 	bool ready;
@@ -600,6 +611,8 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 	if (!block)
 		return NULL;
 	spin_lock(&gpumem_managed_lock);
+	if (dev)
+		dev = gpumem_advice_target(block, dev, devbit);
 	/* A block in use stays where it is. */
 	ready = block->held && (block->dev || block->charged) &&
 		(!dev || block->dev == dev || block->users);
@@ -861,10 +874,11 @@ static int gpumem_block_charge(struct gpumem_block *block,
 }
 
 static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
-			      struct gpumem_device *dev,
+			      struct gpumem_device *dev, u32 devbit,
 			      struct gpumem_uses *uses, enum gpumem_fetch why)
 {
 	struct gpumem_block *block = gpumem_block_get(bo, offset);
+	struct gpumem_device *target;
 	bool held;
 	int ret;
 
@@ -878,13 +892,22 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 	held = block->held;
 	block->held = true;
 	gpumem_block_use_locked(block);
+	target = gpumem_advice_target(block, dev, devbit);
 	spin_unlock(&gpumem_managed_lock);
 	/* Each folio of a held block has one reference. */
 	if (held)
 		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
-	gpumem_block_settle(block, dev, why);
+	if (target)
+		gpumem_block_settle(block, target, why);
+	if (target && target != dev && !READ_ONCE(block->dev))
+		gpumem_block_settle(block, dev, why);
 	ret = gpumem_block_charge(block, dev);
+	/* Advice must not make an entry fail. */
+	if (ret == -EDQUOT && !target) {
+		gpumem_block_settle(block, dev, why);
+		ret = gpumem_block_charge(block, dev);
+	}
 	if (ret) {
 		gpumem_block_unuse(block);
 		return ret;
@@ -898,6 +921,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * @bo: managed buffer object; referenced
  * @offset: of a byte in the block
  * @dev: device that is to work on the block
+ * @devbit: bit of @dev in access masks, or 0 to ignore advice
  * @uses: of the entry; the block is added; full uses are dropped before
  * @why: a touch is counted as a fault if it makes the block resident
  *
@@ -909,8 +933,8 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
  * swap; or -EINTR when killed.
  */
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
-			 struct gpumem_device *dev, struct gpumem_uses *uses,
-			 enum gpumem_fetch why)
+			 struct gpumem_device *dev, u32 devbit,
+			 struct gpumem_uses *uses, enum gpumem_fetch why)
 {
 	struct mem_cgroup *memcg, *old;
 	struct gpumem_block *block;
@@ -918,7 +942,7 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 
 	if (uses->n == GPUMEM_USES)
 		gpumem_uses_drop(uses);
-	block = gpumem_block_use(bo, offset, dev);
+	block = gpumem_block_use(bo, offset, dev, devbit);
 	if (block) {
 		gpumem_uses_add(uses, block);
 		return 0;
@@ -926,7 +950,7 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 	/* The client keeps its mm until the work of its streams has ended. */
 	memcg = get_mem_cgroup_from_mm(bo->obj.client->mm);
 	old = set_active_memcg(memcg);
-	ret = gpumem_block_fetch(bo, offset, dev, uses, why);
+	ret = gpumem_block_fetch(bo, offset, dev, devbit, uses, why);
 	set_active_memcg(old);
 	mem_cgroup_put(memcg);
 	return ret;
@@ -977,4 +1001,25 @@ void gpumem_managed_read(struct gpumem_bo *bo,
 	stats->thrash = READ_ONCE(from->thrash);
 	stats->moved_in = READ_ONCE(from->moved_in);
 	stats->moved_out = READ_ONCE(from->moved_out);
+}
+
+/**
+ * gpumem_managed_sort - give a block the rank that its new advice says
+ * @bo: managed buffer object; referenced
+ * @index: number of the block, which counts as used now
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index)
+{
+	struct gpumem_block *block = xa_load(&bo->managed->blocks, index);
+
+	if (!block)
+		return;
+	spin_lock(&gpumem_managed_lock);
+	if (block->dev && !block->users) {
+		gpumem_block_busy_locked(block);
+		gpumem_block_idle_locked(block);
+	}
+	spin_unlock(&gpumem_managed_lock);
 }

@@ -19,6 +19,7 @@ struct gpumem_bo;
 struct gpumem_client;
 struct gpumem_device;
 struct gpumem_mem;
+struct gpumem_ucmd;
 
 /**
  * struct gpumem_block - GPUMEM_MANAGED_BLOCK bytes of managed memory
@@ -57,6 +58,8 @@ struct gpumem_managed {
 	struct xarray blocks;
 	/** @stats: written under gpumem_managed_lock; read without it */
 	struct gpumem_managed_stats stats;
+	/** @advice: of each block, made by the first advice; or NULL; atomic */
+	u32 *advice;
 };
 
 /**
@@ -109,7 +112,7 @@ bool gpumem_managed_allowed(void);
 int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
 void gpumem_managed_release(struct gpumem_bo *bo);
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
-				      struct gpumem_device *dev);
+				      struct gpumem_device *dev, u32 devbit);
 void gpumem_block_unuse(struct gpumem_block *block);
 bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block);
 void gpumem_uses_drop(struct gpumem_uses *uses);
@@ -118,16 +121,24 @@ bool gpumem_uses_resident(const struct gpumem_uses *uses);
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
 		      u64 offset);
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
-			 struct gpumem_device *dev, struct gpumem_uses *uses,
-			 enum gpumem_fetch why);
+			 struct gpumem_device *dev, u32 devbit,
+			 struct gpumem_uses *uses, enum gpumem_fetch why);
 void gpumem_managed_read(struct gpumem_bo *bo,
 			 struct gpumem_managed_stats *stats);
 void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
+void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index);
 void gpumem_managed_trim(struct gpumem_device *dev);
 void gpumem_managed_trim_late(struct gpumem_device *dev);
 bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes);
 int gpumem_managed_mount(struct gpumem_mem *mem);
 void gpumem_managed_unmount(struct gpumem_mem *mem);
+
+/* gpumem_advice.c */
+struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
+					   struct gpumem_device *dev,
+					   u32 devbit);
+enum gpumem_rank gpumem_advice_rank(const struct gpumem_block *block);
+int gpumem_ioctl_bo_advise(struct gpumem_ucmd *ucmd);
 
 /* Where the block of @offset ends. */
 static inline u64 gpumem_block_end(u64 offset)

@@ -26,6 +26,20 @@ struct vfsmount;
 #define GPUMEM_SIZE_MAX		(LLONG_MAX / GPUMEM_MAX_DEVICES)
 
 /**
+ * enum gpumem_rank - when a device evicts a block that is not in use
+ * @GPUMEM_RANK_FIRST: the block prefers another location
+ * @GPUMEM_RANK_OLDEST: no preference: the least recently used blocks first
+ * @GPUMEM_RANK_LAST: the block prefers the device
+ * @GPUMEM_RANKS: number of ranks
+ */
+enum gpumem_rank {
+	GPUMEM_RANK_FIRST,
+	GPUMEM_RANK_OLDEST,
+	GPUMEM_RANK_LAST,
+	GPUMEM_RANKS,
+};
+
+/**
  * struct gpumem_mem - where buffer objects get their memory: a tmpfs mount
  */
 struct gpumem_mem {
@@ -41,8 +55,11 @@ struct gpumem_mem {
 	struct file *layout;
 	/** @managed: bytes in resident managed blocks; gpumem_managed_lock */
 	u64 managed;
-	/** @managed_lru: resident blocks not in use, the oldest first; same lock */
-	struct list_head managed_lru;
+	/**
+	 * @managed_lru: resident blocks not in use, by enum gpumem_rank, the
+	 * oldest first; same lock
+	 */
+	struct list_head managed_lru[GPUMEM_RANKS];
 	/** @managed_idle: bytes in @managed_lru; same lock; read without it */
 	u64 managed_idle;
 	/** @managed_evicted: bytes evicted to make room, ever; same lock */

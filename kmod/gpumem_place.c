@@ -89,7 +89,8 @@ int gpumem_place_enter_managed(struct gpumem_stream *stream,
 	if (place->block && gpumem_block_is(place->block, bo, place->offset))
 		return 0;
 	gpumem_place_leave(place);
-	place->block = gpumem_block_use(bo, place->offset, stream->dev);
+	place->block = gpumem_block_use(bo, place->offset, stream->dev,
+					stream->devbit);
 	if (place->block)
 		return 0;
 	stream->need.bo = bo;
@@ -131,7 +132,8 @@ int gpumem_need_fetch(struct gpumem_stream *stream)
 
 	stream->need.bo = NULL;
 	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
-				   &stream->uses, GPUMEM_FETCH_TOUCH);
+				   stream->devbit, &stream->uses,
+				   GPUMEM_FETCH_TOUCH);
 	gpumem_object_put(&bo->obj);
 	/* After a fatal signal the worker leaves before the next slice. */
 	return ret && ret != -EINTR ? ret : -EAGAIN;
@@ -194,7 +196,8 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 			ret = -ENOSPC;
 		else
 			ret = gpumem_managed_fetch(bo, place.offset,
-						   stream->dev, &stream->uses,
+						   stream->dev, 0,
+						   &stream->uses,
 						   GPUMEM_FETCH_PREFETCH);
 		stream->row += bytes;
 	}
@@ -237,7 +240,7 @@ static int gpumem_prepare_side(struct gpumem_stream *stream,
 		return 0;
 	if (stream->uses.n == GPUMEM_USES)
 		return -E2BIG;
-	block = gpumem_block_use(place->bo, place->offset, NULL);
+	block = gpumem_block_use(place->bo, place->offset, NULL, 0);
 	if (block) {
 		gpumem_uses_add(&stream->uses, block);
 		return 0;

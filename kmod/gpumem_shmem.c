@@ -209,6 +209,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 	char opts[96], mpol[32] = "";
 	struct vfsmount *mnt;
 	struct file *layout;
+	unsigned int rank;
 	int ret;
 
 	if (!type)
@@ -237,7 +238,8 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 		kern_unmount(mnt);
 		return ret;
 	}
-	INIT_LIST_HEAD(&mem->managed_lru);
+	for (rank = 0; rank < GPUMEM_RANKS; rank++)
+		INIT_LIST_HEAD(&mem->managed_lru[rank]);
 	mem->mnt = mnt;
 	mem->mount_size = mem->size;
 	mem->layout = layout;

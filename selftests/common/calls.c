@@ -80,6 +80,16 @@ int gp_bo_info(int fd, __u32 id, struct gpumem_bo_info *info)
 	return gp_ioctl(fd, GPUMEM_BO_INFO, info);
 }
 
+int gp_bo_advise(int fd, __u32 id, __u64 offset, __u64 length, __u32 advice, __u32 device)
+{
+	struct gpumem_bo_advise a = {
+		.size = sizeof(a), .id = id, .offset = offset, .length = length, .advice = advice,
+		.device = device,
+	};
+
+	return gp_ioctl(fd, GPUMEM_BO_ADVISE, &a);
+}
+
 int gp_bo_retire(int fd, __u32 id, __u64 offset, __u64 length, __u32 flags, __u32 *live)
 {
 	struct gpumem_bo_retire r = {

@@ -20,6 +20,7 @@ int gp_bo_alloc(int fd, __u64 length, __u32 *id);
 int gp_managed_alloc(int fd, __u64 length, __u32 *id);
 int gp_bo_alloc_on(int fd, __u32 device, __u64 length, __u32 *id);
 int gp_bo_info(int fd, __u32 id, struct gpumem_bo_info *info);
+int gp_bo_advise(int fd, __u32 id, __u64 offset, __u64 length, __u32 advice, __u32 device);
 int gp_bo_retire(int fd, __u32 id, __u64 offset, __u64 length, __u32 flags, __u32 *live);
 int gp_bo_export(int fd, __u32 id, __u64 offset, __u64 length, __u32 flags);
 int gp_bo_import(int fd, int dmabuf, struct gpumem_bo_import *out);

@@ -58,6 +58,12 @@ const struct call_spec specs[] = {
 	{ IOCTL("bo_info", GPUMEM_BO_INFO, gpumem_bo_info,
 		F(gpumem_bo_info, id, "id", K_BO, 0),
 		F(gpumem_bo_info, tag, "reserved", K_ZERO, 0)) },
+	{ IOCTL("bo_advise", GPUMEM_BO_ADVISE, gpumem_bo_advise,
+		F(gpumem_bo_advise, id, "id", K_BO, 0),
+		F(gpumem_bo_advise, offset, "offset", K_OFFSET, 0),
+		F(gpumem_bo_advise, length, "length", K_LENGTH, 0),
+		F(gpumem_bo_advise, advice, "advice", K_SMALL, 0),
+		F(gpumem_bo_advise, device, "device", K_DEVICE, 0)) },
 	{ IOCTL("bo_retire", GPUMEM_BO_RETIRE, gpumem_bo_retire,
 		F(gpumem_bo_retire, id, "id", K_BO, 0),
 		F(gpumem_bo_retire, offset, "offset", K_OFFSET, 0),
@@ -348,7 +354,7 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 	case K_FLAGS:
 		return rng_below(r, 12) ? rng_next(r) & spec->mask : 1ULL << rng_below(r, 32);
 	case K_DEVICE:
-		return PICK(r, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 16, 31, ~0ULL);
+		return PICK(r, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 16, 31, ~1ULL, ~0ULL);
 	case K_DEVICES:
 		return PICK(r, 1, 1, 1, 1, 3, 3, 2, 0, 4, 1U << 31);
 	case K_LENGTH:

@@ -116,6 +116,12 @@ static int alloc_managed(struct env *e)
 	return gp_managed_alloc(e->fd, 64 * MIB, &e->id);
 }
 
+static int advise(struct env *e)
+{
+	return gp_bo_advise(e->fd, e->id, 0, 64 * MIB, GPUMEM_ADVICE_PREFERRED,
+			    GPUMEM_ADVICE_HOST);
+}
+
 static int destroy(struct env *e)
 {
 	return gp_destroy(e->fd, e->id);

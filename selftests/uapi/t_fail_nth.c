@@ -93,6 +93,7 @@ OP(bo_alloc_64k, NULL, alloc_64k, destroy);
 OP(bo_alloc_2m, NULL, alloc_2m, destroy);
 OP(bo_alloc_host, NULL, alloc_host, destroy);
 OP(bo_alloc_managed, NULL, alloc_managed, destroy);
+OP(bo_advise, alloc_managed, advise, destroy);
 OP(destroy_bo, alloc_64k, destroy, NULL);
 OP(destroy_token, token, destroy, NULL);
 OP(destroy_vm, vm_full, destroy, NULL);

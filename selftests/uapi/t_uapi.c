@@ -14,7 +14,7 @@
 /* Objects that valid calls name. */
 struct world {
 	int fd, fd2, dmabuf, exported, channel, semaphore;
-	__u32 bo, vm, stream, stream_timeline, timeline, token, event, pool, import, chunk_bo;
+	__u32 bo, managed, vm, stream, stream_timeline, timeline, token, event, pool, import, chunk_bo;
 	__u64 chunk;
 	__u8 name[GPUMEM_TOKEN_SIZE], event_name[GPUMEM_TOKEN_SIZE];
 };
@@ -36,6 +36,7 @@ union any {
 	struct gpumem_destroy destroy;
 	struct gpumem_bo_alloc bo_alloc;
 	struct gpumem_bo_info bo_info;
+	struct gpumem_bo_advise advise;
 	struct gpumem_bo_retire retire;
 	struct gpumem_bo_export export;
 	struct gpumem_bo_import import;
@@ -90,6 +91,11 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 		break;
 	case GPUMEM_CMD_BO_INFO:
 		u->bo_info.id = w->bo;
+		break;
+	case GPUMEM_CMD_BO_ADVISE:
+		u->advise.id = w->managed;
+		u->advise.length = 1;
+		u->advise.advice = GPUMEM_ADVICE_PREFERRED;
 		break;
 	case GPUMEM_CMD_BO_RETIRE:
 		u->retire.id = w->bo;
@@ -302,7 +308,7 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_VM_BIND
+#define CMD_LAST	GPUMEM_CMD_BO_ADVISE
 
 FIXTURE(uapi)
 {
@@ -349,6 +355,7 @@ V(bo_info, BO_INFO, gpumem_bo_info, NO_FLAGS, NO_RESERVED,
 	   SPAN(gpumem_bo_info, faults), SPAN(gpumem_bo_info, evictions),
 	   SPAN(gpumem_bo_info, thrash), SPAN(gpumem_bo_info, moved_in),
 	   SPAN(gpumem_bo_info, moved_out) }, .first = 40);
+V(bo_advise, BO_ADVISE, gpumem_bo_advise, NO_FLAGS, NO_RESERVED);
 V(bo_retire, BO_RETIRE, gpumem_bo_retire, FLAGS(gpumem_bo_retire, 1), NO_RESERVED,
   .out = { SPAN(gpumem_bo_retire, live) });
 V(bo_export, BO_EXPORT, gpumem_bo_export, FLAGS(gpumem_bo_export, 7), NO_RESERVED,
@@ -454,6 +461,7 @@ FIXTURE_SETUP(uapi)
 	w->fd2 = gp_open(0);
 	ASSERT_LE(0, w->fd2);
 	ASSERT_EQ(0, gp_bo_alloc(w->fd, BO_BYTES, &w->bo));
+	ASSERT_EQ(0, gp_managed_alloc(w->fd, BO_BYTES, &w->managed));
 	ASSERT_EQ(0, gp_vm_create(w->fd, &w->vm));
 	ASSERT_EQ(0, gp_stream_create(w->fd, w->vm, 0, 16, &w->stream, &w->stream_timeline));
 	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->timeline));

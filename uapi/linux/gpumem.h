@@ -7,7 +7,8 @@
  *
  *  - General: MMAP_OFFSET(), the cache page, ioctl numbers, INFO,
  *    DEVICE_ATTACH, DESTROY
- *  - Buffer objects: BO_ALLOC, BO_PIN, BO_INFO, BO_RETIRE, BO_EXPORT, BO_IMPORT
+ *  - Buffer objects: BO_ALLOC, BO_PIN, BO_INFO, BO_ADVISE, BO_RETIRE, BO_EXPORT,
+ *    BO_IMPORT
  *  - Tokens of memory: TOKEN_CREATE, TOKEN_OPEN
  *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS, VM_EXPORT, VM_BIND
  *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
@@ -165,6 +166,7 @@ enum {
 	GPUMEM_CMD_TIMELINE_IMPORT,
 	GPUMEM_CMD_VM_EXPORT,
 	GPUMEM_CMD_VM_BIND,
+	GPUMEM_CMD_BO_ADVISE,
 };
 
 /**
@@ -412,6 +414,63 @@ struct gpumem_bo_info {
 };
 
 #define GPUMEM_BO_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_INFO)
+
+/**
+ * enum gpumem_advice - what GPUMEM_BO_ADVISE says about blocks
+ * @GPUMEM_ADVICE_PREFERRED: their preferred location is @device, which is an
+ *	index, GPUMEM_ADVICE_HOST or GPUMEM_ADVICE_NONE; it replaces another
+ * @GPUMEM_ADVICE_ACCESSED_BY: @device works on them where they are
+ * @GPUMEM_ADVICE_NOT_ACCESSED_BY: undo GPUMEM_ADVICE_ACCESSED_BY
+ */
+enum gpumem_advice {
+	GPUMEM_ADVICE_PREFERRED = 1,
+	GPUMEM_ADVICE_ACCESSED_BY = 2,
+	GPUMEM_ADVICE_NOT_ACCESSED_BY = 3,
+};
+
+/* Preferred locations that are not devices: the host, and no location. */
+#define GPUMEM_ADVICE_HOST	0xfffffffeU
+#define GPUMEM_ADVICE_NONE	0xffffffffU
+
+/**
+ * struct gpumem_bo_advise - say where blocks are to be (GPUMEM_BO_ADVISE)
+ * @size: sizeof(struct gpumem_bo_advise)
+ * @id: managed memory
+ * @offset: first byte, any alignment
+ * @length: bytes, not 0
+ * @advice: enum gpumem_advice
+ * @device: index of a device in this client, or a preferred location
+ *
+ * The call moves nothing.  It is about the blocks that lie completely in the
+ * range, with or without pages; the last block may be shorter than others.  The
+ * kernel follows the advice when an engine touches a block that is not in use:
+ *
+ *  - A block that prefers the host does not become resident.  If the user may
+ *    not pin more, it becomes resident as without advice.
+ *  - A block that prefers a device becomes resident there.  If that device has
+ *    no room, it becomes resident on the toucher's device.
+ *  - A block that is resident on another device stays there if it prefers that
+ *    device or the host, or if the toucher's device is one of
+ *    GPUMEM_ADVICE_ACCESSED_BY.
+ *  - A block that is resident on the toucher's device stays there.
+ *
+ * A device evicts its blocks that prefer the host or another device first, and
+ * the blocks that prefer the device last.  GPUMEM_OP_PREFETCH moves blocks as
+ * without advice.
+ *
+ * Errors: EOPNOTSUPP for an @advice that is not known, and if @id is not managed
+ * memory; EINVAL for @length 0, EOVERFLOW, EACCES, ENOMEM.
+ */
+struct gpumem_bo_advise {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__u32 advice;
+	__u32 device;
+};
+
+#define GPUMEM_BO_ADVISE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_BO_ADVISE)
 
 /**
  * enum gpumem_bo_retire_flags - flags of GPUMEM_BO_RETIRE
