@@ -4,8 +4,9 @@
  *
  * Managed memory is mapped for the CPU and all devices for its whole life, also in strict mode. The kernel decides
  * where it is: blocks become resident on the device of an engine that touches them, and are evicted when the device
- * has no room. Advice is checked and stored, attribute queries return it, and it has no other effect. A prefetch is
- * stored at once, and put into the stream as an entry that moves the blocks of the range: to a device, or to the
+ * has no room. Advice is checked and stored, and attribute queries return it. The kernel then gets it for the blocks
+ * that lie completely in the range, and follows it. Advice that the kernel has no memory for is an error, and stays
+ * stored. READ_MOSTLY has no other effect than to be stored. A prefetch is stored at once, and put into the stream as an entry that moves the blocks of the range: to a device, or to the
  * system's memory for any location of the host. Attachments and discards are only checked: after a discard the
  * contents are undefined, and here they are what they were.
  *
@@ -29,6 +30,7 @@
  * Vocabulary: note, the hints about an allocation; run, neighbouring pages with the same hints; location, a
  * place as attributes report it.
  */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -451,6 +453,62 @@ static CUresult ranges_move(CUstream stream, const struct range *ranges, size_t 
 	return result;
 }
 
+/* ---- advice for the kernel */
+
+/* Where the part of a range that is in whole blocks begins and ends, in the buffer object. */
+static bool range_blocks(const struct range *range, uint64_t *first, uint64_t *end)
+{
+	const struct span *span = &range->span;
+	uint64_t from = range->ptr & -PAGE, to = round_up(range->ptr + range->count, PAGE);
+
+	/* Nothing else is behind a large allocation in its buffer object. */
+	if (span->size > SLOT && range->ptr + range->count == span->base + span->size)
+		to = round_up(to, GPUMEM_MANAGED_BLOCK);
+	*first = round_up(from - span->block_base, GPUMEM_MANAGED_BLOCK);
+	*end = (to - span->block_base) & -(uint64_t)GPUMEM_MANAGED_BLOCK;
+	return *first < *end;
+}
+
+static uint32_t place_index(const struct location *place)
+{
+	return place->type == CU_MEM_LOCATION_TYPE_DEVICE ? client.device[place->id].index :
+		place->type == CU_MEM_LOCATION_TYPE_INVALID ? GPUMEM_ADVICE_NONE :
+		GPUMEM_ADVICE_HOST;
+}
+
+/* Have the kernel follow advice that is stored. No lock is held. */
+static CUresult range_advise(const struct range *range)
+{
+	const struct saying *saying = range->saying;
+	struct gpumem_bo_advise advise = { .size = sizeof(advise), .id = range->span.bo };
+	uint64_t first, end;
+	int error;
+
+	if (!range_moves(range) || !range_blocks(range, &first, &end))
+		return CUDA_SUCCESS;
+	advise.offset = first;
+	advise.length = end - first;
+	switch (saying->what) {
+	case SAY_PREFERRED:
+		advise.advice = GPUMEM_ADVICE_PREFERRED;
+		advise.device = place_index(&saying->place);
+		break;
+	case SAY_ACCESSED_BY:
+		/* The CPU reaches the memory wherever it is. */
+		if (saying->clear == HOST_BIT)
+			return CUDA_SUCCESS;
+		advise.advice = saying->set ? GPUMEM_ADVICE_ACCESSED_BY :
+			GPUMEM_ADVICE_NOT_ACCESSED_BY;
+		advise.device = client.device[__builtin_ctz(saying->clear)].index;
+		break;
+	default:
+		return CUDA_SUCCESS;
+	}
+	error = client_ioctl(GPUMEM_BO_ADVISE, &advise);
+	/* ENOENT: another thread has freed the memory meanwhile. */
+	return error == ENOENT ? CUDA_SUCCESS : result_of_errno(error);
+}
+
 /* ---- what the API does */
 
 CUresult managed_alloc(uint64_t *ptr, uint64_t bytes)
@@ -537,7 +595,8 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 	/* As recorded, this error precedes that of a range that ends outside the allocation. */
 	if (count && vm_lookup(ptr, &span) && span.flags & ALLOC_MANAGED && span.pool)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ranges_say(&range, 1);
+	result = ranges_say(&range, 1);
+	return result ? result : range_advise(&range);
 }
 
 CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, CUstream handle,

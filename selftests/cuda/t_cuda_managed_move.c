@@ -389,6 +389,67 @@ TEST_F(moves, prefetch_elsewhere)
 	EXPECT_TRUE(all_are(cpu(p), 2, 2 * BLOCK));
 }
 
+#define ADVISE(p, n, advice, where) \
+	ASSERT_CU(cuMemAdvise(p, n, CU_MEM_ADVISE_##advice, where))
+
+/* Memory that prefers the host takes no memory of the device, until a prefetch or other advice. */
+TEST_F(moves, advice_host)
+{
+	CUdeviceptr p = managed(2 * BLOCK + 4096), small = managed(4096);
+	CUmemLocation node = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA };
+	size_t before = available();
+
+	ADVISE(p, 2 * BLOCK + 4096, SET_PREFERRED_LOCATION, node);
+	FILL(p, 1, 2 * BLOCK + 4096);
+	EXPECT_EQ(before, available());
+	EXPECT_TRUE(all_are(cpu(p), 1, 2 * BLOCK + 4096));
+	PREFETCH(p, BLOCK, on_device(0));
+	FILL(p, 2, 2 * BLOCK + 4096);
+	EXPECT_EQ(1, blocks_on(0));
+	/* The end of the allocation is that of its last block. */
+	ADVISE(p + BLOCK, BLOCK + 4096, UNSET_PREFERRED_LOCATION, on_host());
+	FILL(p, 3, 2 * BLOCK + 4096);
+	EXPECT_EQ(3, blocks_on(0));
+	/* Advice about a part of a block is only stored. */
+	ADVISE(p + BLOCK, BLOCK - 4096, SET_PREFERRED_LOCATION, on_host());
+	ADVISE(small, 4096, SET_PREFERRED_LOCATION, on_host());
+	PREFETCH(p, 2 * BLOCK + 4096, on_host());
+	FILL(p, 4, 2 * BLOCK + 4096);
+	EXPECT_EQ(2, blocks_on(0));
+	FILL(small, 1, 4096);
+	EXPECT_EQ(3, blocks_on(0));
+	/* Memory at the same address has no advice. */
+	ASSERT_CU(cuMemFree(p));
+	p = managed(2 * BLOCK + 4096);
+	FILL(p, 1, 2 * BLOCK + 4096);
+	EXPECT_EQ(4, blocks_on(0));
+}
+
+TEST_F(moves, advice_device)
+{
+	CUdeviceptr p = managed(4 * BLOCK);
+
+	if (dev_count() < 2)
+		SKIP(return, "one device");
+	ADVISE(p, BLOCK, SET_PREFERRED_LOCATION, on_device(1));
+	FILL(p, 1, 2 * BLOCK);
+	EXPECT_EQ(1, blocks_on(0));
+	EXPECT_EQ(1, blocks_on(1));
+	/* Device 0 works on memory where it is; nobody has the other blocks yet. */
+	PREFETCH(p + BLOCK, 2 * BLOCK, on_device(1));
+	ADVISE(p + BLOCK, 3 * BLOCK, SET_ACCESSED_BY, on_device(0));
+	ADVISE(p + BLOCK, 3 * BLOCK, UNSET_ACCESSED_BY, on_host());
+	FILL(p, 2, 4 * BLOCK);
+	EXPECT_EQ(1, blocks_on(0));
+	EXPECT_EQ(3, blocks_on(1));
+	ADVISE(p, 2 * BLOCK, UNSET_PREFERRED_LOCATION, on_device(0));
+	ADVISE(p, 2 * BLOCK, UNSET_ACCESSED_BY, on_device(0));
+	FILL(p, 3, 4 * BLOCK);
+	EXPECT_EQ(3, blocks_on(0));
+	EXPECT_EQ(1, blocks_on(1));
+	EXPECT_TRUE(all_are(cpu(p), 3, 4 * BLOCK));
+}
+
 static void *open_later(void *gate)
 {
 	nap_ms(100);
