@@ -574,10 +574,9 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
  * memory that failed or was discarded; -ENOENT for an unknown timeline;
  * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
  * addition to the timeline of a stream or fence, and for a take from a timeline
- * that does not count; -EOVERFLOW if an addition overflows; -EOPNOTSUPP if a
- * prefetch is of other than managed memory; -ENOMEM if there is no memory to
- * populate managed memory; -EDQUOT if a block of it is not resident and exceeds
- * what the user may pin.
+ * that does not count; -EOVERFLOW if an addition overflows; -ENOMEM if there is
+ * no memory to populate managed memory; -EDQUOT if a block of it is not resident
+ * and exceeds what the user may pin.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {

@@ -183,6 +183,9 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 
 	ret = gpumem_prefetch_find(stream, &place, sqe->dst + stream->col,
 				   &len);
+	/* A prefetch is a hint: perhaps the memory has been freed meanwhile. */
+	if (ret == -EFAULT || ret == -EACCES || ret == -EOPNOTSUPP)
+		return 0;
 	if (ret)
 		return ret;
 	bo = place.bo;
@@ -204,7 +207,7 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 	gpumem_object_put(&bo->obj);
 	if (ret == -EINTR)
 		return -EAGAIN;
-	/* A prefetch is a hint: what does not fit stays where it is. */
+	/* What does not fit stays where it is. */
 	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EDQUOT)
 		return 0;
 	if (ret)

@@ -211,17 +211,21 @@ TEST_F(managed, prefetch)
 	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, 3 * BLOCK, 0)));
 	EXPECT_EQ(BLOCKS, RESIDENT(id));
 	EXPECT_EQ(3, stats_of(self->fd).managed_evictions);
-	/* What is refused. */
+	/* Where there is no managed memory, a prefetch ends without an error. */
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, page_size, &bo));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, bo, 0, OTHER, page_size, 1, 1));
+	ASSERT_EQ(0, execute(&self->s, sqe_prefetch(ADDR, 2 * BLOCKS * BLOCK, 1)));
+	EXPECT_EQ(0, execute(&self->s, sqe_prefetch(OTHER, 1, 0)));
+	EXPECT_EQ(0, execute(&self->s, sqe_prefetch(end, 1, 0)));
+	EXPECT_EQ(0, RESIDENT(id));
+	EXPECT_EQ(0, execute(&self->s, sqe_prefetch(end - BLOCK, BLOCK + 1, 0)));
+	EXPECT_EQ(1, RESIDENT(id));
+	/* What is refused. */
 #define BAD(want, ...) do {							\
 	bad = good;								\
 	__VA_ARGS__;								\
 	EXPECT_EQ(want, stream_error_of(self->fd, self->vm, bad));		\
 } while (0)
-	BAD(EOPNOTSUPP, bad.dst = OTHER; bad.width = 1);
-	BAD(EFAULT, bad.dst = end; bad.width = 1);
-	BAD(EFAULT, bad.dst = end - BLOCK; bad.width = BLOCK + 1);
 	BAD(EOPNOTSUPP, bad.handle = 2);
 	BAD(EINVAL, bad.width = 0);
 	BAD(EINVAL, bad.height = 1);
@@ -598,6 +602,23 @@ TEST_F(managed, bad_advice)
 	/* None of these said anything. */
 	ASSERT_EQ(0, FILL(ADDR, 1, 2 * BLOCK));
 	EXPECT_EQ(2, RESIDENT(id));
+}
+
+/* A process that locks all its memory does not get all of an allocation at once. */
+TEST_F(managed, locked_process)
+{
+	__u32 id = MAKE(2 * BLOCKS * BLOCK, ADDR);
+	unsigned char *p;
+
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, mlockall(MCL_FUTURE));
+	p = gp_map(self->fd, id, 0, 2 * BLOCKS * BLOCK, RW);
+	ASSERT_NE(NULL, p);
+	EXPECT_EQ(0, present(self->fd, id));
+	p[BLOCK] = 1;
+	EXPECT_LT(0, present(self->fd, id));
+	EXPECT_GE(BLOCK, present(self->fd, id));
+	EXPECT_EQ(0, munlockall());
 }
 
 TEST_F(managed, refused)

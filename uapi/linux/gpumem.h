@@ -927,10 +927,10 @@ struct gpumem_vm_bind {
  *	timeline was not made with GPUMEM_TIMELINE_COUNTING
  * @GPUMEM_OP_PREFETCH: make the blocks of managed memory that the @width bytes
  *	at @dst touch resident on the stream's device, or with
- *	GPUMEM_PREFETCH_HOST in @handle evict them.  The device must have access
- *	to the range.  Fails with EFAULT if a byte is not mapped, and with
- *	EOPNOTSUPP if it is not managed memory.  A prefetch for which there is no
- *	memory stops, and completes without an error
+ *	GPUMEM_PREFETCH_HOST in @handle evict them.  A prefetch stops, and
+ *	completes without an error, at a byte that is not mapped, that is not
+ *	managed memory or to which the device has no access, and where there is
+ *	no memory
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
