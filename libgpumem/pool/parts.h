@@ -80,6 +80,9 @@
 #define CLASSES_CELLS	32		/* of these, those up to CELLS_MAX */
 #define MARKS		1024u		/* of a pool's tallies (pool_owner.c) */
 #define CELL_MARK_SHIFT	16		/* in a cell's flags: the mark of the thread that allocated it */
+#define CELL_FLAGS	((1u << CELL_MARK_SHIFT) - 1)
+_Static_assert(ALLOC_EXPORTED <= CELL_FLAGS && ALLOC_SYNC_MEMOPS <= CELL_FLAGS,
+	       "marks that a cell may have lie below the thread's");
 
 /* A list of moments with @room places; @count may be larger. */
 struct busy {

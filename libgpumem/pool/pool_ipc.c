@@ -286,7 +286,7 @@ enum found import_lookup(struct import *imports, uint64_t addr, struct span *spa
 		span->base = load_relaxed(&cell->base);
 		span->size = load_relaxed(&cell->size);
 		span->id = load_relaxed(&cell->id);
-		span->flags = load_relaxed(&cell->flags);
+		span->flags = load_relaxed(&cell->flags) & CELL_FLAGS;
 		span->marks = &cell->flags;
 	}
 	if (seq_read_retry(&imports->list.seq, seq))

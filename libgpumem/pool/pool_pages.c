@@ -444,7 +444,7 @@ enum found pool_lookup(struct chunk *chunk, uint64_t addr, struct span *span)
 		span->base = load_relaxed(&cell->base);
 		span->size = load_relaxed(&cell->size);
 		span->id = load_relaxed(&cell->id);
-		span->flags = load_relaxed(&cell->flags);
+		span->flags = load_relaxed(&cell->flags) & CELL_FLAGS;
 		span->marks = &cell->flags;
 		if (seq_read_retry(&cell->seq, seq))
 			return CHANGING;
