@@ -26,11 +26,11 @@ enum alloc_flags {
 	ALLOC_MAPPED = 1 << 15,		/* mapped by cuMemMap(): it has rights (memory/vmm.h), and no context */
 	ALLOC_CLOSED = 1 << 16,		/* mapped, and no device has a right to it */
 	ALLOC_EXTERNAL = 1 << 17,	/* imported, mapped from external memory: cuMemFree() frees it */
-	ALLOC_MOVABLE = 1 << 18,	/* managed, and resident only where it is used: pages may be missing */
+	ALLOC_MOVABLE = 1 << 18,	/* the kernel's managed memory: a page may not be allocated yet */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 	/*
-	 * Never accessed inline: others reach it, too, or it may go away at any time, or an access without a page
-	 * must be an error.
+	 * Never accessed inline: others reach it, too, or it may go away at any time, or an access that finds no
+	 * memory must fail in the engine, and not raise a signal.
 	 */
 	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED | ALLOC_MOVABLE,
 };

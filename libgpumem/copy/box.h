@@ -57,7 +57,7 @@ struct copy_end {
 	bool pinned;			/* host memory that the engine reaches */
 	bool host_pool;			/* pinned memory of a pool */
 	bool managed_host;		/* managed memory that the call names as the host's */
-	bool shared;			/* another process or driver may reach it */
+	bool shared;			/* another process or driver may reach it, or its pages may be missing */
 	bool dark;			/* the CPU does not reach it, or must not access it */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 	struct tiling tiling;

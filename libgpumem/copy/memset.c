@@ -2,7 +2,7 @@
 /*
  * Fills: a pattern of 1, 2 or 4 bytes, in stream order.
  *
- * A fill of memory that is neither shared nor dark runs in the calling thread if the stream is idle, and if it
+ * A fill of memory that is neither shared nor dark nor movable runs in the calling thread if the stream is idle, and if it
  * is synchronous or has at most 256 KiB. Any other fill is one entry in the stream's ring. The call waits for a
  * queued fill only if the memory's SYNC_MEMOPS attribute is set, or if the fill is a synchronous one of host or
  * managed memory. The calling thread fills registers of devices, in stream order.

@@ -117,6 +117,22 @@ void client_destroy_id(uint32_t id)
 	client_ioctl(GPUMEM_DESTROY, &destroy);
 }
 
+/* From linux/mman.h, for C libraries that do not have it yet. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE	23
+#endif
+
+int pages_populate(uint64_t addr, uint64_t length)
+{
+	uint64_t first = addr / PAGE * PAGE;
+	int error;
+
+	do
+		error = madvise((void *)(uintptr_t)first, addr + length - first, MADV_POPULATE_WRITE) ? errno : 0;
+	while (unlikely(error == EINTR));
+	return error == EINVAL || error == ENOSYS || error == EPERM ? 0 : error;
+}
+
 CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes)
 {
 	struct gpumem_info info = { .size = sizeof(info), .device = client.device[device].index };

@@ -67,6 +67,11 @@ CUresult client_init(void (*start_strict)(void));
 /* 0 or a positive errno; restarted after signals. */
 int client_ioctl(unsigned long request, void *arg);
 void client_destroy_id(uint32_t id);
+/*
+ * Have the kernel allocate the pages that a range touches: 0, or a positive errno. Returns 0, too, if the kernel does
+ * not know the call or a sandbox forbids it. Then an access without a page raises a signal.
+ */
+int pages_populate(uint64_t addr, uint64_t length);
 /* Ask the kernel for the free bytes of a device. */
 CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes);
 /*

@@ -107,7 +107,7 @@ uint64_t queue_followed(struct queue *queue, struct queue *other)
 struct join {
 	CUstream stream;
 	struct queue *queue;		/* of the stream */
-	struct queue *helper;		/* takes waits for this join only, or NULL */
+	struct queue *helper;		/* takes waits for this join, or an entry for another device; or NULL */
 	unsigned int count;		/* waits in the queue, then in the helper */
 };
 
@@ -229,7 +229,7 @@ CUresult stream_delegate(CUstream stream, struct queue *queue, CUdevice device,
 
 	if (result)
 		return result;
-	join.helper = queue_get(stream, device, true);
+	join.helper = queue_get_delegate(stream, device, 2);
 	if (!join.helper)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = queue_follow(join.helper, queue, load_relaxed(&queue->tail));

@@ -137,8 +137,10 @@ struct queue *queue_get(CUstream stream, CUdevice device, bool helper)
 		if (queue->device == device && queue->priority == load_relaxed(&stream->priority) &&
 		    queue_idle(queue) && !load_relaxed(&queue->page->error))
 			break;
-	if (queue)
+	if (queue) {
 		*link = queue->next_idle;
+		queue->delegate_of = 0;
+	}
 	lock_drop(&queue_lock);
 	if (queue) {
 		active_move(queue, stream->ctx, blocking);
@@ -153,6 +155,27 @@ struct queue *queue_get(CUstream stream, CUdevice device, bool helper)
 	queue->next = client.device[device].queues;
 	store_release(&client.device[device].queues, queue);
 	lock_drop(&queue_lock);
+	return queue;
+}
+
+struct queue *queue_get_delegate(CUstream stream, CUdevice device, unsigned int entries)
+{
+	struct queue **link, *queue;
+
+	lock_take(&queue_lock);
+	for (link = &idle_queues; (queue = *link); link = &queue->next_idle)
+		if (queue->delegate_of == stream->id && queue->device == device && !queue_failed(queue) &&
+		    queue->priority == load_relaxed(&stream->priority) &&
+		    queue->tail + entries - load_relaxed(&queue->page->value) <= QUEUE_ENTRIES)
+			break;
+	if (queue)
+		*link = queue->next_idle;
+	lock_drop(&queue_lock);
+	if (queue)
+		return queue;
+	queue = queue_get(stream, device, true);
+	if (queue)
+		queue->delegate_of = stream->id;
 	return queue;
 }
 
@@ -191,11 +214,6 @@ void queues_sweep(void)
 
 /* ---- rings */
 
-/* From linux/mman.h, for C libraries that do not have it yet. */
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE	23
-#endif
-
 CUresult queue_touch(struct queue *queue, unsigned int entries)
 {
 	uint64_t want = load_relaxed(&queue->tail) + entries;
@@ -204,16 +222,10 @@ CUresult queue_touch(struct queue *queue, unsigned int entries)
 		want = QUEUE_ENTRIES;
 	while (queue->touched < want) {
 		void *page = (char *)queue->sqes + queue->touched * sizeof(struct gpumem_sqe);
-		int error;
+		int error = pages_populate((uintptr_t)page, PAGE);
 
-		do
-			error = madvise(page, PAGE, MADV_POPULATE_WRITE) ? errno : 0;
-		while (unlikely(error == EINTR));
-		/*
-		 * Ignore a kernel that does not know the call, and a sandbox that forbids it: the page is
-		 * then touched when an entry is written. EFAULT: a limit of the module refused the page.
-		 */
-		if (unlikely(error && error != EINVAL && error != ENOSYS && error != EPERM)) {
+		/* EFAULT: a limit of the module refused the page. */
+		if (unlikely(error)) {
 			if (client.debug)
 				debug_refused_call("madvise of a ring", error);
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -243,6 +243,21 @@ static void units_free(struct block *block, unsigned int first, unsigned int cou
 	block->longest = SLOT_UNITS;
 }
 
+/*
+ * Clear memory that the CPU reaches. A page of managed memory may be missing, and then the kernel may have none: get
+ * it first, because an access without a page would end the process.
+ */
+static CUresult units_clear(const struct block *block, uint64_t addr, uint64_t length)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (block->movable)
+		result = pages_populate(addr, length) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	if (!result)
+		memset((void *)(uintptr_t)addr, 0, length);
+	return result;
+}
+
 CUresult units_scrub(const struct block *block, const struct scrub *scrub)
 {
 	unsigned int unit = scrub->first, end = unit + scrub->count, from;
@@ -257,8 +272,7 @@ CUresult units_scrub(const struct block *block, const struct scrub *scrub)
 			result = strict_zero(block->device, block->base + from * UNIT,
 					     (unit - from) * UNIT);
 		else
-			memset((void *)(uintptr_t)(block->base + from * UNIT), 0,
-			       (unit - from) * UNIT);
+			result = units_clear(block, block->base + from * UNIT, (unit - from) * UNIT);
 	}
 	return result;
 }
@@ -433,6 +447,9 @@ static struct block *shared_room(struct shared *list, unsigned int units, int *f
 	struct block *block;
 
 	for (block = list->first; block; block = block->next) {
+		/* The kernel takes no managed memory any more: let no new one begin in an old block. */
+		if (unlikely(block->movable) && load_relaxed(&managed_refused))
+			continue;
 		*first = units_find(block, units);
 		if (*first >= 0)
 			return block;
@@ -510,7 +527,7 @@ CUresult units_take(struct shared *list, CUdevice device, unsigned int units, ui
 	scrub->first = first;
 	scrub->count = units;
 	memcpy(scrub->dirty, block->dirty, sizeof(scrub->dirty));
-	if (units >= CLEAR_LEAST && !block->dark && map_has(block->dirty, first))
+	if (units >= CLEAR_LEAST && !block->dark && !block->movable && map_has(block->dirty, first))
 		clear_owed(units);
 	map_set(block->used, first, units);
 	map_set(block->dirty, first, units);
@@ -532,6 +549,7 @@ void units_give(struct block *block, unsigned int first, unsigned int units, uin
 		return;
 	}
 	units_free(block, first, units);
-	if (how & UNITS_IDLE)
+	/* Nobody asked for the pages of managed memory that are missing or in swap: leave them alone. */
+	if (how & UNITS_IDLE && !block->movable)
 		clear_put(block, first, units);
 }

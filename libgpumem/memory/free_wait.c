@@ -3,13 +3,13 @@
  * What a free of memory waits for.
  *
  * A free waits for all work of the context that owns the memory, unrelated streams included. In the streams of
- * other contexts the free waits for copies that read the memory, for prefetches of it, and for the work before
- * these in their streams. The free waits for no other work of other contexts and devices. An H200 does the same for
- * copies: there a copy belongs to the context of its source. A program must not free memory that work of another
- * context still writes. Such work fails if the memory has been given back; if the memory has a new owner, the work
- * writes to the new owner's memory.
+ * other contexts the free waits for copies that read the memory, and for the work before these copies in their
+ * streams. The free waits for no other work of other contexts and devices. An H200 does the same: there a copy
+ * belongs to the context of its source. A program must not free memory that work of another context still
+ * writes. Such work fails if the memory has been given back; if the memory has a new owner, the work writes to
+ * the new owner's memory. A prefetch of memory that has been freed does nothing, or moves a new owner's memory.
  *
- * A free finds this work in the rings of queues that are not idle. Work that the library does on the CPU in the
+ * A free finds copies in the rings of queues that are not idle. Work that the library does on the CPU in the
  * order of a stream (copies by threads of the program, work of the library's threads) has no entry that names
  * its memory. If the memory of such work were given back, the fault would end the process. While there is such
  * work, in any context, a free therefore waits for all work of the process.
@@ -29,25 +29,23 @@ struct search {
 	struct targets targets;
 };
 
-static bool uses(const struct gpumem_sqe *sqe, const struct search *search)
+static bool reads(const struct gpumem_sqe *sqe, const struct search *search)
 {
 	uint64_t rows = sqe->height ? sqe->height : 1;
 	uint64_t length = (rows - 1) * (rows > 1 ? sqe->src_pitch : 0) + sqe->width;
 
-	uint64_t from = sqe->op == GPUMEM_OP_COPY ? sqe->src : sqe->dst;
-
-	return (sqe->op == GPUMEM_OP_COPY || sqe->op == GPUMEM_OP_PREFETCH) &&
-	       from < search->base + search->length && search->base < from + length;
+	return sqe->op == GPUMEM_OP_COPY && sqe->src < search->base + search->length &&
+	       search->base < sqe->src + length;
 }
 
-/* The value that a queue reaches with the last entry that the free waits for, or 0. */
-static uint64_t last_user(struct queue *queue, uint64_t value, const struct search *search)
+/* The value that a queue reaches with the last copy that reads the memory, or 0. */
+static uint64_t last_reader(struct queue *queue, uint64_t value, const struct search *search)
 {
 	struct gpumem_sqe sqe;
 
 	/* An entry that completes meanwhile may be overwritten, but then its value is reached. */
 	for (; value > load_acquire(&queue->page->value); value--)
-		if (queue_entry(queue, value - 1, &sqe) && uses(&sqe, search))
+		if (queue_entry(queue, value - 1, &sqe) && reads(&sqe, search))
 			return value;
 	return 0;
 }
@@ -57,7 +55,7 @@ static void consider(struct queue *queue, uint64_t value, void *arg)
 	struct search *search = arg;
 
 	if (load_relaxed(&queue->ctx) != search->owner)
-		value = search->length ? last_user(queue, value, search) : 0;
+		value = search->length ? last_reader(queue, value, search) : 0;
 	if (value)
 		targets_add(&search->targets, queue, value);
 }

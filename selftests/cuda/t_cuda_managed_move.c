@@ -450,18 +450,35 @@ TEST_F(moves, advice_device)
 	EXPECT_TRUE(all_are(cpu(p), 3, 4 * BLOCK));
 }
 
-static void *open_later(void *gate)
+/* Many prefetches to another device that wait take no more kernel streams than one. */
+TEST_F(moves, many_elsewhere)
 {
-	nap_ms(100);
-	open_gate(gate);
-	return NULL;
+	struct gpumem_stats first = { .streams = 0 }, last = { .streams = 0 };
+	CUdeviceptr p = managed(2 * BLOCK);
+
+	if (dev_count() < 2)
+		SKIP(return, "one device");
+	FILL(p, 1, BLOCK);
+	CLOSE_GATE(self->s);
+	for (int i = 0; i < 100; i++) {
+		ASSERT_CU(cuMemPrefetchAsync(p, BLOCK, on_device(1), 0, self->s));
+		ASSERT_CU(cuMemPrefetchAsync(p, 2 * BLOCK, on_device(i % 2), 0, self->s));
+		if (!i)
+			ASSERT_EQ(0, client_stats(&first));
+	}
+	ASSERT_EQ(0, client_stats(&last));
+	EXPECT_EQ(first.streams, last.streams);
+	EXPECT_EQ(1, blocks_on(0));
+	open_gate(self->gate);
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(0, blocks_on(0));
+	EXPECT_EQ(2, blocks_on(1));
 }
 
-/* A free waits for the prefetch of another context, which would otherwise fail. */
-TEST_F(moves, free_behind_prefetch)
+/* A free does not wait for the prefetch of another context, which then does nothing. */
+TEST_F(moves, free_before_prefetch)
 {
 	CUdeviceptr p = managed(BLOCK);
-	pthread_t thread;
 	CUcontext other;
 	CUstream s;
 
@@ -469,13 +486,93 @@ TEST_F(moves, free_behind_prefetch)
 	ASSERT_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 	CLOSE_GATE(s);
 	ASSERT_CU(cuMemPrefetchAsync(p, BLOCK, on_device(0), 0, s));
+	if (dev_count() > 1)
+		ASSERT_CU(cuMemPrefetchAsync(p, BLOCK, on_device(1), 0, s));
 	ASSERT_CU(cuCtxSetCurrent(self->ctx));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, open_later, self->gate));
 	EXPECT_CU(cuMemFree(p));
-	EXPECT_EQ(1, __atomic_load_n(self->gate, __ATOMIC_ACQUIRE));
-	pthread_join(thread, NULL);
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(s));
+	open_gate(self->gate);
 	EXPECT_CU(cuStreamSynchronize(s));
+	EXPECT_CU(cuCtxSynchronize_v2(other));
 	EXPECT_CU(cuCtxDestroy(other));
+}
+
+/* An allocation of a range that an earlier one had, and did not touch, takes the pages that it clears. */
+TEST_F(moves, reused_range)
+{
+	CUdeviceptr keep = managed(4096), p = managed(1 << 20), again;
+
+	memset(cpu(p), 7, 4096);
+	ASSERT_CU(cuMemFree(p));
+	again = managed(1 << 20);
+	EXPECT_EQ(p, again);
+	EXPECT_TRUE(all_are(cpu(again), 0, 1 << 20));
+	EXPECT_EQ(0, blocks_on(0));
+	ASSERT_CU(cuMemFree(again));
+	ASSERT_CU(cuMemFree(keep));
+}
+
+/* --- memory of pools, which does not move */
+
+#define POOL_THREADS	9
+
+struct pool_user {
+	CUcontext ctx;
+	CUmemoryPool pool;
+	pthread_barrier_t *all;
+	CUresult result;
+};
+
+/* Use memory of a managed pool, and memory of the default pool, for what the kind of memory decides. */
+static CUresult pool_use(CUmemoryPool pool)
+{
+	CUdeviceptr p = 0, q = 0;
+	CUstream s;
+
+	return cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) ?:
+		cuMemAllocFromPoolAsync(&p, 4096, pool, s) ?:
+		cuMemAllocAsync(&q, 4096, s) ?:
+		cuMemPrefetchAsync(p, 4096, on_device(0), 0, s) ?:
+		cuStreamWriteValue32(s, q, 5, 0) ?:
+		cuMemcpyDtoDAsync(p, q, 4, s) ?:
+		cuStreamSynchronize(s) ?:
+		(*(unsigned int *)(uintptr_t)p != 5) ? CUDA_ERROR_UNKNOWN :
+		cuMemFreeAsync(p, s) ?: cuMemFreeAsync(q, s) ?: cuStreamDestroy(s);
+}
+
+static void *pool_main(void *arg)
+{
+	struct pool_user *user = arg;
+
+	user->result = cuCtxSetCurrent(user->ctx) ?: pool_use(user->pool);
+	/* No thread takes the number of one that has ended. */
+	pthread_barrier_wait(user->all);
+	return NULL;
+}
+
+/* What memory of a pool is does not depend on the thread that allocates it. */
+TEST_F(moves, pool_of_threads)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED, .location = on_device(0),
+	};
+	struct pool_user user[POOL_THREADS];
+	pthread_t thread[POOL_THREADS];
+	pthread_barrier_t all;
+	CUmemoryPool pool;
+
+	ASSERT_CU(cuMemPoolCreate(&pool, &props));
+	ASSERT_EQ(0, pthread_barrier_init(&all, NULL, POOL_THREADS));
+	for (int i = 0; i < POOL_THREADS; i++) {
+		user[i] = (struct pool_user) { .ctx = self->ctx, .pool = pool, .all = &all };
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, pool_main, &user[i]));
+	}
+	for (int i = 0; i < POOL_THREADS; i++) {
+		pthread_join(thread[i], NULL);
+		EXPECT_CU(user[i].result);
+	}
+	EXPECT_CU(cuCtxSynchronize());
+	EXPECT_CU(cuMemPoolDestroy(pool));
 }
 
 /* --- a model: the engine and the CPU touch three times the device's memory */
