@@ -517,7 +517,7 @@ int gpumem_bo_mmap(struct gpumem_bo *bo, struct vm_area_struct *vma)
 {
 	int ret = gpumem_bo_mmap_any(bo, vma);
 
-	/* mlockall(MCL_FUTURE) locks pages that are there, and allocates none. */
+	/* mlockall(MCL_FUTURE) locks a page when the CPU first touches it. */
 	if (!ret && bo->managed && vma->vm_flags & VM_LOCKED)
 		vm_flags_set(vma, VM_LOCKONFAULT);
 	if (!ret && bo->kind != GPUMEM_BO_HOST)

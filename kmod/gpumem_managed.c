@@ -189,8 +189,9 @@ static void gpumem_managed_add_locked(u64 *counter, u64 n)
 }
 
 /*
- * Would @dev have kept the block if it had twice the memory?  Yes if @dev has
- * evicted no more than its size since it evicted the block.
+ * Has @dev evicted no more than its size since it evicted the block?  Then it
+ * would have kept the block if it had twice the memory, unless advice changed the
+ * order of evictions or the system was short of memory.
  */
 static bool gpumem_block_thrashes_locked(const struct gpumem_block *block,
 					 struct gpumem_device *dev)

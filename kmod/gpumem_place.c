@@ -207,8 +207,11 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 	gpumem_object_put(&bo->obj);
 	if (ret == -EINTR)
 		return -EAGAIN;
-	/* What does not fit stays where it is. */
-	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EDQUOT)
+	/*
+	 * What does not fit, or cannot be read from swap, stays where it is: a
+	 * touch reports it.
+	 */
+	if (ret == -ENOSPC || ret == -ENOMEM || ret == -EDQUOT || ret == -EIO)
 		return 0;
 	if (ret)
 		return ret;

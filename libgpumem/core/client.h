@@ -69,7 +69,7 @@ int client_ioctl(unsigned long request, void *arg);
 void client_destroy_id(uint32_t id);
 /*
  * Have the kernel allocate the pages that a range touches: 0, or a positive errno. Returns 0, too, if the kernel does
- * not know the call or a sandbox forbids it. Then an access without a page raises a signal.
+ * not know the call or a sandbox forbids it. An access then allocates the page, or raises a signal.
  */
 int pages_populate(uint64_t addr, uint64_t length);
 /* Ask the kernel for the free bytes of a device. */

@@ -123,7 +123,10 @@ static CUresult join_finish(struct join *join, CUresult result)
 	join->count = 0;
 	known = ring_finish(helper, CUDA_SUCCESS);
 	if (known) {
-		/* The kernel may not have seen all entries of the helper, so no queue may wait for the helper. */
+		/*
+		 * The kernel may not have seen all entries of the helper, so no queue may wait for these. Waits
+		 * for earlier ones end: the end of a kernel stream completes what the kernel has seen.
+		 */
 		active_remove(helper);
 		store_relaxed(&helper->ctx, NULL);
 		queue_end(helper);

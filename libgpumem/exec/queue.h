@@ -51,7 +51,7 @@ struct queue {
 	uint64_t call_over;		/* hold.release of the call that was over last; atomic */
 	struct queue *next_held;	/* in hold_queues; constant */
 	struct queue *next;		/* in device->queues; constant */
-	struct queue *next_idle;	/* in the recycling list; queue_lock, as the next */
+	struct queue *next_idle;	/* in the recycling list; queue_lock */
 	uint64_t delegate_of;		/* id of the stream whose entries the queue took last (follow.c), or 0 */
 };
 
@@ -62,7 +62,8 @@ struct queue {
 struct queue *queue_get(CUstream stream, CUdevice device, bool helper);
 /*
  * Get a queue of a device for @entries more entries of a stream: that which has taken such entries of this stream
- * before, also if it is busy, else another one. NULL: no memory.
+ * before, also if it is busy, else another one. NULL: no memory. stream->lock is held. Nobody writes to a queue in the
+ * recycling list but the thread that takes it out.
  */
 struct queue *queue_get_delegate(CUstream stream, CUdevice device, unsigned int entries);
 /* Recycle a queue whose stream is destroyed, or that helped a stream. A failed queue is ended instead. */

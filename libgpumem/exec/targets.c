@@ -3,24 +3,13 @@
  * Waiting for several queues.
  *
  * The list of targets is on the caller's stack, and moves to the heap if it gets long. Without memory for a longer
- * list, the caller waits for those that are in the list, and then for the tails that the other queues have by then.
+ * list, targets_wait() waits for those in the list, and targets_end() for the tails that all queues have by then.
  *
- * Locks: none here. A walk of active queues has the lock of their list (active.h), and no wait is inside a walk.
+ * Locks: none.
  */
 #include <stdlib.h>
 
 #include "exec/exec.h"
-
-void targets_begin(struct targets *targets, CUcontext ctx, bool *refused)
-{
-	targets->ctx = ctx;
-	targets->refused = refused;
-	targets->first = CUDA_SUCCESS;
-	targets->partial = false;
-	targets->count = 0;
-	targets->room = FEW_TARGETS;
-	targets->list = targets->few;
-}
 
 static __attribute__((noinline)) bool targets_grow(struct targets *targets)
 {
@@ -46,14 +35,12 @@ bool targets_add(struct targets *targets, struct queue *queue, uint64_t value)
 	return true;
 }
 
-void targets_add_active(struct targets *targets, struct active *active, bool every)
+void targets_add_listed(struct targets *targets, struct active *active, bool every)
 {
 	struct active_walk walk;
 	struct queue *queue;
 	uint64_t value;
 
-	if (likely(active_none(active, every)))
-		return;
 	active_walk(&walk, active, every, true);
 	while ((queue = active_next(&walk, &value)))
 		if (!targets_add(targets, queue, value))
@@ -82,7 +69,7 @@ void targets_free(struct targets *targets)
 		free(targets->list);
 }
 
-bool targets_wait(struct targets *targets)
+bool targets_wait_each(struct targets *targets)
 {
 	bool over = true;
 	size_t i;
@@ -93,7 +80,7 @@ bool targets_wait(struct targets *targets)
 	return over;
 }
 
-bool targets_end(struct targets *targets, struct active *active, bool every)
+bool targets_end_listed(struct targets *targets, struct active *active, bool every)
 {
 	struct active_walk walk;
 	struct queue *queue;

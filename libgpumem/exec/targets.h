@@ -26,18 +26,45 @@ struct targets {
 	struct moment *list, few[FEW_TARGETS];
 };
 
-void targets_begin(struct targets *targets, CUcontext ctx, bool *refused);
+static inline void targets_begin(struct targets *targets, CUcontext ctx, bool *refused)
+{
+	targets->ctx = ctx;
+	targets->refused = refused;
+	targets->first = CUDA_SUCCESS;
+	targets->partial = false;
+	targets->count = 0;
+	targets->room = FEW_TARGETS;
+	targets->list = targets->few;
+}
+
 /* False, and partial is set: there is no memory. */
 bool targets_add(struct targets *targets, struct queue *queue, uint64_t value);
 /* Add the tails of a context's queues that have unfinished work or have failed; @every as in active.h. */
-void targets_add_active(struct targets *targets, struct active *active, bool every);
+void targets_add_listed(struct targets *targets, struct active *active, bool every);
+static inline void targets_add_active(struct targets *targets, struct active *active, bool every)
+{
+	if (unlikely(!active_none(active, every)))
+		targets_add_listed(targets, active, every);
+}
+
 /* Wait for all targets, and free their memory. False: a wait was refused, and ends the call. */
-bool targets_wait(struct targets *targets);
+bool targets_wait_each(struct targets *targets);
+static inline bool targets_wait(struct targets *targets)
+{
+	return likely(!targets->count) || targets_wait_each(targets);
+}
+
 /*
  * After targets_wait(): remove the queues that are idle now from the list of active ones. If there was no memory
  * for all targets, wait for the tails that the list's queues have now. False: a wait was refused.
  */
-bool targets_end(struct targets *targets, struct active *active, bool every);
+bool targets_end_listed(struct targets *targets, struct active *active, bool every);
+static inline bool targets_end(struct targets *targets, struct active *active, bool every)
+{
+	return likely(active_none(active, every) && active_all_known(active, every)) ||
+	       targets_end_listed(targets, active, every);
+}
+
 /* Free the memory of targets that nobody waits for. */
 void targets_free(struct targets *targets);
 

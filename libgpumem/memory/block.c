@@ -244,8 +244,8 @@ static void units_free(struct block *block, unsigned int first, unsigned int cou
 }
 
 /*
- * Clear memory that the CPU reaches. A page of managed memory may be missing, and then the kernel may have none: get
- * it first, because an access without a page would end the process.
+ * Clear memory that the CPU reaches. Pages of managed memory may be missing: get them first, so that a page which
+ * cannot be had is an error here, and not SIGBUS. The kernel may call the OOM killer first, as for any access.
  */
 static CUresult units_clear(const struct block *block, uint64_t addr, uint64_t length)
 {

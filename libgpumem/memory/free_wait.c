@@ -7,7 +7,9 @@
  * streams. The free waits for no other work of other contexts and devices. An H200 does the same: there a copy
  * belongs to the context of its source. A program must not free memory that work of another context still
  * writes. Such work fails if the memory has been given back; if the memory has a new owner, the work writes to
- * the new owner's memory. A prefetch of memory that has been freed does nothing, or moves a new owner's memory.
+ * the new owner's memory. A prefetch of memory that has been freed does nothing, or moves memory that is there now:
+ * a new owner's, or that of the block that the memory was a part of. Until the prefetch has ended, the freed memory may
+ * count.
  *
  * A free finds copies in the rings of queues that are not idle. Work that the library does on the CPU in the
  * order of a stream (copies by threads of the program, work of the library's threads) has no entry that names

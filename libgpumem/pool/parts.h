@@ -82,7 +82,7 @@
 #define CELL_MARK_SHIFT	16		/* in a cell's flags: the mark of the thread that allocated it */
 #define CELL_FLAGS	((1u << CELL_MARK_SHIFT) - 1)
 _Static_assert(ALLOC_EXPORTED <= CELL_FLAGS && ALLOC_SYNC_MEMOPS <= CELL_FLAGS,
-	       "marks that a cell may have lie below the thread's");
+	       "flags that a cell may have lie below the thread's number");
 
 /* A list of moments with @room places; @count may be larger. */
 struct busy {

@@ -929,8 +929,8 @@ struct gpumem_vm_bind {
  *	at @dst touch resident on the stream's device, or with
  *	GPUMEM_PREFETCH_HOST in @handle evict them.  A prefetch stops, and
  *	completes without an error, at a byte that is not mapped, that is not
- *	managed memory or to which the device has no access, and where there is
- *	no memory
+ *	managed memory or to which the device has no access, where there is no
+ *	memory, and at a page that failed or cannot be read from swap
  */
 enum gpumem_op {
 	GPUMEM_OP_NOP = 0,
