@@ -57,12 +57,13 @@ static struct gpumem_device *gpumem_word_device(const struct gpumem_block *block
  * @block: block; the caller holds gpumem_managed_lock
  * @dev: device whose engine touches the block
  * @devbit: bit of @dev in access masks, or 0 to ignore the advice
+ * @there: the block had pages before the touch
  *
  * Return: a device, or NULL if the block stays where it is.
  */
 struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 					   struct gpumem_device *dev,
-					   u32 devbit)
+					   u32 devbit, bool there)
 {
 	u32 word = devbit ? gpumem_advice_word(block) : 0;
 	struct gpumem_device *preferred;
@@ -71,7 +72,8 @@ struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 		return dev;
 	if (word >> GPUMEM_WORD_SHIFT == GPUMEM_WORD_HOST)
 		return NULL;
-	if (block->dev && word & devbit)
+	/* As on an H200: only memory that is nowhere yet goes to such a device. */
+	if (there && word & devbit)
 		return NULL;
 	preferred = gpumem_word_device(block, word);
 	return preferred ?: dev;

@@ -613,7 +613,7 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 		return NULL;
 	spin_lock(&gpumem_managed_lock);
 	if (dev)
-		dev = gpumem_advice_target(block, dev, devbit);
+		dev = gpumem_advice_target(block, dev, devbit, true);
 	/* A block in use stays where it is. */
 	ready = block->held && (block->dev || block->charged) &&
 		(!dev || block->dev == dev || block->users);
@@ -880,11 +880,13 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 {
 	struct gpumem_block *block = gpumem_block_get(bo, offset);
 	struct gpumem_device *target;
-	bool held;
+	bool held, there;
 	int ret;
 
 	if (!block)
 		return -ENOMEM;
+	there = gpumem_shmem_has_page(bo->file, gpumem_block_first(block),
+				      gpumem_block_last(block));
 	ret = gpumem_block_populate(block);
 	if (ret)
 		return ret;
@@ -893,7 +895,7 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 	held = block->held;
 	block->held = true;
 	gpumem_block_use_locked(block);
-	target = gpumem_advice_target(block, dev, devbit);
+	target = gpumem_advice_target(block, dev, devbit, there);
 	spin_unlock(&gpumem_managed_lock);
 	/* Each folio of a held block has one reference. */
 	if (held)

@@ -136,7 +136,7 @@ void gpumem_managed_unmount(struct gpumem_mem *mem);
 /* gpumem_advice.c */
 struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 					   struct gpumem_device *dev,
-					   u32 devbit);
+					   u32 devbit, bool there);
 enum gpumem_rank gpumem_advice_rank(const struct gpumem_block *block);
 int gpumem_ioctl_bo_advise(struct gpumem_ucmd *ucmd);
 

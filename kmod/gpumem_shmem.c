@@ -546,6 +546,22 @@ int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end)
 }
 
 /**
+ * gpumem_shmem_has_page - does a range of a file have a page in memory?
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page
+ *
+ * Context: any but interrupts.
+ * Return: true if a page of the range is in memory; pages in swap do not count.
+ */
+bool gpumem_shmem_has_page(struct file *file, pgoff_t first, pgoff_t end)
+{
+	return filemap_range_has_page(file->f_mapping,
+				      (loff_t)first << PAGE_SHIFT,
+				      ((loff_t)end << PAGE_SHIFT) - 1);
+}
+
+/**
  * gpumem_shmem_let_go - undo gpumem_shmem_hold()
  * @file: of managed memory
  * @first: index of the first page

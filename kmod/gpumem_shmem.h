@@ -32,6 +32,7 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 struct gpumem_charge *charge);
 struct file *gpumem_shmem_create_managed(const char *name, u64 length);
 int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end);
+bool gpumem_shmem_has_page(struct file *file, pgoff_t first, pgoff_t end);
 void gpumem_shmem_let_go(struct file *file, pgoff_t first, pgoff_t end);
 u64 gpumem_shmem_present(struct file *file);
 void gpumem_shmem_destroy_managed(struct file *file);

@@ -57,8 +57,9 @@ STREAM_FORMS(cuStreamAttachMemAsync,
  * @location: for SET_PREFERRED_LOCATION any location; for ACCESSED_BY a device or the host; for the other advice
  *	only the type must be valid
  *
- * The advice is stored for cuMemRangeGetAttribute() and has no other effect (deviation). As recorded, memory of a
- * pool takes no advice: it prefers the pool's location.
+ * The advice is stored for cuMemRangeGetAttribute(). When an engine touches a block of 2 MiB that lies in the range as
+ * a whole, the kernel follows a preferred location and ACCESSED_BY. READ_MOSTLY has no other effect (deviation). As
+ * recorded, memory of a pool takes no advice: it prefers the pool's location.
  *
  * Return: INVALID_VALUE, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for memory of a pool.
  */

@@ -563,6 +563,11 @@ TEST_F(managed, accessed_by)
 	ASSERT_EQ(0, FILL_ON(&second.s, ADDR, 2, 2 * BLOCK));
 	EXPECT_EQ(1, blocks_on(0));
 	EXPECT_EQ(1, blocks_on(1));
+	/* What was evicted stays in the system's memory, and so does what the CPU wrote first. */
+	ASSERT_EQ(0, execute(&second.s, sqe_prefetch(ADDR, 2 * BLOCK, GPUMEM_PREFETCH_HOST)));
+	ASSERT_EQ(0, FILL_ON(&second.s, ADDR, 2, 2 * BLOCK));
+	EXPECT_EQ(0, blocks_on(0));
+	EXPECT_EQ(0, blocks_on(1));
 	/* Nothing is said about device 0. */
 	ASSERT_EQ(0, FILL(ADDR, 3, 2 * BLOCK));
 	EXPECT_EQ(2, blocks_on(0));

@@ -450,7 +450,8 @@ enum gpumem_advice {
  *  - A block that prefers a device becomes resident there.  If that device has
  *    no room, it becomes resident on the toucher's device.
  *  - A block that is resident on another device stays there if it prefers that
- *    device or the host, or if the toucher's device is one of
+ *    device or the host.
+ *  - A block that has pages stays where it is if the toucher's device is one of
  *    GPUMEM_ADVICE_ACCESSED_BY.
  *  - A block that is resident on the toucher's device stays there.
  *

@@ -129,6 +129,71 @@ GROUPALONE(resident_info)
 	emit("freed", "%s", taken(f, n));
 }
 
+/* What device memory fresh managed memory takes when a device touches it, with each advice. */
+GROUPALONE(resident_advice)
+{
+	CUdeviceptr d, other;
+	size_t n = MiB(128), f;
+	CUstream s;
+
+	init_ctx();
+	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	other = dalloc(PIECE);
+	device_fills(other, 0, PIECE);
+	f = available();
+
+	d = managed(n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, cpu));
+	device_fills(d, 1, n);
+	emit("host_preferred_filled", "%s", taken(f, n));
+	emit("host_preferred_content", "%d", allbyte(HPTR(d), n, 1));
+	prefetch(d, n, gpu());
+	emit("host_preferred_prefetched", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+	emit("host_preferred_freed", "%s", taken(f, n));
+
+	d = managed(n);
+	memset(HPTR(d), 1, n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, cpu));
+	device_fills(d, 2, n);
+	emit("host_preferred_written_then_filled", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+
+	d = managed(n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_ACCESSED_BY, gpu()));
+	emit("accessed_by", "%s", taken(f, n));
+	device_fills(d, 1, n);
+	emit("accessed_by_filled", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+
+	d = managed(n);
+	memset(HPTR(d), 1, n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_ACCESSED_BY, gpu()));
+	for (size_t i = 0; i < n; i += PIECE)
+		MUST(cuMemcpyDtoD(other, d + i, PIECE));
+	emit("accessed_by_written_then_read", "%s", taken(f, n));
+	device_fills(d, 2, n);
+	emit("accessed_by_written_then_filled", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+
+	d = managed(n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, gpu()));
+	memset(HPTR(d), 1, n);
+	emit("device_preferred_written", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+
+	d = managed(n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	memset(HPTR(d), 1, n);
+	for (size_t i = 0; i < n; i += PIECE)
+		MUST(cuMemcpyDtoD(other, d + i, PIECE));
+	emit("read_mostly_read", "%s", taken(f, n));
+	device_fills(d, 2, n);
+	emit("read_mostly_filled", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+	emit("freed", "%s", taken(f, n));
+}
+
 /*
  * More managed memory than the device has.  This may hang a device, so the group runs with ORACLE_OVERSUBSCRIBE=1
  * only.
