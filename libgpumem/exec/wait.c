@@ -217,6 +217,8 @@ void queues_busy(void (*each)(struct queue *queue, uint64_t value, void *arg), v
 		struct queue *queue;
 		uint64_t value;
 
+		if (likely(active_none(active, true)))
+			continue;
 		active_walk(&walk, active, true, false);
 		while ((queue = active_next(&walk, &value)))
 			if (!queue_reached(queue, value))
