@@ -280,7 +280,7 @@ $(foreach d,$(dirs),$(eval $(call program,$(call prog,$(d)),$(wildcard $(d)/*.c)
 # NATIVE=1 inserts the module into the running kernel; otherwise a virtual machine boots one.
 VM_KERNEL ?= 6.12
 INSMOD ?= devices=2 vram=256M
-CHECK_TIMEOUT ?= 2700
+CHECK_TIMEOUT ?= 3000
 
 .PHONY: selftests
 selftests: lib
