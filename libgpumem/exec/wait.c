@@ -9,9 +9,9 @@
  * The process "knows" that a queue has reached a value when it has waited for the value (queue->synced).
  *
  * Some calls wait for all queues of a context, of two or of the process. They wait for what was submitted before
- * the call began (targets.h), not for what other threads submit while it waits. Exceptions: a call that has no memory for the
- * list of tails reads some tails later, and after a failure host_settle() (hostfn.c) also waits for a host
- * function that has begun.
+ * the call began (targets.h), not for what other threads submit while it waits. Exceptions: a call that has no
+ * memory for the list of tails reads some tails later, and after a failure host_settle() (hostfn.c) also waits for a
+ * host function that has begun.
  *
  * Invariants: a stream is idle if its queue is idle and nothing that its next operation must wait for is
  * pending.

@@ -6,9 +6,9 @@
  * where it is: blocks become resident on the device of an engine that touches them, and are evicted when the device
  * has no room. Advice is checked and stored, and attribute queries return it. The kernel then gets it for the blocks
  * that lie completely in the range, and follows it. Advice that the kernel has no memory for is an error, and stays
- * stored. READ_MOSTLY has no other effect than to be stored. A prefetch is stored at once, and put into the stream as an entry that moves the blocks of the range: to a device, or to the
- * system's memory for any location of the host. Attachments and discards are only checked: after a discard the
- * contents are undefined, and here they are what they were.
+ * stored. READ_MOSTLY is only stored. The location of a prefetch is stored at once. An entry in the stream then moves
+ * the blocks of the range: to a device, or to the system's memory for any location of the host. Attachments and
+ * discards are only checked: after a discard the contents are undefined, and here they are what they were.
  *
  * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module parameter
  * forbids the other kind (block.c). Prefetches of it are only stored.

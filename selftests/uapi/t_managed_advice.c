@@ -164,7 +164,8 @@ TEST_F(managed, prefers_device)
 TEST_F(managed, accessed_by)
 {
 	struct second second;
-	__u32 id;
+	unsigned char *p;
+	__u32 id, written;
 
 	if (dev_count() < 2)
 		SKIP(return, "one device");
@@ -176,7 +177,17 @@ TEST_F(managed, accessed_by)
 	ASSERT_EQ(0, FILL_ON(&second.s, ADDR, 2, 2 * BLOCK));
 	EXPECT_EQ(1, blocks_on(0));
 	EXPECT_EQ(1, blocks_on(1));
-	/* What was evicted stays in the system's memory, and so does what the CPU wrote first. */
+	/* What the CPU wrote first stays in the system's memory. */
+	written = make_for_both(self->fd, self->vm, BLOCK, OTHER);
+	ASSERT_NE(0, written);
+	ASSERT_EQ(0, ADVISE(written, 0, BLOCK, ACCESSED_BY, 1));
+	p = gp_map(self->fd, written, 0, BLOCK, RW);
+	ASSERT_NE(NULL, p);
+	p[0] = 1;
+	ASSERT_EQ(0, FILL_ON(&second.s, OTHER, 2, BLOCK));
+	EXPECT_EQ(0, RESIDENT(written));
+	EXPECT_TRUE(all_are(p, 2, BLOCK));
+	/* So does what was evicted. */
 	ASSERT_EQ(0, execute(&second.s, sqe_prefetch(ADDR, 2 * BLOCK, GPUMEM_PREFETCH_HOST)));
 	ASSERT_EQ(0, FILL_ON(&second.s, ADDR, 2, 2 * BLOCK));
 	EXPECT_EQ(0, blocks_on(0));

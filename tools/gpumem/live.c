@@ -84,7 +84,7 @@ static const struct gnl_client *find_client(const struct sample *s, __u32 id)
 	return NULL;
 }
 
-/* Print how fast a counter of @c grew since @before; a client that is new began with 0. */
+/* Print how fast a counter of @c grew since @before; a client that is new began with 0. @seconds: 0 if unknown. */
 static void rate_column(const struct gnl_client *c, const struct gnl_client *before, int attr,
 			double seconds, bool is_size)
 {
@@ -132,11 +132,14 @@ static void show_managed(const struct sample *s, const struct sample *before)
 			putchar('\n');
 			titled = true;
 		}
+		/* The sample before may lack a client that was there. */
+		bool known = was || !before->torn;
+
 		printf("%-8u %-16s %8llu", c->id, c->comm,
 		       (unsigned long long)GNL_COUNT(c, MANAGED));
 		size_column(GNL_COUNT(c, MANAGED_RESIDENT), 12);
 		for (unsigned int k = 0; k < count; k++)
-			rate_column(c, was, rates[k].attr, seconds, rates[k].is_size);
+			rate_column(c, was, rates[k].attr, known ? seconds : 0, rates[k].is_size);
 		putchar('\n');
 	}
 }

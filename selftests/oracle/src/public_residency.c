@@ -76,18 +76,24 @@ static const char *attribute(CUmem_range_attribute a, CUdeviceptr d, size_t n)
 	return r ? rcs(r) : F("%d", v);
 }
 
-GROUPALONE(resident_info)
+/* A first stream and a first fill allocate memory of the driver's own, so that later calls allocate none. */
+static CUdeviceptr piece_of_device(void)
 {
-	CUdeviceptr d, other;
-	size_t n = MiB(128), f;
+	CUdeviceptr d;
 	CUstream s;
 
 	init_ctx();
-	/* A first stream and a first fill allocate memory of the driver's own. */
-	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-	other = dalloc(PIECE);
-	device_fills(other, 0, PIECE);
-	f = available();
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	d = dalloc(PIECE);
+	device_fills(d, 0, PIECE);
+	return d;
+}
+
+GROUPALONE(resident_info)
+{
+	CUdeviceptr d, other = piece_of_device();
+	size_t n = MiB(128), f = available();
+
 	d = managed(n);
 	emit("allocated", "%s", taken(f, n));
 	memset(HPTR(d), 1, n);
@@ -132,15 +138,8 @@ GROUPALONE(resident_info)
 /* What device memory fresh managed memory takes when a device touches it, with each advice. */
 GROUPALONE(resident_advice)
 {
-	CUdeviceptr d, other;
-	size_t n = MiB(128), f;
-	CUstream s;
-
-	init_ctx();
-	REQ(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-	other = dalloc(PIECE);
-	device_fills(other, 0, PIECE);
-	f = available();
+	CUdeviceptr d, other = piece_of_device();
+	size_t n = MiB(128), f = available();
 
 	d = managed(n);
 	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, cpu));
