@@ -46,6 +46,7 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
+#include "gpumem_evict.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_linger.h"
 #include "gpumem_lock.h"

@@ -57,6 +57,7 @@
 #include "gpumem_dmabuf.h"
 #include "gpumem_engine.h"
 #include "gpumem_event.h"
+#include "gpumem_evict.h"
 #include "gpumem_fence.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_lock.h"

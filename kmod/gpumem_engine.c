@@ -32,6 +32,7 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_engine.h"
+#include "gpumem_evict.h"
 #include "gpumem_managed.h"
 #include "gpumem_object.h"
 #include "gpumem_place.h"

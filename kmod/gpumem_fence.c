@@ -64,6 +64,7 @@
 #include "gpumem_delay.h"
 #include "gpumem_dmabuf.h"
 #include "gpumem_engine.h"
+#include "gpumem_evict.h"
 #include "gpumem_fence.h"
 #include "gpumem_fence_look.h"
 #include "gpumem_lock.h"

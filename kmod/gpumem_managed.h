@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Managed memory: buffer objects that are populated block by block, and whose
- * blocks become resident on devices and are evicted from them.
+ * blocks become resident on devices.  gpumem_evict.h has their eviction.
  *
  * Lock: gpumem_managed_lock (spin); see the fields.
  */
@@ -10,15 +10,17 @@
 
 #include <linux/gpumem.h>
 #include <linux/list.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
 
+#include "gpumem_bo.h"
 #include "gpumem_object.h"
 
-struct gpumem_bo;
 struct gpumem_client;
 struct gpumem_device;
-struct gpumem_mem;
 struct gpumem_ucmd;
 
 /**
@@ -91,22 +93,10 @@ struct gpumem_uses {
 	struct gpumem_block *block[GPUMEM_USES];
 };
 
-/* How often an allocation evicts blocks because memory is short. */
-#define GPUMEM_RELIEF_TRIES	8
-
-/**
- * enum gpumem_departure - why a block stops being resident on a device
- * @GPUMEM_DEPARTURE_EVICTED: the device makes room
- * @GPUMEM_DEPARTURE_MOVED: to the host by a prefetch, or to another device
- * @GPUMEM_DEPARTURE_FREED: its buffer object is freed
- */
-enum gpumem_departure {
-	GPUMEM_DEPARTURE_EVICTED,
-	GPUMEM_DEPARTURE_MOVED,
-	GPUMEM_DEPARTURE_FREED,
-};
+#define GPUMEM_BLOCK_PAGES	(GPUMEM_MANAGED_BLOCK >> PAGE_SHIFT)
 
 /* gpumem_managed.c */
+extern spinlock_t gpumem_managed_lock;
 void gpumem_managed_init(void);
 bool gpumem_managed_allowed(void);
 int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
@@ -127,11 +117,6 @@ void gpumem_managed_read(struct gpumem_bo *bo,
 			 struct gpumem_managed_stats *stats);
 void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
 void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index);
-void gpumem_managed_trim(struct gpumem_device *dev);
-void gpumem_managed_trim_late(struct gpumem_device *dev);
-bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes);
-int gpumem_managed_mount(struct gpumem_mem *mem);
-void gpumem_managed_unmount(struct gpumem_mem *mem);
 
 /* gpumem_advice.c */
 struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
@@ -151,6 +136,36 @@ static inline bool gpumem_block_is(const struct gpumem_block *block,
 {
 	return block->bo == bo &&
 	       block->index == offset / GPUMEM_MANAGED_BLOCK;
+}
+
+/* The pages of a block in the file of its buffer object. */
+static inline pgoff_t gpumem_block_first(const struct gpumem_block *block)
+{
+	return block->index * GPUMEM_BLOCK_PAGES;
+}
+
+/* The page behind the last one. */
+static inline pgoff_t gpumem_block_last(const struct gpumem_block *block)
+{
+	return min_t(u64, gpumem_block_first(block) + GPUMEM_BLOCK_PAGES,
+		     block->bo->length >> PAGE_SHIFT);
+}
+
+static inline u64 gpumem_block_pages(const struct gpumem_block *block)
+{
+	return gpumem_block_last(block) - gpumem_block_first(block);
+}
+
+static inline u64 gpumem_block_bytes(const struct gpumem_block *block)
+{
+	return gpumem_block_pages(block) << PAGE_SHIFT;
+}
+
+/* Add to a counter that is read without the lock. */
+static inline void gpumem_managed_add_locked(u64 *counter, u64 n)
+{
+	lockdep_assert_held(&gpumem_managed_lock);
+	WRITE_ONCE(*counter, *counter + n);
 }
 
 #endif /* GPUMEM_MANAGED_H */

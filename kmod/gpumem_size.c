@@ -11,7 +11,7 @@
  * the administrator wants, and mem->mount_size, which tmpfs enforces and which
  * is never smaller.  While they differ, each allocation first tries to give
  * tmpfs the wanted size, and fails if tmpfs has too much in use for it.
- * Blocks of managed memory that do not fit are evicted (gpumem_managed.c).
+ * Blocks of managed memory that do not fit are evicted (gpumem_evict.c).
  * Clients keep the other memory that they have.  Allocations that were under
  * way when the size fell are finished.
  *
@@ -27,8 +27,8 @@
 #include <linux/sysfs.h>
 
 #include "gpumem_device.h"
+#include "gpumem_evict.h"
 #include "gpumem_lock.h"
-#include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_notice.h"
 #include "gpumem_shmem.h"

@@ -16,6 +16,7 @@
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
 #include "gpumem_device.h"
+#include "gpumem_evict.h"
 #include "gpumem_managed.h"
 
 /* A block becomes resident on @dev; @thrash: soon after an eviction from it. */
