@@ -103,6 +103,9 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->used = gpumem_linger_used(&dev->mem);
 	cmd->cached = gpumem_cache_total(&dev->mem);
 	cmd->excess = gpumem_holding_excess(ucmd->client, dev);
+	cmd->flags = gpumem_device_concurrent(dev) ?
+			     0 : GPUMEM_INFO_EXCLUSIVE_MANAGED;
+	cmd->reserved = 0;
 	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
 	memset(cmd->engine, 0, sizeof(cmd->engine));

@@ -97,6 +97,14 @@ static int nnode;
 module_param_array(node, int, &nnode, 0444);
 MODULE_PARM_DESC(node, "NUMA node of each device's memory (default: any)");
 
+static bool concurrent_managed[GPUMEM_MAX_DEVICES] = {
+	[0 ... GPUMEM_MAX_DEVICES - 1] = true,
+};
+
+module_param_array(concurrent_managed, bool, NULL, 0644);
+MODULE_PARM_DESC(concurrent_managed,
+		 "For each device: the CPU may access managed memory while the device works (default: yes)");
+
 static struct gpumem_device *gpumem_devices[GPUMEM_MAX_DEVICES];
 static dev_t gpumem_devt;
 /* The init of the module has succeeded; written once, with release. */
@@ -269,6 +277,17 @@ struct gpumem_device *gpumem_device_nth(unsigned int ordinal)
 	if (ordinal >= devices)
 		return NULL;
 	return gpumem_devices[array_index_nospec(ordinal, devices)];
+}
+
+/**
+ * gpumem_device_concurrent - may the CPU access managed memory at any time?
+ * @dev: device
+ *
+ * Return: the module parameter; false if the CPU must wait for the device's work.
+ */
+bool gpumem_device_concurrent(const struct gpumem_device *dev)
+{
+	return READ_ONCE(concurrent_managed[dev->ordinal]);
 }
 
 /**

@@ -340,7 +340,8 @@ V(info, INFO, gpumem_info, NO_FLAGS, NO_RESERVED,
   .out = { SPAN(gpumem_info, abi), SPAN(gpumem_info, ordinal), SPAN(gpumem_info, total),
 	   SPAN(gpumem_info, used), SPAN(gpumem_info, node), SPAN(gpumem_info, engine_workers),
 	   SPAN(gpumem_info, engine), SPAN(gpumem_info, release), SPAN(gpumem_info, uuid),
-	   SPAN(gpumem_info, cached), SPAN(gpumem_info, excess) }, .first = 88);
+	   SPAN(gpumem_info, cached), SPAN(gpumem_info, excess),
+	   SPAN(gpumem_info, flags), SPAN(gpumem_info, reserved) }, .first = 88);
 V(device_attach, DEVICE_ATTACH, gpumem_device_attach, FLAGS(gpumem_device_attach, 0), NO_RESERVED,
   .out = { SPAN(gpumem_device_attach, device) });
 V(destroy, DESTROY, gpumem_destroy, NO_FLAGS, NO_RESERVED);

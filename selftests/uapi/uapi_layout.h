@@ -19,7 +19,7 @@
 #define AT(type, member, offset)							\
 	_Static_assert(offsetof(struct type, member) == (offset), #type "." #member " moved")
 
-LAYOUT(gpumem_info, 104, excess);
+LAYOUT(gpumem_info, 112, reserved);
 AT(gpumem_info, device, 4);
 AT(gpumem_info, abi, 8);
 AT(gpumem_info, ordinal, 12);
@@ -32,6 +32,8 @@ AT(gpumem_info, release, 56);
 AT(gpumem_info, uuid, 72);
 AT(gpumem_info, cached, 88);
 AT(gpumem_info, excess, 96);
+AT(gpumem_info, flags, 104);
+AT(gpumem_info, reserved, 108);
 LAYOUT(gpumem_device_attach, 16, device);
 AT(gpumem_device_attach, fd, 4);
 AT(gpumem_device_attach, flags, 8);

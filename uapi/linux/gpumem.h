@@ -170,6 +170,15 @@ enum {
 };
 
 /**
+ * enum gpumem_info_flags - properties of a device that it has or has not
+ * @GPUMEM_INFO_EXCLUSIVE_MANAGED: the CPU must not access managed memory while
+ *	the device works on it; the module does not enforce this
+ */
+enum gpumem_info_flags {
+	GPUMEM_INFO_EXCLUSIVE_MANAGED = 1 << 0,
+};
+
+/**
  * struct gpumem_info - properties of a device (GPUMEM_INFO)
  * @size: sizeof(struct gpumem_info)
  * @device: index of the device in this client; 0 is the one opened
@@ -187,6 +196,8 @@ enum {
  *	kernel discards to make room for allocations, out
  * @excess: bytes above its share that this client holds, out; see struct
  *	gpumem_notice
+ * @flags: enum gpumem_info_flags, out
+ * @reserved: 0, out
  *
  * Errors: EACCES if @device is not attached.
  */
@@ -204,6 +215,8 @@ struct gpumem_info {
 	__u8 uuid[16];
 	__aligned_u64 cached;
 	__aligned_u64 excess;
+	__u32 flags;
+	__u32 reserved;
 };
 
 #define GPUMEM_INFO _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_INFO)
