@@ -27,12 +27,15 @@ enum alloc_flags {
 	ALLOC_CLOSED = 1 << 16,		/* mapped, and no device has a right to it */
 	ALLOC_EXTERNAL = 1 << 17,	/* imported, mapped from external memory: cuMemFree() frees it */
 	ALLOC_MOVABLE = 1 << 18,	/* the kernel's managed memory: a page may not be allocated yet */
+	ALLOC_ATTACHED = 1 << 19,	/* managed, beside an exclusive device: whole pages; has an attachment */
+	ALLOC_HOST_ONLY = 1 << 20,	/* attached to the host: exclusive devices must not use it */
 	ALLOC_ANY_HOST = ALLOC_HOST | ALLOC_REGISTERED,
 	/*
 	 * Never accessed inline: others reach it, too, or it may go away at any time, or an access that finds no
-	 * memory must fail in the engine, and not raise a signal.
+	 * memory must fail in the engine, and not raise a signal, or the CPU may not reach it now.
 	 */
-	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED | ALLOC_MOVABLE,
+	ALLOC_NOT_INLINE = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_MAPPED | ALLOC_MOVABLE |
+		ALLOC_ATTACHED,
 };
 
 /*
@@ -53,6 +56,7 @@ struct alloc {
 	struct block *block;
 	struct alloc *next, **link;	/* in ctx->allocs, or the free list; mem_lock */
 	struct share *share;		/* token or import (memory/shares.h); mem_lock */
+	struct attach *attach;		/* of ALLOC_ATTACHED memory (exec/attach.c), or NULL; attach_lock */
 };
 
 struct block {

@@ -92,6 +92,16 @@ static CUresult pool_check(const struct copy_end *end, const struct span *span)
 	return result;
 }
 
+/* Whether an exclusive device copies: that of the context that the call names for the end, or of the current one. */
+static bool on_exclusive(const struct copy_end *end)
+{
+	CUcontext ctx = end->reach;
+
+	if (!ctx || ctx_valid(ctx))
+		ctx = ctx_top();
+	return !ctx || client.device[ctx->device].exclusive;
+}
+
 CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
 {
 	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
@@ -119,6 +129,9 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		result = pool_check(end, &span);
 		if (result)
 			return result;
+		/* A copy that may take the memory for the host's reaches it. */
+		if (unlikely(span.flags & ALLOC_HOST_ONLY) && !(kind & END_HOST) && on_exclusive(end))
+			return CUDA_ERROR_INVALID_VALUE;
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
@@ -130,7 +143,7 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		 * A mapping may go away while the calling thread accesses it, and a page of managed memory may be
 		 * missing: leave both to the engine.
 		 */
-		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE);
+		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE | ALLOC_ATTACHED);
 		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}

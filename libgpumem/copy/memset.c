@@ -80,6 +80,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	    span.flags & ALLOC_READ_ONLY ||
 	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (span.flags & ALLOC_HOST_ONLY && client.device[stream->ctx->device].exclusive)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (span.flags & ALLOC_IO)
 		/* The engine does not reach registers of devices. */
 		return order_call(stream, fill_call, sqe);

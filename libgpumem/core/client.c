@@ -405,6 +405,7 @@ static void device_fill(struct device *device, const struct candidate *candidate
 	device->total = candidate->info.total;
 	device->node = nearest_node(candidate->info.node);
 	device->workers = candidate->info.engine_workers;
+	device->exclusive = candidate->info.flags & GPUMEM_INFO_EXCLUSIVE_MANAGED;
 	memcpy(device->engine, candidate->info.engine, sizeof(device->engine) - 1);
 	memcpy(device->uuid, candidate->info.uuid, sizeof(device->uuid));
 }
@@ -432,6 +433,7 @@ static CUresult attach_visible(const struct candidate *candidates, const unsigne
 		}
 		device_fill(&client.device[i], &candidates[chosen[i]], attach.device);
 		client.access |= 1u << attach.device;
+		client.exclusive |= client.device[i].exclusive;
 	}
 	client.devices = count;
 	return CUDA_SUCCESS;
@@ -499,7 +501,7 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	stay_loaded();
-	if (client.strict)
+	if (client.strict || client.exclusive)
 		start_strict();
 	*alive = 1;
 	alive[1] = 1;
@@ -538,6 +540,7 @@ static CUresult client_init_locked(void (*start_strict)(void))
 		client.fd = -1;
 		client.devices = 0;
 		client.access = 0;
+		client.exclusive = false;
 	}
 	for (i = 0; i < count; i++)
 		if (candidates[i].fd != client.fd)

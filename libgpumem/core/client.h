@@ -21,6 +21,7 @@ struct device {
 	uint64_t total;
 	int node;
 	unsigned int workers;
+	bool exclusive;			/* CONCURRENT_MANAGED_ACCESS is 0 (exec/attach.c) */
 	char engine[16];
 	unsigned char uuid[16];
 	struct queue *queues;		/* every stream's queue, newest first; only grows */
@@ -41,6 +42,7 @@ struct client {
 	bool inlining;			/* GPUMEM_INLINE is not 0 */
 	bool strict;			/* GPUMEM_STRICT is set and not 0 (strict.c) */
 	bool inlining_device;		/* inlining and not strict */
+	bool exclusive;			/* a device is exclusive */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
 	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
@@ -62,7 +64,7 @@ void __tsan_release(const void *addr);
 #define tsan_reached()		((void)0)
 #endif
 
-/* @start_strict: called in strict mode before the first call that is initialized. */
+/* @start_strict: called in strict mode, or if a device is exclusive, before the first call that is initialized. */
 CUresult client_init(void (*start_strict)(void));
 /* 0 or a positive errno; restarted after signals. */
 int client_ioctl(unsigned long request, void *arg);

@@ -15,11 +15,13 @@
  * cuMemAllocManaged - allocate memory that the host and all devices reach at one address
  * @ptr: receives the address, a multiple of 512; 0 on failure
  * @bytes: not 0
- * @flags: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST; both have the same effect
+ * @flags: CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST, the default attachment; without an exclusive device both have
+ *	the same effect
  *
  * The memory is zero. The call takes no memory: pages are allocated when the CPU or an engine first touches them, and
  * blocks of 2 MiB that an engine touches count as its device's memory until they are evicted. So @bytes may exceed the
- * device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time.
+ * device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time,
+ * unless the module parameter concurrent_managed made a device exclusive: see cuStreamAttachMemAsync().
  * cuMemFree() frees it. If the module parameter managed is off, the memory is device memory from the start.
  *
  * Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
@@ -30,20 +32,23 @@ BODY CUresult mem_alloc_managed_body(CUdeviceptr *ptr, size_t bytes, unsigned in
 	CALL_AFTER_AS("cuMemAllocManaged",
 		      NEEDS(ptr && bytes &&
 			    (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST)),
-		      managed_alloc((uint64_t *)ptr, bytes), ptr, bytes, flags);
+		      managed_alloc((uint64_t *)ptr, bytes, flags), ptr, bytes, flags);
 }
 ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
 
 /**
- * cuStreamAttachMemAsync - name the stream that uses managed memory, in stream order
+ * cuStreamAttachMemAsync - say which streams use managed memory, in stream order
  * @ptr: an address that cuMemAllocManaged() returned
  * @length: 0 or the whole size
  * @flags: CU_MEM_ATTACH_GLOBAL, HOST or SINGLE
  *
- * The arguments are checked, and the call has no effect: devices report CONCURRENT_MANAGED_ACCESS, so no
- * attachment restricts access to the memory.
+ * If all devices report CONCURRENT_MANAGED_ACCESS, the arguments are checked, and the call has no effect. Otherwise the
+ * CPU has no access to the memory while the streams that it is attached to have work on exclusive devices (those that
+ * do not report it): with GLOBAL all streams, with SINGLE @stream, with HOST none. Copies and fills of HOST memory by
+ * exclusive devices are refused (deviation). The change happens when the earlier work of @stream is done. When @stream is
+ * destroyed, the memory gets the attachment of cuMemAllocManaged() after the stream's work.
  *
- * Return: INVALID_VALUE, also for SINGLE with stream 0; INVALID_HANDLE, INVALID_CONTEXT.
+ * Return: INVALID_VALUE, also for SINGLE with stream 0; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */
 STREAM_FORMS(cuStreamAttachMemAsync,
 	     (CUstream stream, CUdeviceptr ptr, size_t length, unsigned int flags), CUDA_SUCCESS,
@@ -59,9 +64,10 @@ STREAM_FORMS(cuStreamAttachMemAsync,
  *
  * The advice is stored for cuMemRangeGetAttribute(). When an engine touches a block of 2 MiB that lies in the range as
  * a whole, the kernel follows a preferred location and ACCESSED_BY. READ_MOSTLY has no other effect (deviation). As
- * recorded, memory of a pool takes no advice: it prefers the pool's location.
+ * recorded, memory of a pool takes no advice: it prefers the pool's location. No preferred location or ACCESSED_BY can be
+ * set to an exclusive device.
  *
- * Return: INVALID_VALUE, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for memory of a pool.
+ * Return: INVALID_VALUE, INVALID_DEVICE for an exclusive device, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for memory of a pool.
  */
 CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
@@ -99,7 +105,7 @@ CUresult cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUdevic
  *
  * The call stores the location for cuMemRangeGetAttribute() at once. In stream order, the blocks of 2 MiB that the
  * range touches become resident on the device, as far as there is room, or are evicted if @location is on the host.
- * Memory of pools does not move (deviation).
+ * Memory of pools does not move (deviation). Neither the location nor the stream's device may be exclusive.
  *
  * Return: INVALID_DEVICE, INVALID_VALUE, INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */
@@ -137,7 +143,8 @@ static bool batch_stream(CUstream stream, bool own)
  *
  * As cuMemPrefetchAsync_v2() of each range. If the arguments are refused, nothing has changed (deviation).
  *
- * Return: INVALID_VALUE, also for a device that does not exist; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
+ * Return: INVALID_VALUE, also for a device that does not exist; NOT_SUPPORTED if a device is exclusive; INVALID_HANDLE,
+ * INVALID_CONTEXT, OUT_OF_MEMORY.
  */
 STREAM_FORMS(cuMemPrefetchBatchAsync,
 	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations,

@@ -52,6 +52,17 @@ static void queue_list_remove(struct queue_list *list, struct queue *queue)
 		list->last = queue->prev_listed;
 }
 
+static bool is_active(const struct queue *queue)
+{
+	return queue->listed == LISTED_ACTIVE || queue->listed == LISTED_WATCHED;
+}
+
+/* How a queue is marked when it is active. */
+static uint32_t active_mark(const struct queue *queue)
+{
+	return client.device[queue->device].exclusive ? LISTED_WATCHED : LISTED_ACTIVE;
+}
+
 static struct queue_list *list_of(struct active *active, struct queue *queue)
 {
 	unsigned int side = load_relaxed(&queue->blocking) ? SIDE_BLOCKING : SIDE_OTHER;
@@ -64,7 +75,7 @@ static void list_as(struct active *active, struct queue *queue, enum listed list
 {
 	if (queue->listed != LISTED_NOWHERE)
 		queue_list_remove(list_of(active, queue), queue);
-	store_relaxed(&queue->listed, (uint32_t)listed);
+	store_relaxed(&queue->listed, listed == LISTED_ACTIVE ? active_mark(queue) : (uint32_t)listed);
 	if (listed == LISTED_ACTIVE) {
 		queue->stamp = active->stamp + 1;
 		store_relaxed(&active->stamp, queue->stamp);
@@ -115,9 +126,11 @@ void active_add(struct queue *queue)
 	if (!ctx)
 		return;
 	lock_take(&ctx->active.lock);
-	if (queue->listed != LISTED_ACTIVE)
+	if (!is_active(queue))
 		list_as(&ctx->active, queue, LISTED_ACTIVE);
 	lock_drop(&ctx->active.lock);
+	if (client.device[queue->device].exclusive)
+		attach_busy(queue);
 }
 
 /* Remove a queue from its list. Returns whether it was listed. */
@@ -177,7 +190,7 @@ static bool retire(struct active_walk *walk, struct queue *queue)
 	/* Pairs with ring_kick(). */
 	fence_full();
 	if (!queue_idle(queue)) {
-		store_relaxed(&queue->listed, (uint32_t)LISTED_ACTIVE);
+		store_relaxed(&queue->listed, active_mark(queue));
 		return false;
 	}
 	queue_list_remove(from, queue);
@@ -199,7 +212,7 @@ static struct queue *next_of_side(struct active_walk *walk, uint64_t *value)
 	if (!load_acquire(&list->first))
 		return NULL;
 	lock_take(&active->lock);
-	if (!queue || load_relaxed(&queue->active) != active || queue->listed != LISTED_ACTIVE ||
+	if (!queue || load_relaxed(&queue->active) != active || !is_active(queue) ||
 	    queue->stamp != walk->stamp)
 		queue = list->first;
 	for (; queue; queue = next) {

@@ -15,8 +15,11 @@
 #define SIDE_BLOCKING	1u
 #define SIDES		2u
 
-/* Where a queue is listed. */
-enum listed { LISTED_NOWHERE, LISTED_ACTIVE, LISTED_FINISHED };
+/*
+ * Where a queue is listed. A queue of an exclusive device is WATCHED when it is active, so that each ring_kick()
+ * calls active_add().
+ */
+enum listed { LISTED_NOWHERE, LISTED_ACTIVE, LISTED_FINISHED, LISTED_WATCHED };
 
 struct queue_list {
 	struct queue *first, *last;	/* the lock of struct active to write; first is atomic */
@@ -50,7 +53,7 @@ struct active_walk {
 void active_start(struct active *active);
 /* The first of all contexts that ever lived, linked by next. */
 struct active *active_first(void);
-/* A queue has work: the slow path of ring_kick(). */
+/* A queue has work: the slow path of ring_kick(). The lock of the queue's stream is held. */
 void active_add(struct queue *queue);
 /* An idle queue gets an owner in @ctx. No other thread uses the queue. */
 void active_move(struct queue *queue, CUcontext ctx, bool blocking);

@@ -183,8 +183,10 @@ static CUresult point_wait(CUevent event, const struct point *point)
 {
 	CUresult result;
 
-	if (!point->queue)
+	if (!point->queue) {
+		attach_synced();
 		return CUDA_SUCCESS;
+	}
 	result = event->flags & CU_EVENT_BLOCKING_SYNC ?
 		queue_sleep(point->queue, point->value) : queue_wait(point->queue, point->value);
 	if (unlikely(result) && queue_status(point->queue))

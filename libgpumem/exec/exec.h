@@ -33,6 +33,7 @@
 #define GPUMEM_EXEC_EXEC_H
 
 #include "exec/active.h"
+#include "exec/attach.h"
 #include "exec/context.h"
 #include "exec/event.h"
 #include "exec/follow.h"

@@ -10,7 +10,7 @@
 
 #include "exec/exec.h"
 
-static const char *op_name(unsigned int op)
+const char *op_name(unsigned int op)
 {
 	static const char * const op_names[] = {
 		[GPUMEM_OP_NOP] = "no operation", [GPUMEM_OP_COPY] = "copy",

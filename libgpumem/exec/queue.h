@@ -95,6 +95,8 @@ void queue_end(struct queue *queue);
 void queue_free(struct queue *queue);
 /* Copy an entry's slot. Another thread may write the slot meanwhile: the caller checks. False: no ring. */
 bool queue_entry(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe);
+/* What an entry's operation is called in messages. */
+const char *op_name(unsigned int op);
 /* Print what failed in a queue, if debugging is on: the caller is the first to notice (failure.c). */
 void debug_work(struct queue *queue, CUresult result) __attribute__((cold));
 

@@ -85,7 +85,8 @@ CUresult stream_create(CUstream *out, CUcontext ctx, enum stream_kind kind, unsi
 	ctx->streams = stream;
 	pthread_mutex_unlock(&ctx->lock);
 	store_release(&stream->magic, STREAM_MAGIC);
-	if (kind == STREAM_CREATED)
+	/* Beside an exclusive device synchronizing also grants access to managed memory. */
+	if (kind == STREAM_CREATED && !client.exclusive)
 		store_release(&stream->plain, STREAM_PLAIN);
 	*out = stream;
 	return CUDA_SUCCESS;
@@ -143,6 +144,7 @@ void stream_end(CUstream stream)
 		queue->rested = false;
 	}
 	order_leave(stream);
+	attach_stream_gone(stream, queue);
 	lock_drop(&stream->lock);
 	if (queue)
 		queue_put(queue);

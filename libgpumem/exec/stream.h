@@ -36,6 +36,7 @@ struct CUstream_st {
 	struct queue *queue;		/* made at first use; lock to write; atomic */
 	uint64_t legacy_seen;		/* the queue has a wait for this value of the legacy stream; lock */
 	struct heap *heaps;		/* the stream's heaps in pools; atomic */
+	struct attach_set *attached;	/* managed memory attached to it (attach.c), or NULL; lock to write; atomic */
 	CUstream next, link;		/* in ctx->streams, link: the one before; ctx->lock */
 };
 

@@ -104,6 +104,7 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 			return result_of_errno(error);
 	}
 	queue_know(queue, value);
+	attach_synced();
 	return queue_error(queue);
 }
 
@@ -197,6 +198,7 @@ static CUresult queues_wait_own(struct queue *own, struct active *active, bool e
 	}
 	targets_wait(&targets);
 	targets_end(&targets, active, every);
+	attach_synced();
 	/* Work on the CPU may have failed just before its queue was found idle. */
 	if (!targets.first && ctx && active == &ctx->active)
 		targets.first = load_relaxed(&ctx->sticky);
@@ -271,6 +273,7 @@ CUresult stream_query(CUstream stream)
 		touch_check();
 		return CUDA_ERROR_NOT_READY;
 	}
+	attach_synced();
 	return queue ? queue_error(queue) : CUDA_SUCCESS;
 }
 
@@ -300,6 +303,7 @@ CUresult ctx_synchronize_both(CUcontext one, CUcontext other)
 	targets_wait(&targets);
 	targets_end(&targets, &one->active, true);
 	targets_end(&targets, &other->active, true);
+	attach_synced();
 	/* As in queues_wait_own(). */
 	if (!targets.first)
 		targets.first = load_relaxed(&one->sticky);
@@ -341,6 +345,7 @@ static CUresult work_wait(bool *refused)
 		over = targets_end(&targets, active, true);
 	if (unlikely(!over))
 		return targets.first;
+	attach_synced();
 	if (!ctx)
 		return CUDA_SUCCESS;
 	/* As in queues_wait_own(). */

@@ -2,13 +2,15 @@
 /*
  * Managed memory: memory that the CPU and all devices reach at one address.
  *
- * Managed memory is mapped for the CPU and all devices for its whole life, also in strict mode. The kernel decides
+ * Managed memory is mapped for the CPU and all devices for its whole life, also in strict mode. Beside an exclusive
+ * device the CPU has no access at times. The kernel decides
  * where it is: blocks become resident on the device of an engine that touches them, and are evicted when the device
  * has no room. Advice is checked and stored, and attribute queries return it. The kernel then gets it for the blocks
  * that lie completely in the range, and follows it. Advice that the kernel has no memory for is an error, and stays
  * stored. READ_MOSTLY is only stored. The location of a prefetch is stored at once. An entry in the stream then moves
- * the blocks of the range: to a device, or to the system's memory for any location of the host. Attachments and
- * discards are only checked: after a discard the contents are undefined, and here they are what they were.
+ * the blocks of the range: to a device, or to the system's memory for any location of the host. Discards are only
+ * checked: the contents are undefined afterwards, and here they are what they were. Attachments have an effect if a
+ * device is exclusive (exec/attach.c).
  *
  * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module parameter
  * forbids the other kind (block.c). Prefetches of it are only stored.
@@ -370,6 +372,12 @@ static bool location_exists(const CUmemLocation *location)
 	}
 }
 
+/* CUDA defines advice and prefetches only for devices that access managed memory at the same time as the CPU. */
+static bool location_exclusive(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE && client.device[location->id].exclusive;
+}
+
 static struct location location_asked(const CUmemLocation *location)
 {
 	struct location place = { .type = location->type, .id = location->id };
@@ -511,13 +519,15 @@ static CUresult range_advise(const struct range *range)
 
 /* ---- what the API does */
 
-CUresult managed_alloc(uint64_t *ptr, uint64_t bytes)
+CUresult managed_alloc(uint64_t *ptr, uint64_t bytes, unsigned int attach)
 {
+	uint32_t flags = ALLOC_MANAGED | ALLOC_SYNC_MEMOPS;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
-	return result ? result :
-		mem_alloc_in(ctx, ptr, bytes, ALLOC_MANAGED | ALLOC_SYNC_MEMOPS);
+	if (client.exclusive)
+		flags |= ALLOC_ATTACHED | (attach == CU_MEM_ATTACH_HOST ? ALLOC_HOST_ONLY : 0);
+	return result ? result : mem_alloc_in(ctx, ptr, bytes, flags);
 }
 
 CUresult managed_attach(CUstream handle, bool own, uint64_t ptr, uint64_t length,
@@ -541,7 +551,17 @@ CUresult managed_attach(CUstream handle, bool own, uint64_t ptr, uint64_t length
 	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_MANAGED) || span.pool ||
 	    span.base != ptr || (length && length != span.size))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Every device may access all of it at any time, so there is nothing to change. */
+	/* Without an exclusive device, all devices may access all of it at any time. */
+	if (likely(!(span.flags & ALLOC_ATTACHED)))
+		return CUDA_SUCCESS;
+	result = attach_change(stream, &span, flags);
+	if (result)
+		return result;
+	/* Calls that submit work follow the order of the calls. */
+	if (flags == CU_MEM_ATTACH_HOST)
+		__atomic_fetch_or(span.marks, ALLOC_HOST_ONLY, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(span.marks, ~(uint32_t)ALLOC_HOST_ONLY, __ATOMIC_RELAXED);
 	return CUDA_SUCCESS;
 }
 
@@ -571,6 +591,8 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
 		if (!location_exists(&location))
 			return CUDA_ERROR_INVALID_VALUE;
+		if (location_exclusive(&location))
+			return CUDA_ERROR_INVALID_DEVICE;
 		saying.what = SAY_PREFERRED;
 		saying.place = location_preferred(&location);
 		break;
@@ -583,6 +605,8 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 		    (location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
 		     location.type != CU_MEM_LOCATION_TYPE_HOST))
 			return CUDA_ERROR_INVALID_VALUE;
+		if (advice == CU_MEM_ADVISE_SET_ACCESSED_BY && location_exclusive(&location))
+			return CUDA_ERROR_INVALID_DEVICE;
 		saying.what = SAY_ACCESSED_BY;
 		saying.clear = location.type == CU_MEM_LOCATION_TYPE_HOST ? HOST_BIT :
 			1u << location.id;
@@ -614,6 +638,8 @@ CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, 
 	if (!location_exists(&location))
 		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
 			CUDA_ERROR_INVALID_VALUE;
+	if (location_exclusive(&location) || client.device[stream->ctx->device].exclusive)
+		return CUDA_ERROR_INVALID_DEVICE;
 	result = ranges_say(&range, 1);
 	return result ? result : ranges_move(stream, &range, 1);
 }
@@ -667,6 +693,9 @@ CUresult managed_batch(const struct managed_batch *batch, CUstream handle, bool 
 		return result;
 	if (!batch->ptrs || !batch->sizes || !batch->count || (prefetch && !places_valid(batch)))
 		return CUDA_ERROR_INVALID_VALUE;
+	/* CUDA defines batches only if no device is exclusive. */
+	if (client.exclusive)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	ranges = calloc(batch->count, sizeof(*ranges));
 	if (prefetch)
 		sayings = calloc(batch->place_count, sizeof(*sayings));

@@ -13,7 +13,8 @@
  */
 CUmemLocation pool_location(CUmemoryPool pool);
 
-CUresult managed_alloc(uint64_t *ptr, uint64_t bytes);
+/* @attach: CU_MEM_ATTACH_GLOBAL or HOST, the default attachment */
+CUresult managed_alloc(uint64_t *ptr, uint64_t bytes, unsigned int attach);
 CUresult managed_attach(CUstream stream, bool own, uint64_t ptr, uint64_t length,
 			unsigned int flags);
 bool managed_place_known(CUmemLocationType type);

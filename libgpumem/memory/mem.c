@@ -131,6 +131,19 @@ static struct shared *shared_list(struct device *device, uint32_t flags)
 		flags & ALLOC_MANAGED ? &device->shared_managed : &device->shared;
 }
 
+/* Units that memory takes in a shared block. Memory from which access may be withdrawn shares no page. */
+static unsigned int units_of(uint64_t size, uint32_t flags)
+{
+	return round_up(size, flags & ALLOC_ATTACHED ? PAGE : UNIT) / UNIT;
+}
+
+/* Make the record of an attachment, if the memory needs one. False: no memory. */
+static bool attach_ready(uint32_t flags, struct attach **attach)
+{
+	*attach = flags & ALLOC_ATTACHED ? attach_make() : NULL;
+	return *attach || !(flags & ALLOC_ATTACHED);
+}
+
 /* Set the owner of units of a shared block: an alloc or NULL. Lookups read it without a lock. */
 static void owner_set(struct block *block, unsigned int first, unsigned int units,
 		      struct alloc *alloc)
@@ -150,18 +163,23 @@ static void owner_set(struct block *block, unsigned int first, unsigned int unit
 static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, uint64_t size,
 			     uint32_t flags)
 {
-	unsigned int units = (size + UNIT - 1) / UNIT;
+	unsigned int units = units_of(size, flags);
 	struct block *block, *doomed = NULL;
 	struct alloc *alloc = NULL;
+	struct attach *attach;
 	struct scrub scrub;
 	CUresult result;
 
+	if (!attach_ready(flags, &attach))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	lock_take(&mem_lock);
 	result = units_take(shared_list(ctx_device(ctx), flags), ctx->device, units, flags, &block,
 			    &scrub);
 	lock_drop(&mem_lock);
-	if (result)
+	if (result) {
+		attach_drop(attach);
 		return result;
+	}
 	result = units_scrub(block, &scrub);
 	lock_take(&mem_lock);
 	if (!result)
@@ -175,11 +193,15 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, 
 		if (block->movable)
 			flags |= ALLOC_MOVABLE;
 		alloc_set(alloc, ctx, block, block->base + scrub.first * UNIT, size, flags);
+		if (attach)
+			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			owner_set(block, scrub.first, units, alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
+	if (result)
+		attach_drop(attach);
 	blocks_destroy(doomed);
 	return result;
 }
@@ -189,10 +211,16 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 {
 	struct block *block, *doomed = NULL;
 	struct alloc *alloc = NULL;
-	CUresult result = block_alloc(&block, ctx->device, round_up(size, SLOT), flags);
+	struct attach *attach;
+	CUresult result;
 
-	if (result)
+	if (!attach_ready(flags, &attach))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = block_alloc(&block, ctx->device, round_up(size, SLOT), flags);
+	if (result) {
+		attach_drop(attach);
 		return result;
+	}
 	lock_take(&mem_lock);
 	result = alloc_for(ctx, life, &alloc);
 	if (result) {
@@ -201,11 +229,15 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 		if (block->movable)
 			flags |= ALLOC_MOVABLE;
 		alloc_set(alloc, ctx, block, block->base, size, flags);
+		if (attach)
+			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			store_release(&block->whole, alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
+	if (result)
+		attach_drop(attach);
 	blocks_destroy(doomed);
 	return result;
 }
@@ -321,7 +353,7 @@ static void alloc_hide(struct alloc *alloc)
 {
 	struct block *block = alloc->block;
 	unsigned int first = (alloc->base - block->base) / UNIT;
-	unsigned int units = (alloc->size + UNIT - 1) / UNIT;
+	unsigned int units = units_of(alloc->size, load_relaxed(&alloc->flags));
 
 	/* Only shared blocks are in a list. */
 	if (!block->link) {
@@ -346,12 +378,13 @@ static void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 		managed_forget(alloc->base);
 	if (load_relaxed(&alloc->flags) & ALLOC_EXPORTED)
 		how |= UNITS_EXPORTED;
+	attach_remove(alloc);
 	alloc_hide(alloc);
 	if (whole)
 		block_doom(block, doomed);
 	else
 		units_give(block, (alloc->base - block->base) / UNIT,
-			   (alloc->size + UNIT - 1) / UNIT, how, doomed);
+			   units_of(alloc->size, load_relaxed(&alloc->flags)), how, doomed);
 	alloc_clear(alloc);
 }
 

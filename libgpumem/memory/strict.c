@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Strict mode (GPUMEM_STRICT): the CPU does not reach device memory, as with a discrete card.
+ * Strict mode (GPUMEM_STRICT): the CPU does not reach device memory, as with a discrete card. Also the handler of
+ * SIGSEGV, which a process with an exclusive device has, too.
  *
  * The other files make sure that dark memory (device memory in strict mode) is mapped for the devices only,
  * that no copy or fill of it is inline, and that staging memory stays mapped. This file zeroes memory by the
  * engine, and has the SIGSEGV handler that explains a program's mistake.
  *
  * The handler writes one line if the fault is an access to an address of the arena that is not mapped for the
- * CPU. Then, in any case, it does what would have happened without it. A handler that the program had installed
+ * CPU, or to managed memory that work may use (exec/attach.c). Then it does what would have happened without it. Only an
+ * access to managed memory whose work is done is repeated. A handler that the program had installed
  * before cuInit() runs with its arguments, its signal mask and on its stack. Without a program's handler, the
  * process dies of the signal, with the same registers and siginfo in its core. The library's handler applies
  * SA_RESETHAND itself: a program's handler with this flag runs once. A handler that the program installs later
@@ -18,7 +20,8 @@
  * Everything that runs in the handler is async-signal-safe: lookups take no lock, and texts are put together by
  * hand. The program's handler may leave with siglongjmp(): the library's handler keeps no state.
  *
- * Locks: zero_lock for the queues that zero memory; held until the engine is done. The handler takes none.
+ * Locks: zero_lock for the queues that zero memory; held until the engine is done. The handler takes attach_lock
+ * for managed memory beside an exclusive device. Threads that hold it have all signals blocked.
  *
  * Vocabulary: dark (address/address.h); previous, the action for SIGSEGV before cuInit().
  */
@@ -109,24 +112,93 @@ int strict_describe(const void *addr, char *buffer, size_t size)
 
 /* ---- the handler */
 
+#define LINE	512			/* more than the longest */
+
+static void print_text(const struct text *text)
+{
+	ssize_t written = write(STDERR_FILENO, text->at, min_u64(text->length, text->size));
+
+	(void)written;
+}
+
 static void explain_fault(uint64_t addr)
 {
-	char line[320];			/* more than the longest */
+	char line[LINE];
 	struct text text = { .at = line, .size = sizeof(line) };
 	struct span span;
 	bool known = vm_lookup_in_signal(addr, &span);
-	ssize_t written;
 
 	/* If the memory is mapped for the CPU, the program itself protected it. */
-	if (known && !span_dark(&span))
+	if (known ? !span_dark(&span) : !client.strict)
 		return;
 	put_text(&text, known && span.flags & ALLOC_MAPPED && span.flags & ALLOC_HOST ?
 		 "gpumem: cuMemSetAccess() gave the CPU no right to this access: " :
 		 "gpumem: GPUMEM_STRICT=1 forbids the CPU to access device memory: ");
 	put_place(&text, addr, known ? &span : NULL);
 	put_text(&text, "\n");
-	written = write(STDERR_FILENO, line, min_u64(text.length, sizeof(line)));
-	(void)written;
+	print_text(&text);
+}
+
+static void put_work(struct text *text, const struct attach_work *work)
+{
+	if (work->stream) {
+		put_text(text, "stream ");
+		put_number(text, (uintptr_t)work->stream, 16);
+		put_text(text, " (id ");
+		put_number(text, work->id, 10);
+		put_text(text, ")");
+	} else {
+		put_text(text, "a destroyed stream");
+	}
+	put_text(text, " of device ");
+	put_number(text, work->device, 10);
+	put_text(text, " executes operation ");
+	put_number(text, work->number, 10);
+	put_text(text, " (");
+	put_text(text, work->kind);
+	if (work->length) {
+		put_text(text, " to ");
+		put_number(text, work->addr, 16);
+		put_text(text, ", ");
+		put_number(text, work->length, 10);
+		put_text(text, " bytes");
+	}
+	put_text(text, ")");
+}
+
+/*
+ * The CPU accessed managed memory that work may use. The caller lets the access fail; a mode that reports such
+ * accesses and continues would grant access here.
+ */
+static void explain_attached(uint64_t addr, const struct attach_work *work)
+{
+	char line[LINE];
+	struct text text = { .at = line, .size = sizeof(line) };
+	struct span span;
+
+	put_text(&text, "gpumem: the CPU cannot access managed memory while work may use it: ");
+	put_place(&text, addr, vm_lookup_in_signal(addr, &span) ? &span : NULL);
+	put_text(&text, work ? work->single ? ", attached to one stream: " :
+		 ", attached to all streams: " : ": the process forked meanwhile");
+	if (work)
+		put_work(&text, work);
+	put_text(&text, "\n");
+	print_text(&text);
+}
+
+/* True: the memory of the address is mapped now, and the access can be repeated. */
+static bool resolve_fault(uint64_t addr)
+{
+	struct attach_work work;
+	enum attach_fault found = client.exclusive ? attach_fault(addr, &work) : ATTACH_UNKNOWN;
+
+	if (found == ATTACH_DENIED)
+		explain_attached(addr, &work);
+	else if (found == ATTACH_FORKED)
+		explain_attached(addr, NULL);
+	else if (found == ATTACH_UNKNOWN)
+		explain_fault(addr);
+	return found == ATTACH_GRANTED;
 }
 
 /* Let the interrupted code fault again without a handler. */
@@ -164,13 +236,15 @@ static void chain(int sig, siginfo_t *info, void *context)
 
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
+	bool resolved = false;
 	int error = errno;
 
 	if ((info->si_code == SEGV_ACCERR || info->si_code == SEGV_MAPERR) &&
 	    vm_reserved((uintptr_t)info->si_addr))
-		explain_fault((uintptr_t)info->si_addr);
+		resolved = resolve_fault((uintptr_t)info->si_addr);
 	errno = error;
-	chain(sig, info, context);
+	if (!resolved)
+		chain(sig, info, context);
 }
 
 void strict_start(void)

@@ -402,6 +402,9 @@ static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char 
 	pool_t *pool;
 	unsigned int i;
 
+	/* As documented: all devices must access managed memory at the same time as the CPU. */
+	if (managed && client.exclusive)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	/* More than a process has addresses; recorded for 2^45 bytes and more. */
 	if (props->maxSize >> ADDRESS_BITS)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,0 +1,676 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attachments of managed memory, in processes that have an exclusive device.
+ *
+ * An exclusive device reports CONCURRENT_MANAGED_ACCESS 0 (module parameter concurrent_managed): the CPU must
+ * not access managed memory while streams of the device may use it. Which streams these are is the memory's
+ * attachment:
+ *
+ *   global	all streams of all exclusive devices
+ *   host	none; the library refuses copies and fills by exclusive devices (ALLOC_HOST_ONLY)
+ *   single	one stream, if its device is exclusive, else none
+ *
+ * Memory with the same attachment forms a set. While a set is busy, that is, while one of its streams has work
+ * that is not done, the CPU's access to the set's memory is withdrawn: its pages have no rights in the process,
+ * so an access raises SIGSEGV, and a system call returns EFAULT. The engine reaches the memory by the devices'
+ * address space. ring_kick() withdraws access when a queue gets entries. Only the first submission after the set
+ * was idle changes mappings, because then the set has no memory in reach any more.
+ *
+ * Access is granted again when the process learns that work is done: each wait and query that finds its work
+ * done grants access to the memory of all idle sets. An access before that faults, and the handler of SIGSEGV
+ * (memory/strict.c) grants it if the set is idle.
+ *
+ * A change of an attachment is done in stream order: by the calling thread if the stream is idle, else by a
+ * worker (work.c) at a hold.
+ *
+ * When a stream is destroyed, its set becomes an orphan. If the stream has no work left, the set's memory gets
+ * its default attachment at once. Otherwise access to all of it is withdrawn, and stays so until somebody looks
+ * at the set. So the memory gets its default attachment when it is looked at first after the work is done.
+ *
+ * The kernel may refuse to change rights for want of memory or mappings. If access cannot be withdrawn, wrong
+ * accesses go unnoticed. If it cannot be granted for an allocation, it is granted for the whole block, which
+ * needs no more mappings, so wrong accesses in the rest of the block go unnoticed until the next submission.
+ *
+ * Invariants: memory of a busy set is in the set's list "withdrawn", unless the kernel refused. A submission
+ * stores the tail, then, after a full barrier, looks at the lists. A thread that puts memory into a list looks,
+ * after a full barrier, at the tails. So at least one of the two withdraws access.
+ *
+ * Locks: attach_lock for everything. It is inside mem_lock and streams' locks; only active->lock is taken inside
+ * it. Signals are blocked while a thread holds it, so that the handler of SIGSEGV can take it.
+ *
+ * Vocabulary: exclusive, global, host, single, set, orphan (above); withdrawn, of access: the CPU does not reach
+ * the memory; granted: it does.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "exec/exec.h"
+
+/* Managed memory of one alloc. */
+struct attach {
+	struct attach *next, **link;	/* in a list of the set; link is NULL if there is no set */
+	struct attach_set *set;		/* NULL: host */
+	bool withdrawn;
+	bool host_default;		/* the default is host, and not global; constant, as what follows */
+	uint64_t base, length;		/* whole pages */
+	uint64_t block_base, block_mapped;	/* the mapping that the pages are in */
+};
+
+/* All memory with one attachment. */
+struct attach_set {
+	struct attach *granted, *withdrawn;	/* to be read without the lock: atomic */
+	CUstream stream;		/* NULL: global, or an orphan */
+	struct queue *queue;		/* of an orphan: its stream's, or NULL */
+	uint64_t value;			/* of an orphan: the last entry of its stream */
+	unsigned int changes;		/* works that will put memory into the set */
+	struct attach_set *next, **link;	/* in watched; link is NULL if it is not */
+};
+
+/* A change that a worker makes. */
+struct change {
+	struct work work;		/* first */
+	uint64_t base, id;		/* of the alloc */
+	struct attach_set *set;		/* NULL: host */
+};
+
+static struct lock attach_lock;
+static struct attach_set global;
+static struct attach_set *watched;	/* orphans, and sets of streams that have memory out of reach */
+static unsigned int withdrawn_count;	/* all memory out of reach; atomic */
+static uint32_t grants;			/* rises when access is granted; atomic */
+
+static void attach_enter(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, old);
+	lock_take(&attach_lock);
+}
+
+static void attach_leave(const sigset_t *old)
+{
+	lock_drop(&attach_lock);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+/* ---- lists; attach_lock is held from here to "the functions" */
+
+static bool orphaned(const struct attach_set *set)
+{
+	return set != &global && !set->stream;
+}
+
+static void set_unwatch(struct attach_set *set)
+{
+	*set->link = set->next;
+	if (set->next)
+		set->next->link = set->link;
+	set->link = NULL;
+}
+
+/* Keep the list of watched sets: all orphans, and the sets that have memory out of reach. */
+static void set_watch(struct attach_set *set)
+{
+	bool watch = set->withdrawn || orphaned(set);
+
+	if (set == &global || watch == !!set->link)
+		return;
+	if (watch) {
+		set->next = watched;
+		if (watched)
+			watched->link = &set->next;
+		watched = set;
+		set->link = &watched;
+		return;
+	}
+	set_unwatch(set);
+}
+
+static void list_out(struct attach *attach)
+{
+	if (!attach->link)
+		return;
+	store_release(attach->link, attach->next);
+	if (attach->next)
+		attach->next->link = attach->link;
+	attach->link = NULL;
+	set_watch(attach->set);
+}
+
+/* Put memory into the list of its set that fits. */
+static void list_in(struct attach *attach)
+{
+	struct attach_set *set = attach->set;
+	struct attach **list;
+
+	if (!set)
+		return;
+	list = attach->withdrawn ? &set->withdrawn : &set->granted;
+	attach->next = *list;
+	if (attach->next)
+		attach->next->link = &attach->next;
+	attach->link = list;
+	store_release(list, attach);
+	set_watch(set);
+}
+
+/* ---- rights */
+
+static void note_reach(struct attach *attach, bool withdrawn)
+{
+	list_out(attach);
+	attach->withdrawn = withdrawn;
+	list_in(attach);
+	store_relaxed(&withdrawn_count, withdrawn_count + (withdrawn ? 1 : -1));
+	if (!withdrawn)
+		store_relaxed(&grants, grants + 1);
+}
+
+static void withdraw(struct attach *attach)
+{
+	if (!attach->withdrawn && !mprotect((void *)(uintptr_t)attach->base, attach->length, PROT_NONE))
+		note_reach(attach, true);
+}
+
+static void note_block(struct attach_set *set, uint64_t block_base)
+{
+	struct attach *attach, *next;
+
+	for (attach = set->withdrawn; attach; attach = next) {
+		next = attach->next;
+		if (attach->block_base == block_base)
+			note_reach(attach, false);
+	}
+}
+
+static void grant_block(uint64_t base, uint64_t mapped)
+{
+	struct attach_set *set, *next;
+
+	if (mprotect((void *)(uintptr_t)base, mapped, PROT_READ | PROT_WRITE))
+		return;
+	note_block(&global, base);
+	for (set = watched; set; set = next) {
+		next = set->next;
+		note_block(set, base);
+	}
+}
+
+static void grant(struct attach *attach)
+{
+	if (!attach->withdrawn)
+		return;
+	if (mprotect((void *)(uintptr_t)attach->base, attach->length, PROT_READ | PROT_WRITE))
+		grant_block(attach->block_base, attach->block_mapped);
+	else
+		note_reach(attach, false);
+}
+
+static void withdraw_set(struct attach_set *set)
+{
+	struct attach *attach, *next;
+
+	for (attach = set->granted; attach; attach = next) {
+		next = attach->next;
+		withdraw(attach);
+	}
+}
+
+static void grant_set(struct attach_set *set)
+{
+	struct attach *attach;
+
+	while ((attach = set->withdrawn)) {
+		grant(attach);
+		/* The kernel refused. */
+		if (attach->withdrawn)
+			break;
+	}
+}
+
+/* ---- what is busy */
+
+static bool queue_exclusive(const struct queue *queue)
+{
+	return client.device[queue->device].exclusive;
+}
+
+static void find_exclusive(struct queue *queue, uint64_t value, void *found)
+{
+	(void)value;
+	if (queue_exclusive(queue))
+		*(struct queue **)found = queue;
+}
+
+/* A queue of an exclusive device that has work, or NULL. The cost does not depend on the number of streams. */
+static struct queue *busy_queue(void)
+{
+	struct queue *found = NULL;
+
+	queues_busy(find_exclusive, &found);
+	return found;
+}
+
+/* The same for a signal handler, which may have interrupted a thread that holds a lock of queues_busy(). */
+static struct queue *busy_queue_in_signal(void)
+{
+	struct queue *queue;
+	unsigned int i;
+
+	for (i = 0; i < client.devices; i++)
+		for (queue = client.device[i].exclusive ? load_acquire(&client.device[i].queues) : NULL;
+		     queue; queue = queue->next)
+			if (!queue_idle(queue))
+				return queue;
+	return NULL;
+}
+
+/* The queue that keeps the CPU away from the memory of a stream's set, or NULL. */
+static struct queue *busy_stream(const struct attach_set *set)
+{
+	struct queue *queue = set->stream ? load_acquire(&set->stream->queue) : set->queue;
+
+	if (!queue || !queue_exclusive(queue))
+		return NULL;
+	if (set->stream ? queue_idle(queue) : queue_reached(queue, set->value))
+		return NULL;
+	return queue;
+}
+
+static bool set_busy(const struct attach_set *set)
+{
+	return set == &global ? busy_queue() : busy_stream(set);
+}
+
+/* ---- places */
+
+/* Move memory into a set, or for NULL out of all sets, and give the CPU the access that fits. */
+static void place(struct attach *attach, struct attach_set *set)
+{
+	list_out(attach);
+	attach->set = set;
+	list_in(attach);
+	/* Pairs with ring_kick(). */
+	fence_full();
+	if (set && set_busy(set))
+		withdraw(attach);
+	else
+		grant(attach);
+}
+
+static struct attach_set *default_set(const struct attach *attach)
+{
+	return attach->host_default ? NULL : &global;
+}
+
+/* Free an orphan that has no memory and gets none. */
+static void orphan_end(struct attach_set *set)
+{
+	if (!orphaned(set) || set->granted || set->withdrawn || set->changes)
+		return;
+	if (set->link)
+		set_unwatch(set);
+	free(set);
+}
+
+/* The stream of an orphan has no work left: its memory gets the default attachments. The orphan may be freed. */
+static void orphan_settle(struct attach_set *set)
+{
+	struct attach *attach;
+
+	/* Keep the orphan until the end. */
+	set->changes++;
+	while ((attach = set->withdrawn) || (attach = set->granted))
+		place(attach, default_set(attach));
+	set->changes--;
+	orphan_end(set);
+}
+
+/* ---- the functions */
+
+struct attach *attach_make(void)
+{
+	return calloc(1, sizeof(struct attach));
+}
+
+void attach_drop(struct attach *attach)
+{
+	free(attach);
+}
+
+void attach_add(struct alloc *alloc, struct attach *attach)
+{
+	sigset_t old;
+
+	attach->base = alloc->base;
+	attach->length = round_up(alloc->size, PAGE);
+	attach->block_base = alloc->block->base;
+	attach->block_mapped = alloc->block->mapped;
+	attach->host_default = alloc->flags & ALLOC_HOST_ONLY;
+	attach_enter(&old);
+	alloc->attach = attach;
+	place(attach, default_set(attach));
+	attach_leave(&old);
+}
+
+void attach_remove(struct alloc *alloc)
+{
+	struct attach *attach = alloc->attach;
+	struct attach_set *set;
+	sigset_t old;
+
+	if (!attach)
+		return;
+	attach_enter(&old);
+	alloc->attach = NULL;
+	grant(attach);
+	if (attach->withdrawn)
+		store_relaxed(&withdrawn_count, withdrawn_count - 1);
+	set = attach->set;
+	list_out(attach);
+	if (set)
+		orphan_end(set);
+	attach_leave(&old);
+	free(attach);
+}
+
+/* The alloc that a change is for, unless it has been freed; attach_lock is held. */
+static struct attach *attach_find(uint64_t base, uint64_t id)
+{
+	struct span span;
+
+	return vm_lookup(base, &span) && span.id == id && span.alloc ? span.alloc->attach : NULL;
+}
+
+/* Make a change. Its claim on the set ends. */
+static void change_make(uint64_t base, uint64_t id, struct attach_set *set, bool leave_out)
+{
+	struct attach *attach;
+	sigset_t old;
+
+	attach_enter(&old);
+	attach = leave_out ? NULL : attach_find(base, id);
+	if (attach) {
+		struct attach_set *before = attach->set;
+
+		place(attach, set);
+		if (before && before != set)
+			orphan_end(before);
+	}
+	if (set && set != &global) {
+		set->changes--;
+		/* The stream was destroyed before the change. */
+		if (orphaned(set) && !busy_stream(set))
+			orphan_settle(set);
+		else
+			orphan_end(set);
+	}
+	attach_leave(&old);
+}
+
+static void change_run(struct work *work, struct worker *worker, unsigned int item)
+{
+	struct change *change = (struct change *)work;
+
+	(void)worker;
+	(void)item;
+	change_make(change->base, change->id, change->set, false);
+	change->set = NULL;
+}
+
+static void change_end(struct work *work)
+{
+	struct change *change = (struct change *)work;
+
+	/* The stream has failed, and the change is left out: only end its claim. */
+	if (change->set)
+		change_make(change->base, change->id, change->set, true);
+}
+
+/* A stream's set, with a claim of the caller. NULL: no memory. stream->lock is held. */
+static struct attach_set *set_claim(CUstream stream)
+{
+	struct attach_set *set = stream->attached, *fresh = NULL;
+	sigset_t old;
+
+	if (!set) {
+		fresh = calloc(1, sizeof(*fresh));
+		if (!fresh)
+			return NULL;
+		fresh->stream = stream;
+		set = fresh;
+	}
+	attach_enter(&old);
+	if (fresh)
+		store_release(&stream->attached, fresh);
+	set->changes++;
+	attach_leave(&old);
+	return set;
+}
+
+/* Have a worker make a change. stream->lock is held, and the stream is busy. */
+static CUresult change_put(CUstream stream, const struct span *span, struct attach_set *set)
+{
+	struct change *change = calloc(1, sizeof(*change));
+	struct queue *queue;
+	CUresult result;
+
+	if (!change)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	change->work.items = 1;
+	change->work.device = stream->ctx->device;
+	change->work.run = change_run;
+	change->work.end = change_end;
+	change->base = span->base;
+	change->id = span->id;
+	change->set = set;
+	result = stream_prepare(stream, &queue);
+	if (result) {
+		free(change);
+		return result;
+	}
+	result = work_put(queue, &change->work);
+	if (!result)
+		return ring_kick(queue);
+	free(change);
+	return ring_finish(queue, result);
+}
+
+/* attach_change() with the stream's lock held. @workers: there are workers. False: they are needed. */
+static bool change_locked(CUstream stream, const struct span *span, unsigned int flags, bool workers,
+			  CUresult *result)
+{
+	struct attach_set *set = flags == CU_MEM_ATTACH_GLOBAL ? &global : NULL;
+	struct queue *queue = stream->queue;
+	bool idle = stream_idle(stream) && !(queue && queue_failed(queue));
+
+	if (!idle && !workers)
+		return false;
+	if (flags == CU_MEM_ATTACH_SINGLE) {
+		set = set_claim(stream);
+		if (!set) {
+			*result = CUDA_ERROR_OUT_OF_MEMORY;
+			return true;
+		}
+	}
+	if (idle) {
+		change_make(span->base, span->id, set, false);
+		return true;
+	}
+	*result = change_put(stream, span, set);
+	if (*result && flags == CU_MEM_ATTACH_SINGLE)
+		change_make(span->base, span->id, set, true);
+	return true;
+}
+
+CUresult attach_change(CUstream stream, const struct span *span, unsigned int flags)
+{
+	CUresult result = stream_begin(stream);
+	bool over;
+
+	if (result)
+		return result;
+	over = change_locked(stream, span, flags, false, &result);
+	lock_drop(&stream->lock);
+	if (over)
+		return result;
+	result = work_reserve(stream->ctx->device, false);
+	if (!result)
+		result = stream_begin(stream);
+	if (result)
+		return result;
+	change_locked(stream, span, flags, true, &result);
+	lock_drop(&stream->lock);
+	return result;
+}
+
+void attach_busy(struct queue *queue)
+{
+	CUstream stream = queue->stream;
+	struct attach_set *own = stream ? load_acquire(&stream->attached) : NULL;
+	sigset_t old;
+
+	if (!load_acquire(&global.granted) && !(own && load_acquire(&own->granted)))
+		return;
+	attach_enter(&old);
+	withdraw_set(&global);
+	if (own)
+		withdraw_set(own);
+	attach_leave(&old);
+}
+
+void attach_synced_slow(void)
+{
+	struct attach_set *set, *next;
+	sigset_t old;
+
+	if (!load_acquire(&withdrawn_count))
+		return;
+	attach_enter(&old);
+	for (set = watched; set; set = next) {
+		next = set->next;
+		if (busy_stream(set))
+			continue;
+		if (orphaned(set))
+			orphan_settle(set);
+		else
+			grant_set(set);
+	}
+	if (global.withdrawn && !busy_queue())
+		grant_set(&global);
+	attach_leave(&old);
+}
+
+void attach_stream_gone(CUstream stream, struct queue *queue)
+{
+	struct attach_set *set = load_acquire(&stream->attached);
+	sigset_t old;
+
+	if (likely(!set))
+		return;
+	attach_enter(&old);
+	store_relaxed(&stream->attached, NULL);
+	set->stream = NULL;
+	set->queue = queue;
+	set->value = queue ? load_relaxed(&queue->tail) : 0;
+	set_watch(set);
+	if (busy_stream(set))
+		withdraw_set(set);
+	else
+		orphan_settle(set);
+	attach_leave(&old);
+}
+
+/* ---- faults */
+
+/* Describe the entry that a queue executes. The queue's ring may be gone, or the entry done meanwhile. */
+static void work_describe(struct queue *queue, struct attach_work *work)
+{
+	struct gpumem_sqe sqe;
+	CUstream stream = load_relaxed(&queue->stream);
+
+	*work = (struct attach_work){
+		.single = work->single, .device = queue->device, .stream = stream,
+		.id = stream ? stream->id : 0, .number = load_acquire(&queue->page->value),
+		.kind = "work",
+	};
+	/* queue_entry() takes a lock, which the interrupted thread may hold. */
+	if (!lock_try(&queue->past_lock))
+		return;
+	if (queue->sqes && work->number < load_acquire(&queue->tail)) {
+		sqe = queue->sqes[work->number % QUEUE_ENTRIES];
+		work->kind = op_name(sqe.op);
+		if (sqe.op == GPUMEM_OP_COPY || sqe.op == GPUMEM_OP_FILL || sqe.op == GPUMEM_OP_PREFETCH) {
+			work->addr = sqe.dst;
+			work->length = sqe.width * (sqe.op == GPUMEM_OP_FILL ? sqe.elem : 1) +
+				(sqe.height > 1 ? (sqe.height - 1) * sqe.dst_pitch : 0);
+		}
+	}
+	lock_drop(&queue->past_lock);
+}
+
+/* Whether the same thread faults at the same address, although no access was granted since its last fault. */
+static bool faults_again(uint64_t addr)
+{
+	static __thread uint64_t last_addr __attribute__((tls_model("initial-exec")));
+	static __thread uint32_t last_grants __attribute__((tls_model("initial-exec")));
+	bool again = last_addr == addr && last_grants == load_relaxed(&grants);
+
+	last_addr = addr;
+	last_grants = load_relaxed(&grants);
+	return again;
+}
+
+/* The queue that keeps the CPU away from withdrawn memory, or NULL. */
+static struct queue *keeper(struct attach *attach, bool *single)
+{
+	struct attach_set *set = attach->set;
+	struct queue *queue;
+
+	*single = set && set != &global;
+	if (*single) {
+		queue = busy_stream(set);
+		if (queue || !orphaned(set))
+			return queue;
+		/* The orphan stays for attach_synced(), because free() must not be called here. */
+		list_out(attach);
+		attach->set = default_set(attach);
+		list_in(attach);
+		*single = false;
+	}
+	return attach->set ? busy_queue_in_signal() : NULL;
+}
+
+enum attach_fault attach_fault(uint64_t addr, struct attach_work *work)
+{
+	enum attach_fault answer = ATTACH_UNKNOWN;
+	struct attach *attach;
+	struct queue *queue;
+	struct span span;
+	sigset_t old;
+
+	if (not_initialized()) {
+		/* A thread that does not exist here may hold the lock. No other thread changes anything. */
+		attach = vm_lookup_in_signal(addr, &span) && span.alloc ? span.alloc->attach : NULL;
+		return attach && attach->withdrawn ? ATTACH_FORKED : ATTACH_UNKNOWN;
+	}
+	attach_enter(&old);
+	attach = vm_lookup_in_signal(addr, &span) && span.alloc ? span.alloc->attach : NULL;
+	if (attach && attach->withdrawn) {
+		queue = keeper(attach, &work->single);
+		if (queue) {
+			work_describe(queue, work);
+			answer = ATTACH_DENIED;
+		} else {
+			grant(attach);
+			answer = attach->withdrawn ? ATTACH_UNKNOWN : ATTACH_GRANTED;
+		}
+	} else if (attach && !faults_again(addr)) {
+		/* Another thread has granted access between the fault and now. */
+		answer = ATTACH_GRANTED;
+	}
+	attach_leave(&old);
+	return answer;
+}
