@@ -105,6 +105,8 @@ int gpumem_ioctl_info(struct gpumem_ucmd *ucmd)
 	cmd->excess = gpumem_holding_excess(ucmd->client, dev);
 	cmd->flags = gpumem_device_concurrent(dev) ?
 			     0 : GPUMEM_INFO_EXCLUSIVE_MANAGED;
+	if (READ_ONCE(ucmd->client->pageable) & BIT(cmd->device))
+		cmd->flags |= GPUMEM_INFO_PAGEABLE;
 	cmd->reserved = 0;
 	cmd->node = dev->mem.node;
 	cmd->engine_workers = dev->engine->workers;
@@ -290,6 +292,13 @@ static ssize_t managed_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(managed);
 
+static ssize_t pageable_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%d\n", gpumem_device_pageable(to_gpumem(dev)));
+}
+static DEVICE_ATTR_RO(pageable);
+
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
@@ -349,6 +358,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_pools.attr,
 	&dev_attr_imports.attr,
 	&dev_attr_managed.attr,
+	&dev_attr_pageable.attr,
 	&dev_attr_budget.attr,
 	NULL,
 };

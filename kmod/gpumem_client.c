@@ -489,6 +489,9 @@ static int gpumem_client_attach(struct gpumem_client *client,
 	ret = client->ndevices;
 	if (ret == index) {
 		client->devices[ret] = dev;
+		if (gpumem_device_pageable(dev))
+			WRITE_ONCE(client->pageable,
+				   client->pageable | BIT(ret));
 		/* Readers take no lock. */
 		smp_store_release(&client->ndevices, ret + 1);
 	}
@@ -702,6 +705,7 @@ struct gpumem_client *gpumem_client_create(struct gpumem_device *dev)
 	client->gone = RB_ROOT;
 	xa_init_flags(&client->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->devices[0] = dev;
+	client->pageable = gpumem_device_pageable(dev);
 	client->ndevices = 1;
 	client->channel = -1;
 	client->mm = current->mm;

@@ -101,6 +101,11 @@ struct gpumem_client {
 	struct mutex lock;
 	/** @devices: attached devices; entries below @ndevices are constant */
 	struct gpumem_device *devices[GPUMEM_MAX_DEVICES];
+	/**
+	 * @pageable: bits of devices whose streams may name pageable memory; as
+	 * @devices
+	 */
+	u32 pageable;
 	/** @ndevices: written with release under @lock */
 	unsigned int ndevices;
 	/** @objects: id -> object; its own lock */

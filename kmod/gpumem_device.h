@@ -63,5 +63,6 @@ struct gpumem_device {
 bool gpumem_is_live(void);
 struct gpumem_device *gpumem_device_nth(unsigned int ordinal);
 bool gpumem_device_concurrent(const struct gpumem_device *dev);
+bool gpumem_device_pageable(const struct gpumem_device *dev);
 
 #endif /* GPUMEM_DEVICE_H */

@@ -105,6 +105,11 @@ module_param_array(concurrent_managed, bool, NULL, 0644);
 MODULE_PARM_DESC(concurrent_managed,
 		 "For each device: the CPU may access managed memory while the device works (default: yes)");
 
+static bool pageable[GPUMEM_MAX_DEVICES];
+module_param_array(pageable, bool, NULL, 0644);
+MODULE_PARM_DESC(pageable,
+		 "Whether each device's engine accesses pageable memory (default: no)");
+
 static struct gpumem_device *gpumem_devices[GPUMEM_MAX_DEVICES];
 static dev_t gpumem_devt;
 /* The init of the module has succeeded; written once, with release. */
@@ -288,6 +293,17 @@ struct gpumem_device *gpumem_device_nth(unsigned int ordinal)
 bool gpumem_device_concurrent(const struct gpumem_device *dev)
 {
 	return READ_ONCE(concurrent_managed[dev->ordinal]);
+}
+
+/**
+ * gpumem_device_pageable - may entries of new clients name pageable memory?
+ * @dev: device
+ *
+ * Return: the module parameter.
+ */
+bool gpumem_device_pageable(const struct gpumem_device *dev)
+{
+	return READ_ONCE(pageable[dev->ordinal]);
 }
 
 /**

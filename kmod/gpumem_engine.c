@@ -35,6 +35,7 @@
 #include "gpumem_evict.h"
 #include "gpumem_managed.h"
 #include "gpumem_object.h"
+#include "gpumem_pageable.h"
 #include "gpumem_place.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
@@ -159,6 +160,20 @@ static int gpumem_check_prefetch(const struct gpumem_sqe *sqe)
 	return gpumem_check_rows(sqe->dst, sqe->width, 1, 0);
 }
 
+/* The flags that entries with an operation may have. */
+static u16 gpumem_sqe_flags_of(unsigned int op)
+{
+	switch (op) {
+	case GPUMEM_OP_COPY:
+		return GPUMEM_SQE_DST_PAGEABLE | GPUMEM_SQE_SRC_PAGEABLE;
+	case GPUMEM_OP_FILL:
+	case GPUMEM_OP_POLL:
+		return GPUMEM_SQE_DST_PAGEABLE;
+	default:
+		return 0;
+	}
+}
+
 /**
  * gpumem_sqe_check - is an entry well formed?
  * @sqe: the kernel's copy
@@ -167,7 +182,8 @@ static int gpumem_check_prefetch(const struct gpumem_sqe *sqe)
  */
 int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 {
-	if (sqe->op > GPUMEM_OP_PREFETCH || sqe->reserved || sqe->reserved2)
+	if (sqe->op > GPUMEM_OP_PREFETCH || sqe->reserved2 ||
+	    sqe->flags & ~gpumem_sqe_flags_of(sqe->op))
 		return -EOPNOTSUPP;
 	switch (sqe->op) {
 	case GPUMEM_OP_COPY:
@@ -408,7 +424,7 @@ static int gpumem_poll_read(struct gpumem_stream *stream, u64 *word)
  */
 static int gpumem_step_poll(struct gpumem_stream *stream)
 {
-	u64 word;
+	u64 word = 0;
 	int ret;
 
 	/*
@@ -416,11 +432,14 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	 * the word after that kicks this stream.
 	 */
 	gpumem_stream_poll_begin(stream);
-	scoped_guard(rwsem_read, &stream->vm->lock)
-		ret = gpumem_need_keep(stream,
-				       gpumem_poll_read(stream, &word));
+	if (unlikely(stream->sqe.flags))
+		ret = gpumem_pageable_poll(stream, &word);
+	else
+		scoped_guard(rwsem_read, &stream->vm->lock)
+			ret = gpumem_need_keep(stream,
+					       gpumem_poll_read(stream, &word));
 	/* The poll goes on when the block of the word is fetched. */
-	if (ret == -ENODATA)
+	if (ret == -ENODATA || ret == -EAGAIN)
 		return ret;
 	if (ret || gpumem_poll_true(&stream->sqe, word)) {
 		gpumem_stream_poll_end(stream);
@@ -519,8 +538,9 @@ int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes, bool locked)
 	if (!locked && !down_read_trylock(&stream->vm->lock))
 		return -EBUSY;
 	stream->need.bo = NULL;
+	stream->need.pages = false;
 	ret = gpumem_step_memory(stream, bytes);
-	if (ret == -ENODATA && !stream->need.bo)
+	if (ret == -ENODATA && !stream->need.bo && !stream->need.pages)
 		ret = -EIO;
 	/* gpumem_place_prepare() fetches the block for the next portion. */
 	stream->need.bo = NULL;
@@ -545,7 +565,9 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
 	case GPUMEM_OP_COPY:
 	case GPUMEM_OP_FILL:
 	case GPUMEM_OP_TIMESTAMP:
-		return gpumem_step_slice(stream);
+		return unlikely(stream->sqe.flags) ?
+			gpumem_pageable_step(stream) :
+			gpumem_step_slice(stream);
 	case GPUMEM_OP_WAIT:
 		return gpumem_step_wait(stream);
 	case GPUMEM_OP_TAKE:
@@ -571,7 +593,8 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
  * -EINPROGRESS when the stream will be kicked: by the entry's waiter, its
  * timer, or a stream of the client that may have written the word.  When the
  * entry failed: -EFAULT if an address is not mapped, a mapping ends inside an
- * element, or a poll's word is misaligned; -EACCES without access; -EIO for
+ * element, a poll's word is misaligned, or the process could not access its
+ * memory; -EACCES without access; -EIO for
  * memory that failed or was discarded; -ENOENT for an unknown timeline;
  * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
  * addition to the timeline of a stream or fence, and for a take from a timeline

@@ -29,8 +29,9 @@ struct workqueue_struct;
  * The owner of an entry (enum gpumem_fenced_state) calls the operations.  It
  * holds vm->lock for reading, which keeps the buffer objects, and passes
  * offsets and lengths inside them.  Preemption may be disabled, so an operation
- * must not sleep, allocate, or touch user memory.  Operations return 0 or a
- * negative errno.
+ * must not sleep or allocate.  Only @copy_in and @copy_out touch user memory, in
+ * a thread of the process, up to the first byte that faults.  The other
+ * operations return 0 or a negative errno.
  */
 struct gpumem_engine_ops {
 	/** @name: at most 15 bytes */
@@ -42,6 +43,19 @@ struct gpumem_engine_ops {
 	/** @fill: repeat the low @elem bytes of @value over @len bytes */
 	int (*fill)(struct gpumem_engine *engine, struct gpumem_bo *dst,
 		    u64 dst_offset, u64 value, unsigned int elem, size_t len);
+	/**
+	 * @copy_in: copy from the process's memory; @dst may be NULL, and the
+	 * bytes are only read.  Returns the number of bytes that were copied
+	 * before a byte faulted, or a negative errno
+	 */
+	ssize_t (*copy_in)(struct gpumem_engine *engine, struct gpumem_bo *dst,
+			   u64 dst_offset, const void __user *src, size_t len);
+	/**
+	 * @copy_out: copy to the process's memory; zeros, if @src is NULL.
+	 * Returns as @copy_in
+	 */
+	ssize_t (*copy_out)(struct gpumem_engine *engine, void __user *dst,
+			    struct gpumem_bo *src, u64 src_offset, size_t len);
 };
 
 /**

@@ -14,6 +14,9 @@
  * that can, and is memcpy() on others.  A copy between overlapping ranges of
  * one buffer uses memmove(), which does not recover.
  *
+ * The process's own memory is reached through the processor's page tables, with
+ * page faults disabled (gpumem_pageable.c).
+ *
  * Locks: none.  The caller holds vm->lock for reading.
  */
 #include <linux/debugfs.h>
@@ -191,8 +194,89 @@ static int gpumem_cpu_fill(struct gpumem_engine *engine, struct gpumem_bo *dst,
 	return 0;
 }
 
+/*
+ * Bytes of a run that one access to user memory may touch.  Hardened usercopy
+ * refuses an access that leaves a folio, and the runs of a registration do.
+ */
+static size_t gpumem_cpu_user_part(struct gpumem_bo *bo, const void *at,
+				   size_t len)
+{
+	if (!gpumem_bo_root(bo)->pin)
+		return len;
+	return min(len, PAGE_SIZE - offset_in_page(at));
+}
+
+/*
+ * Copy between user memory and a buffer object, or zeros if that is NULL.  Return
+ * the number of bytes copied before a byte faulted, or a negative errno.
+ */
+static ssize_t gpumem_cpu_user(struct gpumem_bo *bo, u64 offset,
+			       const void __user *in, void __user *out,
+			       size_t len)
+{
+	struct gpumem_cpu_run run = { .bo = bo, .offset = offset };
+	size_t done = 0, part, left = 0;
+	int ret = 0;
+
+	while (done < len && !left) {
+		ret = gpumem_cpu_run_map(&run, len - done);
+		if (ret)
+			break;
+		part = gpumem_cpu_user_part(bo, run.at, run.left);
+		pagefault_disable();
+		left = in ? __copy_from_user_inatomic(run.at, in + done, part) :
+			    __copy_to_user_inatomic(out + done, run.at, part);
+		pagefault_enable();
+		part -= left;
+		run.at += part;
+		run.left -= part;
+		done += part;
+	}
+	gpumem_bo_unmap(run.folio);
+	if (should_fail(&gpumem_fail_copy, len))
+		ret = -EIO;
+	return ret ?: done;
+}
+
+/* As gpumem_cpu_user(), for a hole of a sparse mapping. */
+static ssize_t gpumem_cpu_user_hole(const void __user *in, void __user *out,
+				    size_t len)
+{
+	size_t done = 0, part, left = 0;
+	u8 sink[64];
+
+	while (done < len && !left) {
+		part = min(len - done, sizeof(sink));
+		memset(sink, 0, sizeof(sink));
+		pagefault_disable();
+		left = in ? __copy_from_user_inatomic(sink, in + done, part) :
+			    __copy_to_user_inatomic(out + done, sink, part);
+		pagefault_enable();
+		done += part - left;
+	}
+	return done;
+}
+
+static ssize_t gpumem_cpu_copy_in(struct gpumem_engine *engine,
+				  struct gpumem_bo *dst, u64 dst_offset,
+				  const void __user *src, size_t len)
+{
+	return dst ? gpumem_cpu_user(dst, dst_offset, src, NULL, len) :
+		     gpumem_cpu_user_hole(src, NULL, len);
+}
+
+static ssize_t gpumem_cpu_copy_out(struct gpumem_engine *engine,
+				   void __user *dst, struct gpumem_bo *src,
+				   u64 src_offset, size_t len)
+{
+	return src ? gpumem_cpu_user(src, src_offset, NULL, dst, len) :
+		     gpumem_cpu_user_hole(NULL, dst, len);
+}
+
 const struct gpumem_engine_ops gpumem_engine_cpu_ops = {
 	.name = "cpu",
 	.copy = gpumem_cpu_copy,
 	.fill = gpumem_cpu_fill,
+	.copy_in = gpumem_cpu_copy_in,
+	.copy_out = gpumem_cpu_copy_out,
 };

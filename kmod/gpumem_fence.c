@@ -352,10 +352,12 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 	 * nothing to prepare; if the client allocates some meanwhile, the
 	 * portion ends there.
 	 */
-	ret = atomic64_read(&stream->obj.client->count.managed) ?
-		gpumem_place_prepare(stream) : 0;
+	ret = unlikely(stream->sqe.flags) ? gpumem_pageable_pin(stream) : 0;
+	if (!ret && atomic64_read(&stream->obj.client->count.managed))
+		ret = gpumem_place_prepare(stream);
 	if (ret) {
 		stream->fenced.more = ret == -EAGAIN || ret == -EINPROGRESS;
+		gpumem_pageable_unpin(stream);
 		if (stream->fenced.more)
 			gpumem_uses_drop(&stream->uses);
 		else
@@ -703,6 +705,7 @@ enum gpumem_fenced_next gpumem_fenced_run(struct gpumem_stream *stream)
 	}
 	gpumem_publish_over(fenced);
 	gpumem_fenced_clear(fenced);
+	gpumem_pageable_unpin(stream);
 	gpumem_fenced_unkeep(stream);
 	WRITE_ONCE(fenced->state, GPUMEM_FENCED_NONE);
 	if (fenced->result != -EINPROGRESS)

@@ -150,6 +150,9 @@ static unsigned int gpumem_fenced_side(struct gpumem_stream *stream, u64 addr,
 	u64 bytes = gpumem_fenced_row(sqe), row = stream->row;
 	u64 end = max(sqe->height, 1), first, last;
 
+	/* Pageable memory has no reservation object. */
+	if (unlikely(gpumem_pageable_side(sqe, write)))
+		return 0;
 	/* The entry passed gpumem_sqe_check(): nothing overflows. */
 	first = addr + row * pitch + stream->col;
 	if (bytes - stream->col >= most) {

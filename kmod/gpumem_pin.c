@@ -23,6 +23,9 @@
  * The release marks the pages dirty if the engine, or an importer of a DMA-buf,
  * could have written them.
  *
+ * A window of a fenced portion (gpumem_pageable.c) is pinned in the same way, but
+ * for a short time: it has no id, is not in client->pins, and any page will do.
+ *
  * Locks: client->pin_lock (mutex) protects client->pins and pin->listed.
  */
 #include <linux/interval_tree.h>
@@ -84,6 +87,8 @@ struct gpumem_pin {
 	bool listed;
 	/** @readonly: pinned for reading; constant */
 	bool readonly;
+	/** @window: of a fenced portion; pinned for a short time; constant */
+	bool window;
 	/** @written: pages may have been written; never cleared */
 	bool written;
 	/** @few: array for up to GPUMEM_PIN_FEW extents */
@@ -147,7 +152,8 @@ static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
 
 static int gpumem_pin_take(struct gpumem_pin *pin, struct page **pages)
 {
-	unsigned int gup = FOLL_LONGTERM | (pin->readonly ? 0 : FOLL_WRITE);
+	unsigned int gup = (pin->window ? 0 : FOLL_LONGTERM) |
+			   (pin->readonly ? 0 : FOLL_WRITE);
 	unsigned long addr = round_down(pin->range.start, PAGE_SIZE);
 	u64 index = 0;
 	int n, ret;
@@ -365,7 +371,9 @@ static int gpumem_pin_fill(struct gpumem_client *client,
 	struct page **pages;
 	int ret;
 
-	ret = gpumem_charge_init(&pin->charge, client, pin->pages);
+	ret = pin->window ?
+	      gpumem_charge_init_worker(&pin->charge, client, pin->pages) :
+	      gpumem_charge_init(&pin->charge, client, pin->pages);
 	if (ret)
 		return ret;
 	pages = kmalloc_array(GPUMEM_PIN_CHUNK, sizeof(*pages), GFP_KERNEL);
@@ -379,7 +387,8 @@ static int gpumem_pin_fill(struct gpumem_client *client,
 }
 
 static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
-					    u64 addr, u64 length, bool readonly)
+					    u64 addr, u64 length, bool readonly,
+					    bool window)
 {
 	struct gpumem_pin *pin = kzalloc(sizeof(*pin), GFP_KERNEL_ACCOUNT);
 	int ret;
@@ -391,7 +400,9 @@ static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
 	pin->range.last = addr + length - 1;
 	pin->pages = PFN_UP(addr + length) - PFN_DOWN(addr);
 	pin->readonly = readonly;
-	ret = gpumem_pin_list(client, pin);
+	pin->window = window;
+	/* A window may contain registered memory. */
+	ret = window ? 0 : gpumem_pin_list(client, pin);
 	if (!ret)
 		ret = gpumem_pin_fill(client, pin);
 	if (!ret)
@@ -399,6 +410,29 @@ static struct gpumem_pin *gpumem_pin_create(struct gpumem_client *client,
 	gpumem_pin_unlist(client, pin);
 	gpumem_object_put(&pin->bo.obj);
 	return ERR_PTR(ret);
+}
+
+/**
+ * gpumem_pin_window - pin memory of the process for a fenced portion
+ * @client: whose process the caller is a thread of
+ * @addr: first byte
+ * @length: bytes, not 0
+ * @readonly: the memory is only read
+ *
+ * The pages are charged and counted as those of a registration.
+ *
+ * Context: a worker of @client; may sleep, without locks.
+ * Return: a buffer object without an id, with a reference, or an ERR_PTR.
+ */
+struct gpumem_bo *gpumem_pin_window(struct gpumem_client *client, u64 addr,
+				    u64 length, bool readonly)
+{
+	struct gpumem_pin *pin;
+
+	if (addr >= TASK_SIZE_MAX || length > TASK_SIZE_MAX - addr)
+		return ERR_PTR(-EFAULT);
+	pin = gpumem_pin_create(client, addr, length, readonly, true);
+	return IS_ERR(pin) ? ERR_CAST(pin) : &pin->bo;
 }
 
 int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
@@ -418,7 +452,7 @@ int gpumem_ioctl_bo_pin(struct gpumem_ucmd *ucmd)
 	if (end > TASK_SIZE_MAX || cmd->length > (u64)U32_MAX << PAGE_SHIFT)
 		return -EFAULT;
 	pin = gpumem_pin_create(ucmd->client, cmd->addr, cmd->length,
-				cmd->flags & GPUMEM_BO_PIN_RDONLY);
+				cmd->flags & GPUMEM_BO_PIN_RDONLY, false);
 	if (IS_ERR(pin))
 		return PTR_ERR(pin);
 	ret = gpumem_object_reserve(ucmd, &pin->bo.obj);

@@ -3,7 +3,8 @@
  * gpumem_place: what device addresses lead to, and managed memory on the way.
  *
  * An engine finds the buffer object behind an address in the stream's address
- * space (gpumem_place_find()).  If this is managed memory (gpumem_managed.c), it
+ * space (gpumem_place_find()).  Pageable memory of the process is in no address space
+ * (gpumem_pageable.c).  If this is managed memory (gpumem_managed.c), it
  * uses the block at the address (gpumem_place_enter()).  If the block is not
  * populated, the slice ends with -ENODATA.  The worker then drops vm->lock,
  * fetches the block (gpumem_need_fetch()), which stays in use, and continues
@@ -24,6 +25,7 @@
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_object.h"
+#include "gpumem_pageable.h"
 #include "gpumem_pin.h"
 #include "gpumem_place.h"
 #include "gpumem_publish.h"
@@ -49,6 +51,8 @@ int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
 {
 	struct gpumem_mapping *m = place->m;
 
+	if (unlikely(gpumem_pageable_side(&stream->sqe, write)))
+		return gpumem_pageable_place(stream, place, addr, write, len);
 	if (!m || addr < m->addr || addr > m->last) {
 		m = gpumem_vm_find(stream->vm, addr);
 		if (!m)

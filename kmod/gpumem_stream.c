@@ -316,7 +316,8 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 			ret = 0;
 			if ((!stream->row && !stream->col &&
 			     !stream->waiting) || stream->fenced.more) {
-				ret = gpumem_sqe_check(&stream->sqe);
+				ret = gpumem_sqe_check(&stream->sqe) ?:
+				      gpumem_pageable_check(stream);
 				if (ret) {
 					gpumem_stream_complete(stream, ret);
 					continue;
@@ -405,6 +406,7 @@ static void gpumem_stream_cancel(struct gpumem_stream *stream)
 	 */
 	gpumem_runner_cancel(stream);
 	gpumem_fenced_cancel(&stream->fenced);
+	gpumem_pageable_unpin(stream);
 	gpumem_uses_drop(&stream->uses);
 	if (stream->waiting) {
 		gpumem_timeline_del_waiter(stream->waiting, &stream->waiter);

@@ -18,6 +18,7 @@
 #include "gpumem_fence.h"
 #include "gpumem_managed.h"
 #include "gpumem_object.h"
+#include "gpumem_pageable.h"
 #include "gpumem_timeline.h"
 
 struct gpumem_client;
@@ -96,7 +97,11 @@ struct gpumem_stream {
 		struct gpumem_bo *bo;
 		/** @need.offset: of the first byte */
 		u64 offset;
+		/** @need.pages: a portion came to the end of a window */
+		bool pages;
 	} need;
+	/** @windows: of source and destination; of a fenced entry's owner */
+	struct gpumem_pageable_window windows[2];
 	/** @uses: managed blocks in use; of the owner of a fenced entry */
 	struct gpumem_uses uses;
 	/** @waiter: pending wait of @sqe; its timeline's lock */

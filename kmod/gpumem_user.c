@@ -617,6 +617,28 @@ static int gpumem_charge_try(struct gpumem_charge *charge,
 	return 0;
 }
 
+/* Charge pages.  @flush: the caller is no worker, and waits for ending clients. */
+static int gpumem_charge_pages(struct gpumem_charge *charge,
+			       struct gpumem_client *client, u64 pages,
+			       bool flush)
+{
+	struct gpumem_refusal refusal = {
+		.dev = client->devices[0],
+		.asked = pages << PAGE_SHIFT,
+	};
+	int ret = gpumem_charge_try(charge, client, pages, &refusal);
+
+	if (ret == -EDQUOT) {
+		if (flush)
+			gpumem_client_flush();
+		gpumem_user_make_room(client, pages, &refusal);
+		ret = gpumem_charge_try(charge, client, pages, &refusal);
+	}
+	if (ret == -EDQUOT)
+		gpumem_refused(client, &refusal);
+	return ret;
+}
+
 /**
  * gpumem_charge_init - count pages as pinned
  * @charge: zeroed; out
@@ -626,26 +648,30 @@ static int gpumem_charge_try(struct gpumem_charge *charge,
  * Discards cached chunks before it refuses: the client's own, or those of all
  * clients if the budget of all users is used up.
  *
- * Context: without locks.
+ * Context: without locks; not a worker, whose client's end waits for it.
  * Return: 0 or -EDQUOT.
  */
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages)
 {
-	struct gpumem_refusal refusal = {
-		.dev = client->devices[0],
-		.asked = pages << PAGE_SHIFT,
-	};
-	int ret = gpumem_charge_try(charge, client, pages, &refusal);
+	return gpumem_charge_pages(charge, client, pages, true);
+}
 
-	if (ret == -EDQUOT) {
-		gpumem_client_flush();
-		gpumem_user_make_room(client, pages, &refusal);
-		ret = gpumem_charge_try(charge, client, pages, &refusal);
-	}
-	if (ret == -EDQUOT)
-		gpumem_refused(client, &refusal);
-	return ret;
+/**
+ * gpumem_charge_init_worker - gpumem_charge_init() for a worker
+ * @charge: zeroed; out
+ * @client: the worker's client
+ * @pages: number
+ *
+ * Clients that are about to end still count.
+ *
+ * Context: without locks.
+ * Return: 0 or -EDQUOT.
+ */
+int gpumem_charge_init_worker(struct gpumem_charge *charge,
+			      struct gpumem_client *client, u64 pages)
+{
+	return gpumem_charge_pages(charge, client, pages, false);
 }
 
 /**

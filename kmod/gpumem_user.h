@@ -53,6 +53,8 @@ int gpumem_user_hold(struct gpumem_client *client, u64 pages,
 void gpumem_user_unhold(struct gpumem_client *client, u64 pages);
 int gpumem_charge_init(struct gpumem_charge *charge,
 		       struct gpumem_client *client, u64 pages);
+int gpumem_charge_init_worker(struct gpumem_charge *charge,
+			      struct gpumem_client *client, u64 pages);
 void gpumem_charge_fini(struct gpumem_charge *charge);
 void gpumem_charge_free(struct gpumem_charge *charge);
 

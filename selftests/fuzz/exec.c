@@ -280,17 +280,17 @@ static int do_sqe(const struct prog *p, unsigned int at)
 		.op = value_of(p, at, 1), .elem = value_of(p, at, 2), .handle = value_of(p, at, 3),
 		.dst = value_of(p, at, 4), .src = value_of(p, at, 5), .width = value_of(p, at, 6),
 		.height = value_of(p, at, 7), .dst_pitch = value_of(p, at, 8),
-		.src_pitch = value_of(p, at, 9), .reserved = value_of(p, at, 10),
+		.src_pitch = value_of(p, at, 9), .flags = value_of(p, at, 10),
 	};
 	if (sqe.op == GPUMEM_OP_NOP || raises_or_waits(sqe.op))
 		sqe.dst = 0;
-	if (sqe.op == GPUMEM_OP_TAKE && !sqe.reserved)
+	if (sqe.op == GPUMEM_OP_TAKE && !sqe.flags)
 		sqe.value = 0;
 	else if (raises_or_waits(sqe.op) || sqe.op == GPUMEM_OP_POLL)
 		sqe.value = value_of(p, at, 7);
 	if (sqe.op == GPUMEM_OP_POLL)
 		sqe.handle &= 3;
-	if (sqe.op != GPUMEM_OP_COPY && sqe.op != GPUMEM_OP_FILL && !sqe.reserved) {
+	if (sqe.op != GPUMEM_OP_COPY && sqe.op != GPUMEM_OP_FILL && !sqe.flags) {
 		/* Members that an operation does not use are mostly 0. */
 		sqe.height = sqe.dst_pitch = sqe.src_pitch = 0;
 		if (sqe.op != GPUMEM_OP_PREFETCH)
@@ -299,7 +299,7 @@ static int do_sqe(const struct prog *p, unsigned int at)
 			sqe.handle = sqe.value = 0;
 		if (sqe.op == GPUMEM_OP_PREFETCH)
 			sqe.handle = value_of(p, at, 3) & 1;
-	} else if (!sqe.reserved) {
+	} else if (!sqe.flags) {
 		sqe.handle = 0;
 		/* A copy or fill must not keep a worker busy for minutes. */
 		if (sqe.width < 1ULL << 30 && sqe.height > 64 && sqe.height < 1ULL << 30)

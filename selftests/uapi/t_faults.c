@@ -104,7 +104,7 @@ TEST_F(faults, malformed)
 	for (unsigned int i = 0; i < ARRAY_SIZE(all); i++) {
 		EXPECT_EQ(0, stream_error_of(self->fd, self->vm, all[i]));
 		for (int bit = 0; bit < 16; bit += 5)
-			BAD(all[i], reserved, 1 << bit, EOPNOTSUPP);
+			BAD(all[i], flags, 1 << bit, EOPNOTSUPP);
 		for (int bit = 0; bit < 64; bit += 9)
 			BAD(all[i], reserved2, 1ULL << bit, EOPNOTSUPP);
 		if (i != GPUMEM_OP_FILL)
@@ -182,7 +182,7 @@ TEST_F_TIMEOUT(faults, random_entries, 100000)
 			/* Give most entries valid members.  */
 			if (rng_below(&r, 8)) {
 				sqe.op = rng_below(&r, 7);
-				sqe.reserved = 0;
+				sqe.flags = 0;
 				sqe.reserved2 = 0;
 			}
 			if (rng_below(&r, 4)) {

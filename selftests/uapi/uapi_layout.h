@@ -230,6 +230,7 @@ AT(gpumem_timeline_import, flags, 8);
 AT(gpumem_timeline_import, id, 12);
 AT(gpumem_timeline_import, result, 16);
 _Static_assert(sizeof(struct gpumem_sqe) == 64, "sqe");
+_Static_assert(offsetof(struct gpumem_sqe, flags) == 2, "sqe.flags");
 _Static_assert(offsetof(struct gpumem_sqe, reserved2) == 56, "sqe.reserved2");
 _Static_assert(offsetof(struct gpumem_timeline_page, failed) == 16, "timeline_page.failed");
 _Static_assert(offsetof(struct gpumem_timeline_page, head) == 64, "timeline_page.head");

@@ -173,9 +173,12 @@ enum {
  * enum gpumem_info_flags - properties of a device that it has or has not
  * @GPUMEM_INFO_EXCLUSIVE_MANAGED: the CPU must not access managed memory while
  *	the device works on it; the module does not enforce this
+ * @GPUMEM_INFO_PAGEABLE: entries of its streams may name memory of the process
+ *	(enum gpumem_sqe_flags); the module parameter "pageable" sets it
  */
 enum gpumem_info_flags {
 	GPUMEM_INFO_EXCLUSIVE_MANAGED = 1 << 0,
+	GPUMEM_INFO_PAGEABLE = 1 << 1,
 };
 
 /**
@@ -999,10 +1002,31 @@ enum gpumem_poll {
 #define GPUMEM_POLL_NS	1000000
 
 /**
+ * enum gpumem_sqe_flags - flags of a ring entry
+ * @GPUMEM_SQE_DST_PAGEABLE: @dst of a copy, fill or poll is an address of the
+ *	process that opened the client, not a device address
+ * @GPUMEM_SQE_SRC_PAGEABLE: the same for @src of a copy
+ *
+ * The engine accesses the process's memory as a thread of the process does: it
+ * works on what is mapped when the entry is executed, and page faults populate
+ * the memory.  The entry fails with EFAULT at a byte that the process could not
+ * access so.  If the other side of a copy has DMA-bufs, the kernel pins the
+ * process's pages for as long as a fence is published, and charges the pages as
+ * GPUMEM_BO_PIN does (EDQUOT).
+ *
+ * An entry with a flag fails with EOPNOTSUPP on a device without
+ * GPUMEM_INFO_PAGEABLE.
+ */
+enum gpumem_sqe_flags {
+	GPUMEM_SQE_DST_PAGEABLE = 1 << 0,
+	GPUMEM_SQE_SRC_PAGEABLE = 1 << 1,
+};
+
+/**
  * struct gpumem_sqe - ring entry, 64 bytes
  * @op: enum gpumem_op
  * @elem: element size of a fill, size of a polled word; else 0
- * @reserved: must be 0
+ * @flags: enum gpumem_sqe_flags
  * @handle: timeline id of wait, signal, add and take; enum gpumem_poll of a
  *	poll; enum gpumem_prefetch of a prefetch; 0 for other operations
  * @dst: destination device address; address of a polled word or of a prefetch
@@ -1023,7 +1047,7 @@ enum gpumem_poll {
 struct gpumem_sqe {
 	__u8 op;
 	__u8 elem;
-	__u16 reserved;
+	__u16 flags;
 	__u32 handle;
 	__aligned_u64 dst;
 	union {

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_pageable: entries that name memory of the process, not of the device.
+ *
+ * A worker is a thread of the process that opened the client (gpumem_runner.c),
+ * so it reaches the process's memory as the process does: through the
+ * processor's page tables.  Nothing is pinned, and no MMU notifier is needed:
+ * the kernel takes a page away by changing the page table, and the next access
+ * faults.  What the process unmaps, maps anew, truncates or copies by fork()
+ * has the effect that it has on another thread of the process.
+ *
+ * A slice accesses the process's memory with page faults disabled, up to the
+ * first byte that faults (a *miss*).  The worker then drops vm->lock, which
+ * copies from and to buffer objects hold, makes the pages at this byte present
+ * (gpumem_pageable_fault()), and continues with the next slice.
+ *
+ * A page fault may wait for userspace: for a file system, or for the owner of a
+ * userfaultfd.  The worker waits without locks, and any signal ends the wait.
+ * Destroying a stream does not wait for it.  Closing the client does, until the
+ * fault is handled or the process is killed.
+ *
+ * Fenced entries (gpumem_fence.c) must not fault, and kernel workers may execute
+ * them.  Before a portion is published, the worker pins the pages of the
+ * portion's pageable sides, GPUMEM_PAGEABLE_WINDOW bytes at most: a *window*.
+ * The portion ends at the end of a window.  The pages count as a registration
+ * until the portion has ended.  Pins are short, so that any memory can be
+ * pinned that O_DIRECT may use.
+ *
+ * Locks: vm->lock for reading, as above.
+ */
+#include <linux/align.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "gpumem_bo.h"
+#include "gpumem_client.h"
+#include "gpumem_delay.h"
+#include "gpumem_device.h"
+#include "gpumem_engine.h"
+#include "gpumem_object.h"
+#include "gpumem_pageable.h"
+#include "gpumem_pin.h"
+#include "gpumem_place.h"
+#include "gpumem_stream.h"
+#include "gpumem_vm.h"
+
+/* Bytes of a window. */
+#define GPUMEM_PAGEABLE_WINDOW	((u64)SZ_4M)
+/* Pages that gpumem_pageable_fault() makes present at a time. */
+#define GPUMEM_PAGEABLE_FAULTS	16UL
+
+/**
+ * struct gpumem_pageable_miss - where a slice needs a page fault
+ */
+struct gpumem_pageable_miss {
+	/** @addr: first byte that faulted */
+	u64 addr;
+	/** @len: bytes that the slice wants there; 0: nothing faulted */
+	u64 len;
+	/** @write: the slice wants to write */
+	bool write;
+};
+
+static void __user *gpumem_pageable_ptr(u64 addr)
+{
+	return (void __user *)(unsigned long)addr;
+}
+
+/**
+ * gpumem_pageable_check - may a device execute an entry with these flags?
+ * @stream: stream whose current entry passed gpumem_sqe_check()
+ *
+ * Return: 0 or -EOPNOTSUPP.
+ */
+int gpumem_pageable_check(struct gpumem_stream *stream)
+{
+	if (likely(!stream->sqe.flags))
+		return 0;
+	/* What the parameter was when the client attached the device counts. */
+	return READ_ONCE(stream->obj.client->pageable) & stream->devbit ?
+	       0 : -EOPNOTSUPP;
+}
+
+/*
+ * Make pages at the first byte of @miss present, as an access by the process
+ * does.  No lock is held.  Return -EAGAIN, to try again, or the negative errno
+ * with which the entry fails.
+ */
+static int gpumem_pageable_fault(const struct gpumem_pageable_miss *miss)
+{
+	unsigned long addr = round_down(miss->addr, PAGE_SIZE), n;
+	struct page *pages[GPUMEM_PAGEABLE_FAULTS];
+	long got, i;
+
+	n = PFN_UP(miss->addr + miss->len) - PFN_DOWN(miss->addr);
+	n = min(n, GPUMEM_PAGEABLE_FAULTS);
+	got = get_user_pages_unlocked(addr, n, pages,
+				      (miss->write ? FOLL_WRITE : 0) |
+				      FOLL_INTERRUPTIBLE);
+	for (i = 0; i < got; i++)
+		put_page(pages[i]);
+	if (got > 0)
+		return -EAGAIN;
+	/* After a signal the worker leaves before the next slice. */
+	if (signal_pending(current))
+		return -EAGAIN;
+	return got == -ENOMEM ? -ENOMEM : -EFAULT;
+}
+
+/* The bytes of a row, and the rows, of a copy or fill. */
+static u64 gpumem_pageable_row(const struct gpumem_sqe *sqe)
+{
+	return sqe->op == GPUMEM_OP_FILL ? sqe->width * sqe->elem : sqe->width;
+}
+
+static u64 gpumem_pageable_rows(const struct gpumem_sqe *sqe)
+{
+	return gpumem_pageable_row(sqe) ? max(sqe->height, 1) : 0;
+}
+
+static u64 gpumem_pageable_dst(const struct gpumem_stream *stream)
+{
+	return stream->sqe.dst + stream->row * stream->sqe.dst_pitch +
+	       stream->col;
+}
+
+static u64 gpumem_pageable_src(const struct gpumem_stream *stream)
+{
+	return stream->sqe.src + stream->row * stream->sqe.src_pitch +
+	       stream->col;
+}
+
+/* @len more bytes of the entry are done. */
+static void gpumem_pageable_advance(struct gpumem_stream *stream, u64 len)
+{
+	stream->col += len;
+	if (stream->col == gpumem_pageable_row(&stream->sqe)) {
+		stream->col = 0;
+		stream->row++;
+	}
+}
+
+/*
+ * Copy between pageable memory and buffer objects, as gpumem_step_places().
+ * -EAGAIN with @miss->len set: the copy needs a page fault.
+ */
+static int gpumem_pageable_mixed(struct gpumem_stream *stream,
+				 struct gpumem_place *place,
+				 struct gpumem_pageable_miss *miss)
+{
+	bool out = gpumem_pageable_side(&stream->sqe, true);
+	struct gpumem_engine *engine = stream->dev->engine;
+	u64 rows = gpumem_pageable_rows(&stream->sqe), len, addr, user;
+	s64 budget = GPUMEM_SLICE;
+	ssize_t done;
+	int ret;
+
+	lockdep_assert_held(&stream->vm->lock);
+	while (stream->row < rows) {
+		if (budget <= 0)
+			return -EAGAIN;
+		len = min_t(u64, stream->sqe.width - stream->col, budget);
+		addr = out ? gpumem_pageable_src(stream) :
+			     gpumem_pageable_dst(stream);
+		user = out ? gpumem_pageable_dst(stream) :
+			     gpumem_pageable_src(stream);
+		ret = gpumem_place_find(stream, place, addr, !out, &len) ?:
+		      gpumem_place_enter(stream, place, &len);
+		if (ret)
+			return ret;
+		if (!access_ok(gpumem_pageable_ptr(user), len))
+			return -EFAULT;
+		if (out)
+			done = engine->ops->copy_out(engine,
+						     gpumem_pageable_ptr(user),
+						     place->bo, place->offset,
+						     len);
+		else
+			done = engine->ops->copy_in(engine, place->bo,
+						    place->offset,
+						    gpumem_pageable_ptr(user),
+						    len);
+		if (done < 0)
+			return done;
+		atomic64_add(done, &stream->obj.client->count.copy_bytes);
+		gpumem_pageable_advance(stream, done);
+		if (done < len) {
+			miss->addr = user + done;
+			miss->len = len - done;
+			miss->write = out;
+			return -EAGAIN;
+		}
+		budget -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
+	}
+	return 0;
+}
+
+static int gpumem_pageable_step_mixed(struct gpumem_stream *stream)
+{
+	struct gpumem_pageable_miss miss = { };
+	struct gpumem_place place = { };
+	int ret;
+
+	gpumem_delay(slice_begin);
+	scoped_guard(rwsem_read, &stream->vm->lock) {
+		stream->need.bo = NULL;
+		ret = gpumem_pageable_mixed(stream, &place, &miss);
+		gpumem_place_leave(&place);
+		ret = gpumem_need_keep(stream, ret);
+	}
+	return miss.len ? gpumem_pageable_fault(&miss) : ret;
+}
+
+/*
+ * Read or write user memory up to the first byte that faults.  Return 0; or
+ * -EAGAIN, with that byte in @miss; or -EFAULT.
+ */
+static int gpumem_pageable_read(void *to, u64 addr, u64 len,
+				struct gpumem_pageable_miss *miss)
+{
+	unsigned long left;
+
+	if (!access_ok(gpumem_pageable_ptr(addr), len))
+		return -EFAULT;
+	pagefault_disable();
+	left = __copy_from_user_inatomic(to, gpumem_pageable_ptr(addr), len);
+	pagefault_enable();
+	miss->addr = addr + len - left;
+	miss->len = left;
+	miss->write = false;
+	return left ? -EAGAIN : 0;
+}
+
+static int gpumem_pageable_write(u64 addr, const void *from, u64 len,
+				 struct gpumem_pageable_miss *miss)
+{
+	unsigned long left;
+
+	if (!access_ok(gpumem_pageable_ptr(addr), len))
+		return -EFAULT;
+	pagefault_disable();
+	left = __copy_to_user_inatomic(gpumem_pageable_ptr(addr), from, len);
+	pagefault_enable();
+	miss->addr = addr + len - left;
+	miss->len = left;
+	miss->write = true;
+	return left ? -EAGAIN : 0;
+}
+
+/*
+ * Write one element, so that no other thread sees a part of it.  Return as
+ * gpumem_pageable_read().
+ */
+static int gpumem_pageable_put(u64 addr, u64 value, unsigned int elem,
+			       struct gpumem_pageable_miss *miss)
+{
+	void __user *p = gpumem_pageable_ptr(addr);
+	int ret;
+
+	if (!access_ok(p, elem))
+		return -EFAULT;
+	/* The process may poll the word; pairs with its load. */
+	smp_wmb();
+	pagefault_disable();
+	switch (elem) {
+	case 1:
+		ret = __put_user((u8)value, (u8 __user *)p);
+		break;
+	case 2:
+		ret = __put_user((u16)value, (u16 __user *)p);
+		break;
+	case 4:
+		ret = __put_user((u32)value, (u32 __user *)p);
+		break;
+	default:
+		ret = __put_user(value, (u64 __user *)p);
+	}
+	pagefault_enable();
+	miss->addr = addr;
+	miss->len = ret ? elem : 0;
+	miss->write = true;
+	return ret ? -EAGAIN : 0;
+}
+
+/* Repeat an element over @len bytes of the kernel. */
+static void gpumem_pageable_pattern(void *page, u64 value, unsigned int elem,
+				    size_t len)
+{
+	switch (elem) {
+	case 1:
+		memset(page, value, len);
+		break;
+	case 2:
+		memset16(page, value, len / 2);
+		break;
+	case 4:
+		memset32(page, value, len / 4);
+		break;
+	default:
+		memset64(page, value, len / 8);
+	}
+}
+
+/*
+ * Execute a slice of a fill of pageable memory, or of a copy between two ranges
+ * of it, by way of the page @buffer.  Return as gpumem_pageable_mixed().
+ */
+static int gpumem_pageable_plain(struct gpumem_stream *stream, void *buffer,
+				 struct gpumem_pageable_miss *miss)
+{
+	struct gpumem_counters *count = &stream->obj.client->count;
+	bool fill = stream->sqe.op == GPUMEM_OP_FILL;
+	u64 bytes = gpumem_pageable_row(&stream->sqe), len;
+	u64 rows = gpumem_pageable_rows(&stream->sqe);
+	s64 budget = GPUMEM_SLICE;
+	int ret;
+
+	if (fill)
+		gpumem_pageable_pattern(buffer, stream->sqe.value,
+					stream->sqe.elem, PAGE_SIZE);
+	while (stream->row < rows) {
+		if (budget <= 0)
+			return -EAGAIN;
+		len = min_t(u64, bytes - stream->col, PAGE_SIZE);
+		if (!fill) {
+			ret = gpumem_pageable_read(buffer,
+						   gpumem_pageable_src(stream),
+						   len, miss);
+			if (ret)
+				return ret;
+		}
+		ret = gpumem_pageable_write(gpumem_pageable_dst(stream), buffer,
+					    len, miss);
+		if (ret == -EFAULT)
+			return ret;
+		/* A fill goes on at an element. */
+		if (fill)
+			miss->len = round_up(miss->len, stream->sqe.elem);
+		len -= miss->len;
+		atomic64_add(len, fill ? &count->fill_bytes :
+					 &count->copy_bytes);
+		gpumem_pageable_advance(stream, len);
+		if (ret)
+			return ret;
+		budget -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
+	}
+	return 0;
+}
+
+static int gpumem_pageable_step_plain(struct gpumem_stream *stream)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	struct gpumem_pageable_miss miss = { };
+	void *buffer;
+	int ret;
+
+	gpumem_delay(slice_begin);
+	if (sqe->op == GPUMEM_OP_FILL && sqe->width == 1 && sqe->height <= 1) {
+		ret = gpumem_pageable_put(sqe->dst, sqe->value, sqe->elem,
+					  &miss);
+		atomic64_add(ret ? 0 : sqe->elem,
+			     &stream->obj.client->count.fill_bytes);
+	} else {
+		buffer = kmalloc(PAGE_SIZE, GFP_KERNEL_ACCOUNT);
+		if (!buffer)
+			return -ENOMEM;
+		ret = gpumem_pageable_plain(stream, buffer, &miss);
+		kfree(buffer);
+	}
+	return ret == -EAGAIN && miss.len ? gpumem_pageable_fault(&miss) : ret;
+}
+
+/**
+ * gpumem_pageable_step - execute a slice of a copy or fill of pageable memory
+ * @stream: stream whose entry has a flag, and no fence
+ *
+ * Context: the worker that runs the stream, a thread of the client's process;
+ * may sleep, without locks.
+ * Return: as gpumem_engine_step(), or -ENODATA as gpumem_need_keep().
+ */
+int gpumem_pageable_step(struct gpumem_stream *stream)
+{
+	const struct gpumem_sqe *sqe = &stream->sqe;
+
+	if (sqe->op == GPUMEM_OP_COPY &&
+	    !(gpumem_pageable_side(sqe, true) && gpumem_pageable_side(sqe, false)))
+		return gpumem_pageable_step_mixed(stream);
+	return gpumem_pageable_step_plain(stream);
+}
+
+/**
+ * gpumem_pageable_poll - read the word of a poll from pageable memory
+ * @stream: stream whose entry is a poll with GPUMEM_SQE_DST_PAGEABLE
+ * @word: out
+ *
+ * Context: as gpumem_pageable_step().
+ * Return: 0, -EAGAIN to try again, or the negative errno with which the entry
+ * fails.
+ */
+int gpumem_pageable_poll(struct gpumem_stream *stream, u64 *word)
+{
+	struct gpumem_pageable_miss miss = {
+		.addr = stream->sqe.dst, .len = stream->sqe.elem,
+	};
+	void __user *p = gpumem_pageable_ptr(stream->sqe.dst);
+	u32 low = 0;
+	int ret;
+
+	if (!access_ok(p, stream->sqe.elem))
+		return -EFAULT;
+	pagefault_disable();
+	if (stream->sqe.elem == 4) {
+		ret = __get_user(low, (u32 __user *)p);
+		*word = low;
+	} else {
+		ret = __get_user(*word, (u64 __user *)p);
+	}
+	pagefault_enable();
+	/* What the stream does next comes after the look. */
+	smp_rmb();
+	return ret ? gpumem_pageable_fault(&miss) : 0;
+}
+
+/**
+ * gpumem_pageable_place - find the pinned page behind an address
+ * @stream: its current portion is fenced, and this side of it is pageable
+ * @place: out
+ * @addr: address of the process
+ * @write: the engine is to write
+ * @len: bytes wanted; reduced to the part inside the window
+ *
+ * Context: the owner of the portion; may be atomic.
+ * Return: 0, or -ENODATA outside the window.
+ */
+int gpumem_pageable_place(struct gpumem_stream *stream,
+			  struct gpumem_place *place, u64 addr, bool write,
+			  u64 *len)
+{
+	struct gpumem_pageable_window *window = &stream->windows[write];
+
+	if (!window->bo || addr < window->addr ||
+	    addr - window->addr >= window->bo->length) {
+		stream->need.pages = true;
+		return -ENODATA;
+	}
+	place->m = NULL;
+	place->bo = window->bo;
+	place->offset = addr - window->addr;
+	*len = min(*len, window->bo->length - place->offset);
+	if (write)
+		gpumem_pin_written(window->bo->pin);
+	return 0;
+}
+
+/*
+ * Pin a window of the pages that the rest of an entry touches on one side:
+ * as much as possible, at least a page.
+ */
+static int gpumem_pageable_pin_side(struct gpumem_stream *stream, bool write)
+{
+	struct gpumem_pageable_window *window = &stream->windows[write];
+	const struct gpumem_sqe *sqe = &stream->sqe;
+	u64 first, end, page;
+	struct gpumem_bo *bo;
+
+	if (!gpumem_pageable_side(sqe, write))
+		return 0;
+	first = write ? gpumem_pageable_dst(stream) : gpumem_pageable_src(stream);
+	end = (write ? sqe->dst : sqe->src) + gpumem_pageable_row(sqe) +
+	      (max(sqe->height, 1) - 1) *
+	      (write ? sqe->dst_pitch : sqe->src_pitch);
+	end = min(end, first + GPUMEM_PAGEABLE_WINDOW);
+	page = min(end, round_down(first, PAGE_SIZE) + PAGE_SIZE);
+	bo = gpumem_pin_window(stream->obj.client, first, end - first, !write);
+	/* The rest may be unmapped, between two rows for example. */
+	if (IS_ERR(bo) && PTR_ERR(bo) != -EINTR && page < end)
+		bo = gpumem_pin_window(stream->obj.client, first, page - first,
+				       !write);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+	window->addr = first;
+	window->bo = bo;
+	return 0;
+}
+
+/**
+ * gpumem_pageable_pin - pin the pageable memory of a fenced entry's portion
+ * @stream: stream whose entry has a flag
+ *
+ * Context: the worker that runs the stream; may sleep, without locks.
+ * Return: 0; -EAGAIN if the worker must leave; or the negative errno with which
+ * the entry fails.
+ */
+int gpumem_pageable_pin(struct gpumem_stream *stream)
+{
+	int ret;
+
+	gpumem_pageable_unpin(stream);
+	if (!gpumem_pageable_rows(&stream->sqe))
+		return 0;
+	ret = gpumem_pageable_pin_side(stream, true) ?:
+	      gpumem_pageable_pin_side(stream, false);
+	if (ret)
+		gpumem_pageable_unpin(stream);
+	return ret == -EINTR ? -EAGAIN : ret;
+}
+
+/**
+ * gpumem_pageable_unpin - undo gpumem_pageable_pin()
+ * @stream: whose portion has ended, or is not published
+ *
+ * Context: may sleep; no other task owns the stream's entry.
+ */
+void gpumem_pageable_unpin(struct gpumem_stream *stream)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(stream->windows); i++) {
+		if (stream->windows[i].bo)
+			gpumem_object_put(&stream->windows[i].bo->obj);
+		stream->windows[i].bo = NULL;
+	}
+}
