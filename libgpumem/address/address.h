@@ -20,6 +20,7 @@
 
 #include "address/bo.h"
 #include "address/give_back.h"
+#include "address/pageable.h"
 #include "address/plain.h"
 #include "address/registered.h"
 #include "address/sparse.h"

@@ -16,6 +16,9 @@
  *                     thread waits for the batch.
  *   ANY               pageable memory before the call returns, other memory in stream order.
  *
+ * On devices with PAGEABLE_MEMORY_ACCESS the engine reads pageable memory in stream order for STREAM, and if there
+ * is much of it for ANY.
+ *
  * As recorded: a batch needs a current context, whatever its stream. cu_batch.c refuses the legacy stream, and
  * stream 0 even if that means the thread's own. Location hints have no effect, but wrong hints are errors.
  *
@@ -58,11 +61,19 @@ static uint64_t bytes_of(const struct copy *copy)
 	return copy->width * copy->height * (copy->depth ? copy->depth : 1);
 }
 
+/* Whether the engine may read pageable memory when the stream gets there. */
+static bool reads_directly(const struct batch *batch, const struct item *item)
+{
+	return item->order != CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL &&
+	       copy_reads_directly(batch->stream, &item->copy) &&
+	       (item->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || bytes_of(&item->copy) >= DIRECT_LEAST);
+}
+
 /* Whether a worker must read the source, unless the stream is idle. */
-static bool wants_hold(const struct item *item)
+static bool wants_hold(const struct batch *batch, const struct item *item)
 {
 	return item->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && item->copy.src.host &&
-	       !item->copy.dst.host;
+	       !item->copy.dst.host && !reads_directly(batch, item);
 }
 
 static bool needs_engine(const struct copy *copy)
@@ -99,7 +110,7 @@ static CUresult put_held(struct batch *batch, struct queue *queue, size_t count)
 	for (i = 0; i < batch->count; i++) {
 		const struct item *item = &batch->items[i];
 
-		if (!wants_hold(item))
+		if (!wants_hold(batch, item))
 			continue;
 		work->copies[work->work.items++] = item->copy;
 		if (needs_engine(&item->copy))
@@ -132,6 +143,8 @@ static CUresult put_item(struct batch *batch, struct queue *queue, struct item *
 {
 	struct copy *copy = &item->copy;
 
+	if (reads_directly(batch, item))
+		copy_read_directly(copy);
 	if (item->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL && !copy->src.host) {
 		copy->early = !idle && !copy_overlaps(copy);
 		batch->wait |= !copy->early;
@@ -169,7 +182,7 @@ static CUresult put_items(struct batch *batch, struct queue **queue, bool idle)
 			*queue = NULL;
 			break;
 		}
-		if (!idle && wants_hold(item)) {
+		if (!idle && wants_hold(batch, item)) {
 			batch->wait |= item->copy.src.sync || item->copy.dst.sync;
 			held++;
 			continue;
@@ -191,7 +204,7 @@ static CUresult batch_lock(struct batch *batch, bool *idle)
 	size_t i;
 
 	for (i = 0; i < batch->count; i++) {
-		if (!wants_hold(&batch->items[i]))
+		if (!wants_hold(batch, &batch->items[i]))
 			continue;
 		held = true;
 		engine |= needs_engine(&batch->items[i].copy);

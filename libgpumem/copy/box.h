@@ -52,7 +52,8 @@ struct copy_end {
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
 	CUcontext reach;		/* whose device must have access to the end's pool (copy_reach()) */
-	bool host;			/* memory that the engine does not reach */
+	bool host;			/* memory that the engine does not reach, or that the CPU copies */
+	bool pageable;			/* memory of the process that the engine accesses (address/pageable.h) */
 	bool io;			/* registers of a device: not read before stream order allows */
 	bool pinned;			/* host memory that the engine reaches */
 	bool host_pool;			/* pinned memory of a pool */
@@ -128,6 +129,13 @@ CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int f
 bool copy_may_inline(const struct copy *copy);
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy);
+/* From this number of bytes on, a copy by the engine from or to pageable memory is faster than a staged one. */
+#define DIRECT_LEAST	(256ull << 10)
+
+/* Whether the engine of the stream's device may read the pageable source of a copy when the stream gets there. */
+bool copy_reads_directly(CUstream stream, const struct copy *copy);
+/* Have it do so. */
+void copy_read_directly(struct copy *copy);
 /* Copy in the calling thread. */
 void copy_now(const struct copy *copy);
 /* Put a copy into a queue. stream->lock is held; ring_finish() must follow. */

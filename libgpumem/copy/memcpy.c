@@ -12,6 +12,11 @@
  *             1 MiB through staging memory (exec/stage.c). A pageable source is read before the call
  *             returns. If no staging memory can be had, the calling thread waits for the stream and copies.
  *
+ * The engine of a device with PAGEABLE_MEMORY_ACCESS reaches pageable memory (address/pageable.h). There, an
+ * address that the API calls the device's may be pageable: the copy goes through the ring, never inline, because a
+ * fault of the engine is an error of the stream, and one of the calling thread ends the process. Large copies to
+ * pageable memory are not staged. Large copies from it are not staged if a batch lets the source be read later.
+ *
  * In strict mode the CPU does not reach device memory: it is dark. A copy with a dark end is never inline. It
  * needs staging memory if its other end is pageable or overlaps it. So staging memory is allocated before the
  * first device memory. It is host memory, which does not run out when the device is full.
@@ -148,10 +153,32 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		return CUDA_SUCCESS;
 	}
 	/* Addresses of the arena are never the program's own memory. */
-	if (!(kind & END_HOST) || vm_reserved(end->addr))
+	if (vm_reserved(end->addr) || (!(kind & END_HOST) && !pageable_range(end->addr, bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
-	end->host = true;
+	/* copy_run() checks that the device of the copy's stream reaches pageable memory. */
+	if (kind & END_HOST)
+		end->host = true;
+	else
+		end->pageable = end->dark = true;
 	return CUDA_SUCCESS;
+}
+
+/* The engine accesses an end that the CPU would have copied. */
+static void end_direct(struct copy_end *end)
+{
+	end->host = false;
+	end->pageable = end->dark = true;
+}
+
+bool copy_reads_directly(CUstream stream, const struct copy *copy)
+{
+	return client.device[stream->ctx->device].pageable && copy->src.host && !copy->dst.host &&
+	       !copy->dst.shared && !vm_reserved(copy->src.addr);
+}
+
+void copy_read_directly(struct copy *copy)
+{
+	end_direct(&copy->src);
 }
 
 static bool dark(const struct copy *copy)
@@ -223,11 +250,23 @@ static void copy_call(const void *copy)
 
 /* ---- ring */
 
+/* enum gpumem_sqe_flags of the ends of a copy. */
+static unsigned int flag_dst(const struct copy *copy)
+{
+	return copy->dst.pageable ? GPUMEM_SQE_DST_PAGEABLE : 0;
+}
+
+static unsigned int flag_src(const struct copy *copy)
+{
+	return copy->src.pageable ? GPUMEM_SQE_SRC_PAGEABLE : 0;
+}
+
+/* @flags: enum gpumem_sqe_flags */
 static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, uint64_t src,
-			 uint64_t src_pitch, uint64_t width, uint64_t height)
+			 uint64_t src_pitch, uint64_t width, uint64_t height, unsigned int flags)
 {
 	struct gpumem_sqe sqe = {
-		.op = GPUMEM_OP_COPY, .dst = dst, .src = src, .width = width, .height = height,
+		.op = GPUMEM_OP_COPY, .flags = flags, .dst = dst, .src = src, .width = width, .height = height,
 	};
 	CUresult result = order_renew(queue);
 
@@ -241,9 +280,12 @@ static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, 
 }
 
 /* Copy a row whose ends may overlap: through a staging buffer, in the direction that memmove() takes. */
-static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, uint64_t dst,
-				    uint64_t src, uint64_t width)
+static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, const struct copy *copy,
+				    uint64_t row)
 {
+	uint64_t dst = copy->dst.addr + row * copy->dst.pitch;
+	uint64_t src = copy->src.addr + row * copy->src.pitch;
+	uint64_t width = copy->width;
 	uint64_t done = 0;
 	CUresult result = CUDA_SUCCESS;
 
@@ -251,9 +293,9 @@ static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, ui
 		uint64_t piece = min_u64(width - done, STAGE_SIZE);
 		uint64_t from = dst > src ? width - done - piece : done;
 
-		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1);
+		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1, flag_src(copy));
 		if (!result)
-			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1);
+			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1, flag_dst(copy));
 		done += piece;
 	}
 	return result;
@@ -284,8 +326,7 @@ static CUresult put_overlapping(CUstream stream, struct queue *queue, const stru
 	for (row = 0; !result && row < copy->height; row++) {
 		uint64_t r = copy->dst.addr > copy->src.addr ? copy->height - 1 - row : row;
 
-		result = put_overlapping_row(queue, stage, copy->dst.addr + r * copy->dst.pitch,
-					     copy->src.addr + r * copy->src.pitch, copy->width);
+		result = put_overlapping_row(queue, stage, copy, r);
 	}
 	stage_drop(stage, queue);
 	return result;
@@ -299,7 +340,7 @@ static CUresult put_device(CUstream stream, struct queue *queue, const struct co
 	if (copy_overlaps(copy))
 		return put_overlapping(stream, queue, copy);
 	return put_rows(queue, copy->dst.addr, copy->dst.pitch, copy->src.addr, copy->src.pitch,
-			copy->width, copy->height);
+			copy->width, copy->height, flag_dst(copy) | flag_src(copy));
 }
 
 /* ---- staged */
@@ -376,7 +417,7 @@ static CUresult read_early(CUdevice device, const struct copy *in)
 	if (queue) {
 		result = ring_finish(queue, put_rows(queue, in->dst.addr, in->dst.pitch,
 						     in->src.addr, in->src.pitch, in->width,
-						     in->height));
+						     in->height, 0));
 		if (!result)
 			result = queue_wait(queue, load_relaxed(&queue->tail));
 		if (!result)
@@ -402,7 +443,7 @@ static CUresult put_piece_out(struct queue *queue, const struct copy *copy,
 			      const struct piece *piece, uint64_t buffer)
 {
 	CUresult result = put_rows(queue, piece_addr(&copy->dst, piece), copy->dst.pitch, buffer,
-				   piece->width, piece->width, piece->rows);
+				   piece->width, piece->width, piece->rows, flag_dst(copy));
 
 	return result ? result : ring_kick(queue);
 }
@@ -529,7 +570,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 		if (!stage)
 			return copy_pieces(queue, copy, &piece);
 		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
-				  copy->src.pitch, piece.width, piece.rows);
+				  copy->src.pitch, piece.width, piece.rows, flag_src(copy));
 		if (!result)
 			result = ring_kick(queue);
 		if (pending && !result)
@@ -623,10 +664,23 @@ bool copy_may_inline(const struct copy *copy)
 	       (client.inlining && !copy->dst.shared && !copy->src.shared && !dark(copy));
 }
 
+/* Have the engine write to pageable memory if that is faster than staging. The call waits for the copy. */
+static CUresult copy_out_queued(CUstream stream, const struct copy *copy)
+{
+	struct copy direct;
+
+	if (!client.device[stream->ctx->device].pageable || vm_reserved(copy->dst.addr) || copy->src.host ||
+	    copy->src.shared || copy->width * copy->height * slices(copy) < DIRECT_LEAST)
+		return copy_queued(stream, copy, true);
+	direct = *copy;
+	end_direct(&direct.dst);
+	return copy_queued(stream, &direct, true);
+}
+
 CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
-	bool pinned = copy->dst.pinned || copy->src.pinned;
+	bool pinned = copy->dst.pinned || copy->src.pinned || copy->dst.pageable || copy->src.pageable;
 	bool may = copy_may_inline(copy);
 	/*
 	 * A copy to pageable memory must be done when the call returns. As recorded, so must a copy to or from managed
@@ -637,6 +691,8 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
 	CUresult result;
 
+	if ((copy->dst.pageable || copy->src.pageable) && !client.device[stream->ctx->device].pageable)
+		return CUDA_ERROR_INVALID_VALUE;
 	/* The calling thread reads a device's registers, once all earlier work of the stream is done. */
 	if (copy->src.io) {
 		result = stream_drain(stream);
@@ -648,7 +704,9 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
 	    try_inline(stream, copy, wait, &result))
 		return result;
-	return both ? order_call(stream, copy_call, copy) : copy_queued(stream, copy, wait);
+	if (both)
+		return order_call(stream, copy_call, copy);
+	return copy->dst.host ? copy_out_queued(stream, copy) : copy_queued(stream, copy, wait);
 }
 
 CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t src,
@@ -749,7 +807,7 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 	}
 	result = stream_prepare(stream, &queue);
 	if (!result)
-		result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1));
+		result = ring_finish(queue, put_rows(queue, dst, 0, src, 0, bytes, 1, 0));
 	lock_drop(&stream->lock);
 	return result;
 }

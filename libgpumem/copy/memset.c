@@ -5,7 +5,7 @@
  * A fill of memory that is neither shared nor dark nor movable runs in the calling thread if the stream is idle, and if it
  * is synchronous or has at most 256 KiB. Any other fill is one entry in the stream's ring. The call waits for a
  * queued fill only if the memory's SYNC_MEMOPS attribute is set, or if the fill is a synchronous one of host or
- * managed memory. The calling thread fills registers of devices, in stream order.
+ * managed memory, or of pageable memory. The calling thread fills registers of devices, in stream order.
  *
  * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The width of a 2D fill
  * is in elements. Its pitch is in bytes, and ignored if there is one row.
@@ -68,6 +68,20 @@ static void fill_call(const void *sqe)
 	fill_now(sqe);
 }
 
+/*
+ * Have the engine fill memory that the library does not know. The calling thread does not fill it: if it faulted,
+ * the process would end.
+ */
+static CUresult fill_pageable(CUstream stream, const struct gpumem_sqe *sqe, uint64_t extent, unsigned int flags)
+{
+	struct gpumem_sqe entry = *sqe;
+
+	if (!sqe->dst || !client.device[stream->ctx->device].pageable || !pageable_range(sqe->dst, extent))
+		return CUDA_ERROR_INVALID_VALUE;
+	entry.flags = GPUMEM_SQE_DST_PAGEABLE;
+	return fill_queued(stream, &entry, flags & CALL_SYNC);
+}
+
 /* Check a fill and execute or submit it. @extent: bytes from its first byte to the end of its last. */
 static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t extent,
 			 unsigned int flags)
@@ -75,8 +89,11 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	struct span span;
 	CUresult result;
 
-	if (sqe->dst % sqe->elem || !vm_lookup(sqe->dst, &span) ||
-	    !vmm_covers(&span, sqe->dst, extent, stream->ctx->device, PROT_WRITE) ||
+	if (sqe->dst % sqe->elem)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!vm_lookup(sqe->dst, &span))
+		return fill_pageable(stream, sqe, extent, flags);
+	if (!vmm_covers(&span, sqe->dst, extent, stream->ctx->device, PROT_WRITE) ||
 	    span.flags & ALLOC_READ_ONLY ||
 	    !ctx_reaches(stream->ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -406,6 +406,7 @@ static void device_fill(struct device *device, const struct candidate *candidate
 	device->node = nearest_node(candidate->info.node);
 	device->workers = candidate->info.engine_workers;
 	device->exclusive = candidate->info.flags & GPUMEM_INFO_EXCLUSIVE_MANAGED;
+	device->pageable = candidate->info.flags & GPUMEM_INFO_PAGEABLE;
 	memcpy(device->engine, candidate->info.engine, sizeof(device->engine) - 1);
 	memcpy(device->uuid, candidate->info.uuid, sizeof(device->uuid));
 }
@@ -432,6 +433,7 @@ static CUresult attach_visible(const struct candidate *candidates, const unsigne
 			return CUDA_ERROR_NO_DEVICE;
 		}
 		device_fill(&client.device[i], &candidates[chosen[i]], attach.device);
+		client.pageable |= client.device[i].pageable;
 		client.access |= 1u << attach.device;
 		client.exclusive |= client.device[i].exclusive;
 	}
@@ -540,7 +542,7 @@ static CUresult client_init_locked(void (*start_strict)(void))
 		client.fd = -1;
 		client.devices = 0;
 		client.access = 0;
-		client.exclusive = false;
+		client.exclusive = client.pageable = false;
 	}
 	for (i = 0; i < count; i++)
 		if (candidates[i].fd != client.fd)

@@ -22,6 +22,7 @@ struct device {
 	int node;
 	unsigned int workers;
 	bool exclusive;			/* CONCURRENT_MANAGED_ACCESS is 0 (exec/attach.c) */
+	bool pageable;			/* PAGEABLE_MEMORY_ACCESS: its engine reaches the process's memory */
 	char engine[16];
 	unsigned char uuid[16];
 	struct queue *queues;		/* every stream's queue, newest first; only grows */
@@ -40,6 +41,7 @@ struct client {
 	unsigned int devices;
 	uint32_t access;		/* a bit per device, for struct gpumem_vm_map */
 	bool inlining;			/* GPUMEM_INLINE is not 0 */
+	bool pageable;			/* a device is pageable */
 	bool strict;			/* GPUMEM_STRICT is set and not 0 (strict.c) */
 	bool inlining_device;		/* inlining and not strict */
 	bool exclusive;			/* a device is exclusive */

@@ -4,7 +4,8 @@
  *
  * Both are entries in the stream's ring: a write is a fill of one element, a wait is a poll. If the stream
  * is idle and the CPU may touch the word, the caller does the operation without an entry. Words lie in
- * memory of the library or in registered memory, at multiples of their size. As recorded on an H200, words may
+ * memory of the library or in registered memory, at multiples of their size. On devices with PAGEABLE_MEMORY_ACCESS
+ * they may lie in pageable memory, which the engine accesses. As recorded on an H200, words may
  * not lie in managed memory, and in memory of another device only with peer access.
  *
  * A list of operations is checked as a whole first, then submitted as a whole. No operation of another thread
@@ -20,10 +21,11 @@ struct memop {
 	bool wait;
 	unsigned int size;		/* bytes; 0: nothing to do */
 	unsigned int flags;
+	bool pageable;			/* the word lies in memory that the library does not know */
 	uint64_t addr, value;
 };
 
-static CUresult memop_check(CUcontext ctx, const struct memop *op)
+static CUresult memop_check(CUcontext ctx, struct memop *op)
 {
 	struct span span;
 
@@ -35,7 +37,11 @@ static CUresult memop_check(CUcontext ctx, const struct memop *op)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (op->flags & CU_STREAM_WAIT_VALUE_FLUSH)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!vm_lookup(op->addr, &span) || op->size > span.size - (op->addr - span.base) ||
+	op->pageable = !vm_lookup(op->addr, &span);
+	if (op->pageable)
+		return client.device[ctx->device].pageable && pageable_range(op->addr, op->size) ? CUDA_SUCCESS :
+			CUDA_ERROR_INVALID_VALUE;
+	if (op->size > span.size - (op->addr - span.base) ||
 	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & (ALLOC_MANAGED | ALLOC_CLOSED) ||
 	    !ctx_reaches(ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -68,7 +74,7 @@ static bool memop_now(const struct memop *op)
 
 	if (!op->size)
 		return true;
-	if (!client.inlining || !vm_lookup(op->addr, &span) || span_dark(&span) ||
+	if (!client.inlining || op->pageable || !vm_lookup(op->addr, &span) || span_dark(&span) ||
 	    span.flags & ALLOC_NOT_INLINE)
 		return false;
 	if (op->wait)
@@ -88,6 +94,7 @@ static CUresult memop_put(struct queue *queue, const struct memop *op)
 	if (!op->size)
 		return CUDA_SUCCESS;
 	sqe.op = op->wait ? GPUMEM_OP_POLL : GPUMEM_OP_FILL;
+	sqe.flags = op->pageable ? GPUMEM_SQE_DST_PAGEABLE : 0;
 	if (op->wait)
 		sqe.handle = op->flags;
 	else
@@ -123,7 +130,7 @@ static CUresult memops_run(CUstream stream, const struct memop *ops, unsigned in
 	return result;
 }
 
-static CUresult memop_one(CUstream handle, bool own, const struct memop *op)
+static CUresult memop_one(CUstream handle, bool own, struct memop *op)
 {
 	CUstream stream;
 	CUresult result = stream_get(handle, own, &stream);
@@ -136,7 +143,7 @@ static CUresult memop_one(CUstream handle, bool own, const struct memop *op)
 CUresult memop_wait(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,
 		    unsigned int flags)
 {
-	const struct memop op = {
+	struct memop op = {
 		.wait = true, .size = size, .flags = flags, .addr = addr, .value = value,
 	};
 
@@ -146,7 +153,7 @@ CUresult memop_wait(CUstream handle, bool own, uint64_t addr, uint64_t value, un
 CUresult memop_write(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,
 		     unsigned int flags)
 {
-	const struct memop op = { .size = size, .flags = flags, .addr = addr, .value = value };
+	struct memop op = { .size = size, .flags = flags, .addr = addr, .value = value };
 
 	return memop_one(handle, own, &op);
 }

@@ -24,6 +24,9 @@
  * BUFFER_ID, which is never used again. If another allocation is at the address now (memory of a pool may have
  * been allocated anew), the note is replaced or ignored.
  *
+ * On devices with PAGEABLE_MEMORY_ACCESS, hints about pageable memory are stored as well. All of it has one note, which
+ * does not change when memory is unmapped. Nothing moves: the engine uses the page tables that the CPU uses.
+ *
  * Ranges are rounded outwards to pages and lie in one allocation. Memory of a pool prefers the pool's location and
  * takes no advice, so its notes have prefetches only.
  *
@@ -35,6 +38,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "memory/memory.h"
 
@@ -298,6 +302,26 @@ void managed_forget_range(uint64_t base, uint64_t length)
 
 /* ---- ranges */
 
+/*
+ * Whether a range is pageable memory that devices reach. All of it must be mapped: msync() fails at a hole, and with
+ * MS_ASYNC it does nothing else.
+ */
+static bool range_pageable(uint64_t ptr, uint64_t count)
+{
+	struct span span;
+	uint64_t first = ptr & -PAGE;
+
+	return count && pageable_range(ptr, count) && !vm_lookup(ptr, &span) &&
+	       !msync((void *)(uintptr_t)first, ptr + count - first, MS_ASYNC);
+}
+
+/* All pageable memory counts as one allocation, which begins at 0. */
+static void span_of_pageable(struct span *span)
+{
+	memset(span, 0, sizeof(*span));
+	span->size = 1ull << ADDRESS_BITS;
+}
+
 /* The allocation around a range of managed memory. */
 static CUresult range_find(uint64_t ptr, uint64_t count, struct span *span)
 {
@@ -313,13 +337,29 @@ struct range {
 	const struct saying *saying;
 	struct span span;
 	struct note *note;
+	bool pageable;			/* range_pageable() */
 };
+
+/* Whether pageable memory can have these hints: the device that they name must reach it. */
+static bool saying_pageable(const struct saying *saying)
+{
+	uint32_t devices = saying->clear & ~HOST_BIT;
+
+	if (saying->what == SAY_ACCESSED_BY)
+		return !devices || client.device[__builtin_ctz(devices)].pageable;
+	return saying->what == SAY_READ_MOSTLY || saying->place.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	       client.device[saying->place.id].pageable;
+}
 
 /* mem_lock and notes_lock are held. */
 static CUresult range_reserve(struct range *range)
 {
-	CUresult result = range_find(range->ptr, range->count, &range->span);
+	CUresult result = CUDA_SUCCESS;
 
+	if (range->pageable)
+		span_of_pageable(&range->span);
+	else
+		result = range_find(range->ptr, range->count, &range->span);
 	if (result || !range->saying)
 		return result;
 	range->note = note_get(&range->span);
@@ -335,6 +375,12 @@ static CUresult ranges_say(struct range *ranges, size_t count)
 	CUresult result = CUDA_SUCCESS;
 	size_t i, found;
 
+	/* A device that does not reach the memory is no location for it. */
+	for (i = 0; unlikely(client.pageable) && i < count; i++) {
+		ranges[i].pageable = range_pageable(ranges[i].ptr, ranges[i].count);
+		if (ranges[i].pageable && ranges[i].saying && !saying_pageable(ranges[i].saying))
+			return CUDA_ERROR_INVALID_VALUE;
+	}
 	lock_take(&mem_lock);
 	lock_take(&notes_lock);
 	for (found = 0; !result && found < count; found++)
@@ -548,6 +594,9 @@ CUresult managed_attach(CUstream handle, bool own, uint64_t ptr, uint64_t length
 	 */
 	if (flags == CU_MEM_ATTACH_SINGLE && !handle && !own)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* Pageable memory has no size of its own. */
+	if (length && client.device[stream->ctx->device].pageable && range_pageable(ptr, length))
+		return CUDA_SUCCESS;
 	if (!vm_lookup(ptr, &span) || !(span.flags & ALLOC_MANAGED) || span.pool ||
 	    span.base != ptr || (length && length != span.size))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -825,7 +874,10 @@ CUresult managed_attributes(void *const *data, const size_t *sizes,
 	for (i = 0; i < attribute_count; i++)
 		if (!attribute_fits(attributes[i], data[i], sizes[i]))
 			return CUDA_ERROR_INVALID_VALUE;
-	result = range_find(ptr, count, &span);
+	if (range_pageable(ptr, count))
+		span_of_pageable(&span);
+	else
+		result = range_find(ptr, count, &span);
 	if (result)
 		return result;
 	/* The program's memory may fault, so it is written with no lock held. */
