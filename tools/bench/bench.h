@@ -137,6 +137,8 @@ void bench_managed(void);
 void bench_managed_nodes(void);
 void bench_managed_timed(void);
 void bench_mem(void);
+void bench_pageable(void);
+void bench_pageable_timed(void);
 void bench_pin(void);
 void bench_pool(void);
 void bench_pool_threads(void);

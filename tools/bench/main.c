@@ -59,6 +59,7 @@ static const struct bench {
 	{ "malloc", bench_malloc, false },
 	{ "pool", bench_pool, false },
 	{ "managed", bench_managed, false },
+	{ "pageable", bench_pageable, false },
 	{ "copy", bench_copy, true },
 	{ "vmm_copy", bench_vmm_copy, true },
 	{ "kept", bench_kept, true },
@@ -72,6 +73,7 @@ static const struct bench {
 	{ "vmm_threads", bench_vmm_threads, true },
 	{ "managed_timed", bench_managed_timed, true },
 	{ "managed_nodes", bench_managed_nodes, true },
+	{ "pageable_timed", bench_pageable_timed, true },
 	{ "rdma", bench_rdma, true },
 };
 
