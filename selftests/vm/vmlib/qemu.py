@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -165,6 +166,35 @@ def network_card(link):
                 % (name, link.rank)]
 
 
+def mebibytes(size):
+    """The number of MiB in a size with M or G; without a letter, the size is in MiB, as for QEMU's -m."""
+    m = re.fullmatch(r"([0-9]+)([MG]?)", size.upper())
+    if not m:
+        raise Problem("%s: not a size in M or G" % size)
+    return int(m[1]) * (1024 if m[2] == "G" else 1)
+
+
+def memory(o, shared):
+    """The memory and its nodes.  @shared: node 0 is a file that virtiofsd can map."""
+    mib, normal = mebibytes(o.mem), [mebibytes(n) for n in o.node]
+    q = ["-object", "memory-backend-%s,id=mem,size=%dM" % ("memfd,share=on" if shared else "ram", mib)]
+    if not normal and not o.movable_node:
+        return ["-m", o.mem] + (q + ["-machine", "memory-backend=mem"] if shared else [])
+    size = mib + sum(normal)
+    late = [mebibytes(n) for n in o.movable_node]
+    q += ["-m", "%dM" % size + (",slots=%d,maxmem=%dM" % (len(late), size + sum(late) + 1024 * len(late))
+                                if late else ""),
+          "-numa", "node,nodeid=0,memdev=mem,cpus=0-%d" % (o.cpus - 1)]
+    for i, size in enumerate(normal, 1):
+        q += ["-object", "memory-backend-ram,id=mem%d,size=%dM" % (i, size),
+              "-numa", "node,nodeid=%d,memdev=mem%d" % (i, i)]
+    # The kernel adds a memory module late, and to the zone that its command line names.
+    for i, size in enumerate(late, len(normal) + 1):
+        q += ["-object", "memory-backend-ram,id=mem%d,size=%dM" % (i, size),
+              "-numa", "node,nodeid=%d" % i, "-device", "pc-dimm,id=dimm%d,memdev=mem%d,node=%d" % (i, i, i)]
+    return q
+
+
 def command_line(o, kernel, initrd, serials, virtiofs, link=None):
     """The whole command line for the options @o.
 
@@ -175,8 +205,11 @@ def command_line(o, kernel, initrd, serials, virtiofs, link=None):
     # An image that need not unpack itself is not loaded at a random address.
     image = kernel.image if kvm or o.icount or o.randomize else kernel.plain_image()
     q = [QEMU, "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-monitor", "none",
-         "-machine", "q35", "-m", o.mem, "-kernel", image, "-initrd", initrd]
+         "-machine", "q35", "-kernel", image, "-initrd", initrd]
     boot = "console=ttyS0 panic=-1 loglevel=7 rdinit=/init sysctl.kernel.hung_task_timeout_secs=60 "
+    if o.movable_node:
+        boot += "memhp_default_state=online_movable "
+    q += memory(o, bool(virtiofs) and not o.icount)
     if o.icount:
         # Only virtual clocks, and no device whose timing depends on the host: no sockets, no 9p.
         q += ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-smp", "1", "-cpu", ICOUNT_CPU,
@@ -190,8 +223,6 @@ def command_line(o, kernel, initrd, serials, virtiofs, link=None):
         q += ["-accel", "kvm", "-cpu", "host"] if kvm else [
             "-accel", "tcg,thread=multi", "-cpu", TCG_CPU]
         if virtiofs:
-            q += ["-object", "memory-backend-memfd,id=mem,share=on,size=" + o.mem,
-                  "-machine", "memory-backend=mem"]
             q += virtiofs.share("hostroot", "/")
         else:
             q += share_9p("hostroot", "/", True)

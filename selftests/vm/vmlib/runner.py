@@ -55,6 +55,10 @@ def parse(argv):
     a("--guests", type=int, default=1, metavar="N", help="default: %%(default)s; at most %d; each\n"
       "one has the processors and the memory that are asked for" % cluster.MOST)
     a("--mem", default="2G", metavar="M", help="default: %(default)s")
+    a("--node", action="append", default=[], metavar="M",
+      help="one more memory node, without processors; the processors\nand --mem are node 0")
+    a("--movable-node", action="append", default=[], metavar="M",
+      help="as --node, but all of its memory is movable")
     a("--timeout", type=float, default=300, metavar="S", help="for COMMAND; default: %(default)s")
     a("--insmod", action="store_true", help="insert gpumem.ko first, remove it afterwards")
     a("--icount", action="store_true", help="deterministic: one guest instruction is one ns;\n"
@@ -98,6 +102,8 @@ def parse(argv):
             re.compile(e)
         except re.error as err:
             ap.error("--expect %s: %s" % (e, err))
+    if o.icount and (o.node or o.movable_node):
+        ap.error("--node and --movable-node: not with --icount")
     if o.icount and o.out:
         ap.error("--out needs a shared directory, which --icount does not have: use the output")
     if o.out:
