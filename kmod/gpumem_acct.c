@@ -77,6 +77,8 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->managed_out = atomic64_read(&c->managed_out);
 	stats->managed_held = atomic64_read(&c->managed_held);
 	stats->managed_thrash = atomic64_read(&c->managed_thrash);
+	stats->managed_moved = atomic64_read(&c->managed_moved);
+	stats->managed_stayed = atomic64_read(&c->managed_stayed);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -205,6 +207,8 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-managed-out:\t%llu\n", s.managed_out);
 	seq_printf(m, "gpumem-managed-held:\t%llu\n", s.managed_held);
 	seq_printf(m, "gpumem-managed-thrash:\t%llu\n", s.managed_thrash);
+	seq_printf(m, "gpumem-managed-moved:\t%llu\n", s.managed_moved);
+	seq_printf(m, "gpumem-managed-stayed:\t%llu\n", s.managed_stayed);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }

@@ -73,6 +73,8 @@ struct gpumem_counters {
 	atomic64_t managed_out;
 	atomic64_t managed_held;
 	atomic64_t managed_thrash;
+	atomic64_t managed_moved;
+	atomic64_t managed_stayed;
 };
 
 /**

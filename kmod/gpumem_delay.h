@@ -52,7 +52,9 @@
 	/* a chunk is marked discarded; still has its memory */		\
 	point(bo_discard)						\
 	/* a block of managed memory is populated, not yet held */	\
-	point(managed_populated)
+	point(managed_populated)					\
+	/* a folio is about to move to another node; it is locked */	\
+	point(move_locked)
 
 #define GPUMEM_DELAY_KIND(name)	GPUMEM_DELAY_##name,
 enum gpumem_delay_kind {

@@ -152,10 +152,13 @@ static int gpumem_check_poll(const struct gpumem_sqe *sqe)
 
 static int gpumem_check_prefetch(const struct gpumem_sqe *sqe)
 {
-	if (sqe->handle > GPUMEM_PREFETCH_HOST)
+	if (sqe->handle > GPUMEM_PREFETCH_NODE)
 		return -EOPNOTSUPP;
-	if (!sqe->width || sqe->elem || sqe->value || sqe->height ||
-	    sqe->dst_pitch || sqe->src_pitch)
+	if (!sqe->width || sqe->elem || sqe->height || sqe->dst_pitch ||
+	    sqe->src_pitch)
+		return -EINVAL;
+	if (sqe->handle == GPUMEM_PREFETCH_NODE ? sqe->value > INT_MAX :
+						  sqe->value)
 		return -EINVAL;
 	return gpumem_check_rows(sqe->dst, sqe->width, 1, 0);
 }

@@ -17,13 +17,15 @@
  * would have kept the block.  The kernel's workingset.c detects refaults of the
  * page cache in the same way.
  *
- * On a machine with one memory node, eviction moves no bytes: the block stops
- * counting, and its folios are let go.
+ * The block stops counting, its pages move back to the memory node on which they
+ * were before (gpumem_move.c), and its folios are let go.  If the pages were there
+ * all the time, eviction moves no bytes.  Pages that cannot move are let go where
+ * they are.
  *
  * Short memory: if there is swap space, an allocation that gets -ENOMEM evicts
  * blocks of the same client, so that the kernel can swap them out.  A shrinker
  * evicts the least recently used blocks of a device when the system is short of
- * memory.
+ * memory.  These evictions move no pages: the kernel is to swap them out.
  *
  * Locks: gpumem_managed_lock (spin), as in gpumem_managed.c.
  */
@@ -40,6 +42,7 @@
 #include "gpumem_evict.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
+#include "gpumem_move.h"
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
 #include "gpumem_shmem.h"
@@ -124,6 +127,7 @@ void gpumem_block_depart_locked(struct gpumem_block *block,
 		.client = block->bo->obj.client,
 		.dev = block->dev,
 		.bytes = bytes,
+		.node = NUMA_NO_NODE,
 	};
 	/* The buffer object, which is not released yet, has one. */
 	kref_get(&left->client->ref);
@@ -133,12 +137,24 @@ void gpumem_block_depart_locked(struct gpumem_block *block,
 		left->file = get_file(block->bo->file);
 		left->first = gpumem_block_first(block);
 		left->end = gpumem_block_last(block);
+		if (why != GPUMEM_DEPARTURE_FREED)
+			left->node = block->home;
+		block->home = NUMA_NO_NODE;
 	}
+	block->astray = false;
 	gpumem_block_count_locked(block, why);
 	WRITE_ONCE(block->dev->mem.managed, block->dev->mem.managed - bytes);
 	block->dev = NULL;
 	WRITE_ONCE(stats->resident, stats->resident - bytes);
 	atomic64_sub(bytes, &count->managed_resident);
+}
+
+/* Move the pages of a block that is not in use.  They are still held. */
+static void gpumem_departed_move(struct gpumem_departed *left)
+{
+	gpumem_move_count(left->client,
+			  gpumem_move_pages(left->file, left->first, left->end,
+					    left->node, 1));
 }
 
 /**
@@ -151,6 +167,8 @@ void gpumem_departed_finish(struct gpumem_departed *left)
 {
 	gpumem_holding_uncharge(left->client, left->dev, left->bytes);
 	if (left->file) {
+		if (gpumem_move_possible(left->node))
+			gpumem_departed_move(left);
 		gpumem_shmem_let_go(left->file, left->first, left->end);
 		fput(left->file);
 	}
@@ -229,6 +247,7 @@ bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes)
 		spin_unlock(&gpumem_managed_lock);
 		if (!found)
 			break;
+		left.node = NUMA_NO_NODE;
 		done += left.bytes;
 		gpumem_departed_finish(&left);
 		cond_resched();
@@ -275,6 +294,7 @@ static void gpumem_managed_relief(struct work_struct *work)
 		spin_unlock(&gpumem_managed_lock);
 		if (!found)
 			return;
+		left.node = NUMA_NO_NODE;
 		pages -= left.bytes >> PAGE_SHIFT;
 		gpumem_departed_finish(&left);
 		cond_resched();

@@ -47,6 +47,8 @@ struct gpumem_departed {
 	pgoff_t first;
 	/** @end: page behind the last one */
 	pgoff_t end;
+	/** @node: memory node to move the pages to before, or NUMA_NO_NODE */
+	int node;
 };
 
 /* gpumem_evict.c */

@@ -20,7 +20,7 @@
  * LRU batches: the kernel collects small folios of each CPU in batches before
  * it puts them on an LRU list.  Only a folio that is not on an LRU list, or
  * that is mlocked, can be in a batch.  A batch is no user of the memory, so
- * this module drains batches in four places:
+ * this module drains batches in five places:
  *
  *  - gpumem_shmem_populate() drains the CPU that it runs on before it returns,
  *    so that later drains are rare.  If the task has changed its CPU meanwhile,
@@ -29,6 +29,9 @@
  *    runs on and checks again.
  *  - The release of a file of managed memory that has such a folio queues drains
  *    of all CPUs: page faults on any CPU may have populated the file.
+ *  - A move of pages to another memory node (gpumem_move.c) drains the CPU that
+ *    it runs on.  If folios stayed that may be in a batch, it drains all CPUs
+ *    and tries once more.
  *  - An allocation that finds no room checks all lingering files.  If this
  *    freed none and some have folios that may be in a batch, the allocation
  *    drains all CPUs and, if each was drained in time, checks again.
@@ -111,20 +114,20 @@ static DEFINE_PER_CPU(struct gpumem_drain, gpumem_drains);
  * batch as held.
  */
 static struct cpumask gpumem_drain_queued;
-/* CPUs that gpumem_drain_all() waits for.  Protected by gpumem_drain_lock. */
+/* CPUs that a drain of all CPUs waits for.  Protected by gpumem_drain_lock. */
 static struct cpumask gpumem_drain_awaited;
 /*
- * CPUs whose work item was still queued when the last gpumem_drain_all() ended.
+ * CPUs whose work item was still queued when the last drain of all ended.
  * Same lock.
  */
 static struct cpumask gpumem_drain_late;
 static DECLARE_WAIT_QUEUE_HEAD(gpumem_drain_wait);
 /*
- * Serializes gpumem_drain_all(), which takes it by trylock: no task waits for
+ * Serializes drains of all CPUs, which take it by trylock: no task waits for
  * it.
  */
 static DEFINE_MUTEX(gpumem_drain_lock);
-/* When the last gpumem_drain_all() ended, in jiffies, or 0.  Same lock. */
+/* When the last drain of all CPUs ended, in jiffies, or 0.  Same lock. */
 static unsigned long gpumem_drain_last;
 
 /**
@@ -167,18 +170,12 @@ void gpumem_drain_cpu(int cpu)
 }
 
 /* Drain all CPUs.  Return true if the drain finished on each of them. */
-static bool gpumem_drain_all(void)
+static bool gpumem_drain_all_locked(void)
 {
 	bool done, all = true;
 	int cpu;
 
-	if (!mutex_trylock(&gpumem_drain_lock))
-		return false;
-	if (gpumem_drain_last &&
-	    time_before(jiffies, gpumem_drain_last + GPUMEM_DRAIN_PAUSE)) {
-		mutex_unlock(&gpumem_drain_lock);
-		return false;
-	}
+	lockdep_assert_held(&gpumem_drain_lock);
 	cpumask_clear(&gpumem_drain_awaited);
 	for_each_online_cpu(cpu) {
 		/*
@@ -198,8 +195,38 @@ static bool gpumem_drain_all(void)
 				  GPUMEM_DRAIN_WAIT);
 	cpumask_and(&gpumem_drain_late, cpu_online_mask, &gpumem_drain_queued);
 	gpumem_drain_last = jiffies ?: 1;
-	mutex_unlock(&gpumem_drain_lock);
 	return done && all;
+}
+
+/**
+ * gpumem_drain_all_now - empty the LRU batches of all CPUs
+ *
+ * Context: may sleep.
+ * Return: false if another task does so, or a CPU was not drained in time.
+ */
+bool gpumem_drain_all_now(void)
+{
+	bool done;
+
+	if (!mutex_trylock(&gpumem_drain_lock))
+		return false;
+	done = gpumem_drain_all_locked();
+	mutex_unlock(&gpumem_drain_lock);
+	return done;
+}
+
+/* As gpumem_drain_all_now(), but once in GPUMEM_DRAIN_PAUSE at most. */
+static bool gpumem_drain_all(void)
+{
+	bool done = false;
+
+	if (!mutex_trylock(&gpumem_drain_lock))
+		return false;
+	if (!gpumem_drain_last ||
+	    !time_before(jiffies, gpumem_drain_last + GPUMEM_DRAIN_PAUSE))
+		done = gpumem_drain_all_locked();
+	mutex_unlock(&gpumem_drain_lock);
+	return done;
 }
 
 /* Return true if LRU batches may hold the @more references on @folio. */

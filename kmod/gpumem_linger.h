@@ -60,6 +60,7 @@ bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
 u64 gpumem_linger_used(struct gpumem_mem *mem);
 bool gpumem_linger_make_room(struct gpumem_mem *mem);
 void gpumem_drain_here(void);
+bool gpumem_drain_all_now(void);
 void gpumem_drain_cpu(int cpu);
 enum gpumem_held gpumem_linger_held(struct inode *inode, pgoff_t *held);
 void gpumem_linger_add(struct gpumem_backing *backing, const struct path *path,

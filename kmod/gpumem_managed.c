@@ -23,6 +23,10 @@
  *    the blocks that it touches.  An entry keeps blocks in use from the task
  *    that populated them to the slice that touches them, so eviction by others
  *    cannot keep an entry from making progress.
+ *  - One task at a time *fetches* a block: populates it, makes it resident, and
+ *    moves its pages to the memory node of the device (gpumem_move.c).  No other
+ *    task begins to use the block while its pages move.  If other tasks use the
+ *    block already, its pages stay where they are.
  *
  * So each held page counts in a budget: of a device, or of a user.  The block
  * that a worker fetches is an exception, until the fetch has ended.  Other pages
@@ -48,6 +52,7 @@
 #include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "gpumem_bo.h"
@@ -60,6 +65,7 @@
 #include "gpumem_lock.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
+#include "gpumem_move.h"
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
 #include "gpumem_refusal.h"
@@ -84,6 +90,8 @@ module_param(managed, bool, 0644);
 MODULE_PARM_DESC(managed, "Clients may allocate managed memory (default: yes)");
 
 DEFINE_SPINLOCK(gpumem_managed_lock);
+/* Fetches of blocks that other tasks fetch. */
+static DECLARE_WAIT_QUEUE_HEAD(gpumem_managed_wait);
 
 /**
  * gpumem_managed_init - prepare the lock
@@ -244,7 +252,7 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 	if (dev)
 		dev = gpumem_advice_target(block, dev, devbit, true);
 	/* A block in use stays where it is. */
-	ready = block->held && (block->dev || block->charged) &&
+	ready = block->held && !block->moving && (block->dev || block->charged) &&
 		(!dev || block->dev == dev || block->users);
 	if (ready)
 		gpumem_block_use_locked(block);
@@ -386,6 +394,7 @@ static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 	INIT_LIST_HEAD(&block->own);
 	block->bo = bo;
 	block->index = offset / GPUMEM_MANAGED_BLOCK;
+	block->home = NUMA_NO_NODE;
 	old = xa_cmpxchg(&bo->managed->blocks, block->index, NULL, block,
 			 GPUMEM_BLOCK_GFP);
 	if (!old)
@@ -503,17 +512,71 @@ static int gpumem_block_charge(struct gpumem_block *block,
 	return paid ? 0 : ret;
 }
 
-static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
-			      struct gpumem_device *dev, u32 devbit,
-			      struct gpumem_uses *uses, enum gpumem_fetch why)
+/* Become the only task that fetches the block. */
+static int gpumem_block_claim(struct gpumem_block *block)
 {
-	struct gpumem_block *block = gpumem_block_get(bo, offset);
+	bool claimed;
+
+	for (;;) {
+		spin_lock(&gpumem_managed_lock);
+		claimed = !block->fetching;
+		block->fetching = true;
+		spin_unlock(&gpumem_managed_lock);
+		if (claimed)
+			return 0;
+		if (wait_event_killable(gpumem_managed_wait,
+					!READ_ONCE(block->fetching)))
+			return -EINTR;
+	}
+}
+
+static void gpumem_block_unclaim(struct gpumem_block *block)
+{
+	spin_lock(&gpumem_managed_lock);
+	block->moving = false;
+	WRITE_ONCE(block->fetching, false);
+	spin_unlock(&gpumem_managed_lock);
+	wake_up_all(&gpumem_managed_wait);
+}
+
+/*
+ * Move the pages of a resident block to the node of its device.  If no node was
+ * given to the device, they move back to where they were before they moved to
+ * another device.  The caller alone uses the block.
+ */
+static void gpumem_block_move(struct gpumem_block *block)
+{
+	pgoff_t first = gpumem_block_first(block);
+	pgoff_t end = gpumem_block_last(block);
+	struct file *file = block->bo->file;
+	int node = block->dev->mem.node, from;
+	struct gpumem_moved done;
+
+	if (node == NUMA_NO_NODE)
+		node = block->home;
+	if (!gpumem_move_possible(node))
+		return;
+	from = gpumem_move_node(file, first, end);
+	done = gpumem_move_pages(file, first, end, node, 1);
+	spin_lock(&gpumem_managed_lock);
+	if (block->home == NUMA_NO_NODE && from != node)
+		block->home = from;
+	block->astray = done.stayed;
+	spin_unlock(&gpumem_managed_lock);
+	gpumem_move_count(block->bo->obj.client, done);
+}
+
+/* The caller has claimed the block. */
+static int gpumem_block_fetch_claimed(struct gpumem_block *block,
+				      struct gpumem_device *dev, u32 devbit,
+				      struct gpumem_uses *uses,
+				      enum gpumem_fetch why)
+{
+	struct gpumem_bo *bo = block->bo;
 	struct gpumem_device *target;
-	bool held, there;
+	bool held, there, moving;
 	int ret;
 
-	if (!block)
-		return -ENOMEM;
 	there = gpumem_shmem_has_page(bo->file, gpumem_block_first(block),
 				      gpumem_block_last(block));
 	ret = gpumem_block_populate(block);
@@ -525,6 +588,8 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 	block->held = true;
 	gpumem_block_use_locked(block);
 	target = gpumem_advice_target(block, dev, devbit, there);
+	moving = nr_online_nodes > 1 && block->users == 1;
+	block->moving = moving;
 	spin_unlock(&gpumem_managed_lock);
 	/* Each folio of a held block has one reference. */
 	if (held)
@@ -544,8 +609,39 @@ static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
 		gpumem_block_unuse(block);
 		return ret;
 	}
+	if (moving && block->dev)
+		gpumem_block_move(block);
 	gpumem_uses_add(uses, block);
 	return 0;
+}
+
+static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
+			      struct gpumem_device *dev, u32 devbit,
+			      struct gpumem_uses *uses, enum gpumem_fetch why)
+{
+	struct gpumem_block *block = gpumem_block_get(bo, offset);
+	int ret;
+
+	if (!block)
+		return -ENOMEM;
+	ret = gpumem_block_claim(block);
+	if (ret)
+		return ret;
+	ret = gpumem_block_fetch_claimed(block, dev, devbit, uses, why);
+	gpumem_block_unclaim(block);
+	return ret;
+}
+
+/* Is there a block whose pages a prefetch should try to move once more? */
+static bool gpumem_block_strays(struct gpumem_bo *bo, u64 offset,
+				enum gpumem_fetch why)
+{
+	struct gpumem_block *block;
+
+	if (why != GPUMEM_FETCH_PREFETCH)
+		return false;
+	block = gpumem_block_find(bo, offset);
+	return block && READ_ONCE(block->astray);
 }
 
 /**
@@ -574,7 +670,8 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 
 	if (uses->n == GPUMEM_USES)
 		gpumem_uses_drop(uses);
-	block = gpumem_block_use(bo, offset, dev, devbit);
+	block = gpumem_block_strays(bo, offset, why) ? NULL :
+		gpumem_block_use(bo, offset, dev, devbit);
 	if (block) {
 		gpumem_uses_add(uses, block);
 		return 0;
@@ -588,31 +685,51 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 	return ret;
 }
 
+/* Move the pages of a block that is not held. */
+static void gpumem_managed_move(struct gpumem_bo *bo, u64 offset, int node)
+{
+	u64 end = min(gpumem_block_end(offset), bo->length);
+	u64 first = round_down(offset, GPUMEM_MANAGED_BLOCK);
+
+	gpumem_move_count(bo->obj.client,
+			  gpumem_move_pages(bo->file, first >> PAGE_SHIFT,
+					    end >> PAGE_SHIFT, node, 0));
+}
+
 /**
  * gpumem_managed_evict - evict a block
  * @bo: managed buffer object; referenced
  * @offset: of a byte in the block
+ * @node: memory node to move the pages to, or NUMA_NO_NODE to move them back to
+ *	where they were before they moved to the device
  *
  * A block that is in use stays resident.
  *
  * Context: may sleep.
  */
-void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset)
+void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node)
 {
 	struct gpumem_block *block = gpumem_block_find(bo, offset);
+	bool evict = false, users = false;
 	struct gpumem_departed left;
-	bool evict;
 
-	if (!block)
-		return;
-	spin_lock(&gpumem_managed_lock);
-	evict = block->dev && !block->users;
-	if (evict)
-		gpumem_block_depart_locked(block, GPUMEM_DEPARTURE_MOVED,
-					   &left);
-	spin_unlock(&gpumem_managed_lock);
-	if (evict)
+	if (block) {
+		spin_lock(&gpumem_managed_lock);
+		users = block->users;
+		evict = block->dev && !users;
+		if (evict)
+			gpumem_block_depart_locked(block,
+						   GPUMEM_DEPARTURE_MOVED,
+						   &left);
+		spin_unlock(&gpumem_managed_lock);
+	}
+	if (evict) {
+		if (node != NUMA_NO_NODE)
+			left.node = node;
 		gpumem_departed_finish(&left);
+	} else if (!users && gpumem_move_possible(node)) {
+		gpumem_managed_move(bo, offset, node);
+	}
 }
 
 /**

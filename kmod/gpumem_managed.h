@@ -44,6 +44,17 @@ struct gpumem_block {
 	unsigned int users;
 	/** @held: populated, with a reference on each folio */
 	bool held;
+	/** @fetching: a task fetches the block; other fetches wait */
+	bool fetching;
+	/** @moving: that task may move its pages; no other task may use it */
+	bool moving;
+	/** @astray: resident, with pages that are not on the device's node */
+	bool astray;
+	/**
+	 * @home: memory node of the pages before they moved to a device's node,
+	 * or NUMA_NO_NODE
+	 */
+	int home;
 	/** @charged: held, not resident, and counted as pinned by the user */
 	bool charged;
 	/** @left: device that evicted the block to make room, or NULL */
@@ -115,7 +126,7 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 			 struct gpumem_uses *uses, enum gpumem_fetch why);
 void gpumem_managed_read(struct gpumem_bo *bo,
 			 struct gpumem_managed_stats *stats);
-void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset);
+void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node);
 void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index);
 
 /* gpumem_advice.c */

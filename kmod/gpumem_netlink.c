@@ -242,6 +242,8 @@ static const struct {
 	GPUMEM_NL_COUNTER(MANAGED_OUT, managed_out),
 	GPUMEM_NL_COUNTER(MANAGED_HELD, managed_held),
 	GPUMEM_NL_COUNTER(MANAGED_THRASH, managed_thrash),
+	GPUMEM_NL_COUNTER(MANAGED_MOVED, managed_moved),
+	GPUMEM_NL_COUNTER(MANAGED_STAYED, managed_stayed),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,

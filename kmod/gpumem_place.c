@@ -194,8 +194,10 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 		return ret;
 	bo = place.bo;
 	len = min(len, gpumem_block_end(place.offset) - place.offset);
-	if (sqe->handle == GPUMEM_PREFETCH_HOST) {
-		gpumem_managed_evict(bo, place.offset);
+	if (sqe->handle != GPUMEM_PREFETCH_DEVICE) {
+		gpumem_managed_evict(bo, place.offset,
+				     sqe->handle == GPUMEM_PREFETCH_NODE ?
+				     (int)sqe->value : NUMA_NO_NODE);
 	} else {
 		bytes = min(gpumem_block_end(place.offset), bo->length) -
 			round_down(place.offset, GPUMEM_MANAGED_BLOCK);

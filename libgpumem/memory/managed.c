@@ -8,9 +8,9 @@
  * has no room. Advice is checked and stored, and attribute queries return it. The kernel then gets it for the blocks
  * that lie completely in the range, and follows it. Advice that the kernel has no memory for is an error, and stays
  * stored. READ_MOSTLY is only stored. The location of a prefetch is stored at once. An entry in the stream then moves
- * the blocks of the range: to a device, or to the system's memory for any location of the host. Discards are only
- * checked: the contents are undefined afterwards, and here they are what they were. Attachments have an effect if a
- * device is exclusive (exec/attach.c).
+ * the blocks of the range: to a device, or to the system's memory, on the node that the location names, if any.
+ * Discards are only checked: the contents are undefined afterwards, and here they are what they were. Attachments have
+ * an effect if a device is exclusive (exec/attach.c).
  *
  * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module parameter
  * forbids the other kind (block.c). Prefetches of it are only stored.
@@ -466,16 +466,36 @@ static bool range_moves(const struct range *range)
 	return range->saying && range->span.flags & ALLOC_MOVABLE;
 }
 
+/* The node of the host that a prefetch names, or -1: the pages return to where they came from. */
+static int place_node(const struct location *place)
+{
+	unsigned int node;
+
+	switch (place->type) {
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return place->id;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		return getcpu(NULL, &node) ? -1 : (int)node;
+	default:
+		return -1;
+	}
+}
+
 static CUresult range_put(CUstream stream, struct queue *queue, const struct range *range)
 {
 	const struct location *place = &range->saying->place;
 	bool to_device = place->type == CU_MEM_LOCATION_TYPE_DEVICE;
-	const struct gpumem_sqe sqe = {
+	struct gpumem_sqe sqe = {
 		.op = GPUMEM_OP_PREFETCH, .dst = range->ptr, .width = range->count,
 		.handle = to_device ? GPUMEM_PREFETCH_DEVICE : GPUMEM_PREFETCH_HOST,
 	};
+	int node = place_node(place);
 	CUresult result;
 
+	if (node >= 0) {
+		sqe.handle = GPUMEM_PREFETCH_NODE;
+		sqe.value = node;
+	}
 	if (to_device && place->id != queue->device)
 		return stream_delegate(stream, queue, place->id, &sqe);
 	result = order_renew(queue);

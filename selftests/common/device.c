@@ -117,6 +117,7 @@ const struct stat_name stat_names[] = {
 	STAT(pool_cached), STAT(mappings), STAT(ring_bytes),
 	STAT(managed), STAT(managed_resident), STAT(managed_faults), STAT(managed_evictions),
 	STAT(managed_in), STAT(managed_out), STAT(managed_held), STAT(managed_thrash),
+	STAT(managed_moved), STAT(managed_stayed),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

@@ -298,7 +298,9 @@ static int do_sqe(const struct prog *p, unsigned int at)
 		if (!raises_or_waits(sqe.op) && sqe.op != GPUMEM_OP_POLL)
 			sqe.handle = sqe.value = 0;
 		if (sqe.op == GPUMEM_OP_PREFETCH)
-			sqe.handle = value_of(p, at, 3) & 1;
+			sqe.handle = value_of(p, at, 3) % 3;
+		if (sqe.op == GPUMEM_OP_PREFETCH && sqe.handle == GPUMEM_PREFETCH_NODE)
+			sqe.value = value_of(p, at, 7) & 3;
 	} else if (!sqe.flags) {
 		sqe.handle = 0;
 		/* A copy or fill must not keep a worker busy for minutes. */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Test memory of a NUMA node, in a virtual machine that has two nodes: the cases that a machine with
-# one node skips.  The device is bound to the node without processors, where some memory blocks hold
-# little but device memory.
+# Test memory of a NUMA node, in a virtual machine that has three nodes: the cases that a machine with
+# one node skips.  The device is bound to a node without processors, where some memory blocks hold
+# little but device memory.  The third node's memory is all movable.
 #
 # usage: numa_guest.sh [BUILD]		BUILD is the output directory, build/ by default
 set -u
@@ -10,6 +10,9 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 
 build=${1:-${BUILD:-$top/build}}
 cases=("t_cuda_pool:host_node" "t_system:memory_offline" "t_system:node_offline")
+for c in $(sed -n 's/^TEST_F[A-Z_]*(managed, \(node_[a-z_]*\).*/\1/p' "$top/selftests/uapi/t_managed_nodes.c"); do
+	cases+=("t_managed_nodes:$c")
+done
 echo "TAP version 13"
 echo "1..${#cases[@]}"
 if [ "${NATIVE:-}" ]; then
@@ -21,11 +24,10 @@ if [ "${NATIVE:-}" ]; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-nodes='-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G'
-nodes+=' -numa node,nodeid=0,memdev=m0,cpus=0-1 -numa node,nodeid=1,memdev=m1'
 # shellcheck disable=SC2016
 each='for c; do "$build/selftests/${c%%:*}" -t "${c#*:}" || bad=1; done; [ ! "${bad:-}" ]'
-"$top/selftests/vm/run" --kernel "${VM_KERNEL:-6.12}" --mem 2G --timeout 400 --qemu-arg="$nodes" \
+"$top/selftests/vm/run" --kernel "${VM_KERNEL:-6.12}" --mem 1280M --node 1G \
+	--movable-node 256M --timeout 1200 \
 	--insmod vram=256M node=1 -- sh -c "build='$build'; $each" sh "${cases[@]}" >"$log" 2>&1
 rc=$?
 passed=0

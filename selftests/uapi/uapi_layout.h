@@ -142,7 +142,7 @@ AT(gpumem_timeline_wait, value, 8);
 AT(gpumem_timeline_wait, deadline, 16);
 AT(gpumem_timeline_wait, flags, 24);
 AT(gpumem_timeline_wait, error, 28);
-LAYOUT(gpumem_stats, 280, managed_thrash);
+LAYOUT(gpumem_stats, 296, managed_stayed);
 AT(gpumem_stats, flags, 4);
 AT(gpumem_stats, objects, 8);
 AT(gpumem_stats, jobs, 88);

@@ -303,6 +303,8 @@ static void between_nodes(void)
 		double t, a, b;
 
 		prefetch(p, NODE_BYTES, to_host);
+		/* move_pages() needs pages that the process maps; a prefetch that moves them unmaps them. */
+		bench_touch((void *)p, NODE_BYTES);
 		move_to(&n, n.other);
 		if (pages_on(&n, n.other) != n.count) {
 			bench_skip(peer, "move_pages() moved some of the pages only");
@@ -322,6 +324,7 @@ static void between_nodes(void)
 	}
 	median = bench_median(theirs, ROUNDS);
 	bench_peer(peer, median);
+	bench_touch((void *)p, NODE_BYTES);
 	if (pages_on(&n, n.device) != n.count)
 		bench_skip(name, "the prefetch moved no pages");
 	else

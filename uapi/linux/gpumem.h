@@ -944,7 +944,7 @@ struct gpumem_vm_bind {
  *	timeline was not made with GPUMEM_TIMELINE_COUNTING
  * @GPUMEM_OP_PREFETCH: make the blocks of managed memory that the @width bytes
  *	at @dst touch resident on the stream's device, or with
- *	GPUMEM_PREFETCH_HOST in @handle evict them.  A prefetch stops, and
+ *	GPUMEM_PREFETCH_HOST or GPUMEM_PREFETCH_NODE in @handle evict them.  A prefetch stops, and
  *	completes without an error, at a byte that is not mapped, that is not
  *	managed memory or to which the device has no access, where there is no
  *	memory, and at a page that failed or cannot be read from swap
@@ -965,11 +965,15 @@ enum gpumem_op {
 /**
  * enum gpumem_prefetch - where GPUMEM_OP_PREFETCH moves blocks
  * @GPUMEM_PREFETCH_DEVICE: to the stream's device
- * @GPUMEM_PREFETCH_HOST: to the system's memory
+ * @GPUMEM_PREFETCH_HOST: to the system's memory; pages move back to the memory
+ *	node on which they were before they moved to a device's node
+ * @GPUMEM_PREFETCH_NODE: to the system's memory, to the memory node whose number
+ *	is in @value; also pages of blocks that are not resident move there
  */
 enum gpumem_prefetch {
 	GPUMEM_PREFETCH_DEVICE = 0,
 	GPUMEM_PREFETCH_HOST = 1,
+	GPUMEM_PREFETCH_NODE = 2,
 };
 
 /*
@@ -1781,6 +1785,11 @@ struct gpumem_refusal_info {
  * @managed_thrash: how often a block became resident on a device that had
  *	evicted it to make room, and that had not evicted more bytes since than
  *	its memory has
+ * @managed_moved: bytes of managed memory that were copied from a memory node to
+ *	another one
+ * @managed_stayed: bytes of managed memory that were to move to another memory
+ *	node and stayed: other subsystems held the pages, the node had no memory,
+ *	or another stream used the block
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1821,6 +1830,8 @@ struct gpumem_stats {
 	__aligned_u64 managed_out;
 	__aligned_u64 managed_held;
 	__aligned_u64 managed_thrash;
+	__aligned_u64 managed_moved;
+	__aligned_u64 managed_stayed;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem_move: moves the pages of managed memory between memory nodes.
+ *
+ * A folio of a memory file is replaced by a new folio of the same size on the
+ * other node.  These are the steps:
+ *
+ *  1. The new folio is allocated.
+ *  2. The old folio is locked, and unmapped from all page tables.  A page fault
+ *     takes the folio's lock before it maps the folio, so the folio stays
+ *     unmapped until it is unlocked.
+ *  3. If the folio has a reference that is not of the page cache or the caller,
+ *     another subsystem or an engine may read or write it: it stays where it is.
+ *     The reference of a pin precedes the check, or the pin finds that its page
+ *     table entry has gone and lets the folio go.
+ *  4. The bytes are copied, and the page cache gets the new folio.
+ *  5. The folios are unlocked.  Page faults map the new one.
+ *
+ * A task that found the old folio in the page cache before step 4 waits for its
+ * lock, and finds afterwards that the folio has left the file.  It then looks
+ * again, as after a truncation.
+ *
+ * The kernel's own migration cannot be used: a module cannot take folios off the
+ * LRU lists.  The new folio is charged to the memory cgroup of the old one,
+ * whose charge ends when it is freed.  So the cgroup pays for both until then,
+ * even beyond its limit.
+ *
+ * A folio stays where it is if the other node has no free folio of its size, if
+ * it has failed memory, and if it is on its way to swap.
+ *
+ * Locks: the folio lock.  Under it the kernel takes i_mmap_rwsem and the locks of
+ * page tables, the page cache and LRU lists, as for a truncation.  Nothing is
+ * allocated under it.
+ */
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/swap.h>
+#include <linux/vmstat.h>
+
+#include "gpumem_client.h"
+#include "gpumem_compat.h"
+#include "gpumem_delay.h"
+#include "gpumem_linger.h"
+#include "gpumem_move.h"
+
+/* Without retries: a folio that has no room stays where it is. */
+#define GPUMEM_MOVE_GFP \
+	(GFP_HIGHUSER | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
+
+/**
+ * struct gpumem_move - a move of the folios in a range of a file
+ */
+struct gpumem_move {
+	/** @mapping: of the file */
+	struct address_space *mapping;
+	/** @first: first page */
+	pgoff_t first;
+	/** @end: page behind the last one */
+	pgoff_t end;
+	/** @node: where the folios are to be */
+	int node;
+	/** @held: references on each folio that the caller accounts for */
+	int held;
+	/** @unmapped: page tables do not map the range, unless it was touched since */
+	bool unmapped;
+	/** @batched: number of folios that LRU batches of other CPUs may hold */
+	unsigned int batched;
+	/** @done: result */
+	struct gpumem_moved done;
+};
+
+static struct folio *gpumem_move_alloc(const struct gpumem_move *move,
+				       struct folio *old)
+{
+	gfp_t gfp = GPUMEM_MOVE_GFP;
+
+	/* A node may have movable memory only. */
+	if (!node_state(move->node, N_NORMAL_MEMORY))
+		gfp |= __GFP_MOVABLE;
+	return __folio_alloc(gfp, folio_order(old), move->node, NULL);
+}
+
+/* Unmap the folio, which is locked, from all page tables. */
+static void gpumem_move_unmap(struct gpumem_move *move, struct folio *folio)
+{
+	/* One walk of the page tables for all folios, as a rule. */
+	if (!move->unmapped) {
+		move->unmapped = true;
+		unmap_mapping_pages(move->mapping, move->first,
+				    move->end - move->first, false);
+	}
+	if (folio_mapped(folio))
+		unmap_mapping_pages(move->mapping, folio->index,
+				    folio_nr_pages(folio), false);
+}
+
+/* Has a locked folio the references that are known, and no other? */
+static bool gpumem_move_alone(struct gpumem_move *move, struct folio *folio)
+{
+	/* The caller's batch of folios has one. */
+	int refs = folio_nr_pages(folio) + move->held + 1;
+
+	if (folio_ref_count(folio) == refs)
+		return true;
+	gpumem_drain_here();
+	if (folio_ref_count(folio) == refs)
+		return true;
+	if (!folio_test_lru(folio))
+		move->batched++;
+	return false;
+}
+
+/* Can a locked folio be copied to another one? */
+static bool gpumem_move_ready(struct gpumem_move *move, struct folio *folio)
+{
+	if (folio->mapping != move->mapping || !folio_test_uptodate(folio) ||
+	    folio_test_swapcache(folio) || folio_test_writeback(folio) ||
+	    folio_contain_hwpoisoned_page(folio))
+		return false;
+	gpumem_move_unmap(move, folio);
+	return !folio_mapped(folio) && gpumem_move_alone(move, folio);
+}
+
+/*
+ * Replace a locked folio by @new, which is a copy.  The references of the caller
+ * and of its batch move to @new.
+ */
+static void gpumem_move_replace(struct gpumem_move *move, struct folio *old,
+				struct folio *new)
+{
+	long nr = folio_nr_pages(old);
+
+	__folio_set_swapbacked(new);
+	folio_mark_uptodate(new);
+	folio_set_dirty(new);
+	replace_page_cache_folio(old, new);
+	/* That function counts references and huge pages for small folios. */
+	folio_ref_add(new, nr - 1 + move->held);
+	if (folio_test_pmd_mappable(old)) {
+		lruvec_stat_mod_folio(old, NR_SHMEM_THPS, -nr);
+		lruvec_stat_mod_folio(new, NR_SHMEM_THPS, nr);
+	}
+	folio_add_lru(new);
+	folio_clear_dirty(old);
+	folio_unlock(old);
+	folio_put_refs(old, nr - 1 + move->held + 1);
+}
+
+/*
+ * Move a folio of the batch.  Return the folio that is in its place, with the
+ * references of the old one.
+ */
+static struct folio *gpumem_move_folio(struct gpumem_move *move,
+				       struct folio *old)
+{
+	size_t size = folio_size(old);
+	struct folio *new;
+
+	if (folio_nid(old) == move->node)
+		return old;
+	new = old->index >= move->first && folio_next_index(old) <= move->end ?
+	      gpumem_move_alloc(move, old) : NULL;
+	if (!new) {
+		move->done.stayed += size;
+		return old;
+	}
+	folio_lock(old);
+	__folio_set_locked(new);
+	gpumem_delay(move_locked);
+	if (!gpumem_move_ready(move, old) || folio_mc_copy(new, old)) {
+		folio_unlock(old);
+		folio_unlock(new);
+		folio_put(new);
+		move->done.stayed += size;
+		return old;
+	}
+	gpumem_move_replace(move, old, new);
+	folio_unlock(new);
+	move->done.moved += size;
+	return new;
+}
+
+static void gpumem_move_run(struct gpumem_move *move)
+{
+	pgoff_t index = move->first;
+	struct folio_batch fbatch;
+	unsigned int i;
+
+	move->unmapped = false;
+	move->batched = 0;
+	move->done.stayed = 0;
+	folio_batch_init(&fbatch);
+	while (filemap_get_folios(move->mapping, &index, move->end - 1,
+				  &fbatch)) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++) {
+			fbatch.folios[i] = gpumem_move_folio(move,
+							     fbatch.folios[i]);
+			cond_resched();
+		}
+		/* This also drains the LRU batches of this CPU. */
+		folio_batch_release(&fbatch);
+	}
+}
+
+/**
+ * gpumem_move_pages - move pages of a file to a memory node
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page, at most that of a block
+ * @node: memory node
+ * @held: references that the caller has on each folio of the range, 0 or 1;
+ *	the caller has them on the new folios afterwards
+ *
+ * Pages in swap, and pages that no task has touched yet, do not count.
+ *
+ * Context: may sleep, without locks.
+ * Return: how many bytes moved, and how many could not.
+ */
+struct gpumem_moved gpumem_move_pages(struct file *file, pgoff_t first,
+				      pgoff_t end, int node, int held)
+{
+	struct gpumem_move move = {
+		.mapping = file->f_mapping,
+		.first = first,
+		.end = end,
+		.node = node,
+		.held = held,
+	};
+
+	if (node < 0 || node >= MAX_NUMNODES || !node_state(node, N_MEMORY))
+		return move.done;
+	gpumem_move_run(&move);
+	/* Page faults on other CPUs may have populated the range just now. */
+	if (move.batched && gpumem_drain_all_now())
+		gpumem_move_run(&move);
+	return move.done;
+}
+
+/**
+ * gpumem_move_node - the node of the first page of a range
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page
+ *
+ * Return: memory node, or NUMA_NO_NODE if no page is in memory.
+ */
+int gpumem_move_node(struct file *file, pgoff_t first, pgoff_t end)
+{
+	struct folio_batch fbatch;
+	int node = NUMA_NO_NODE;
+
+	folio_batch_init(&fbatch);
+	if (filemap_get_folios(file->f_mapping, &first, end - 1, &fbatch))
+		node = folio_nid(fbatch.folios[0]);
+	folio_batch_release(&fbatch);
+	return node;
+}
+
+/**
+ * gpumem_move_count - add to the counters of a client
+ * @client: client
+ * @done: what a move of its pages did
+ */
+void gpumem_move_count(struct gpumem_client *client, struct gpumem_moved done)
+{
+	atomic64_add(done.moved, &client->count.managed_moved);
+	atomic64_add(done.stayed, &client->count.managed_stayed);
+}
