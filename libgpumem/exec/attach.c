@@ -20,6 +20,10 @@
  * done grants access to the memory of all idle sets. An access before that faults, and the handler of SIGSEGV
  * (memory/strict.c) grants it if the set is idle.
  *
+ * A stream whose next entry waits for a host function that has not returned is idle, as CUDA documents. So is a
+ * stream that waits for such a stream by an event. Before a host function begins, its thread grants access as if it
+ * had synchronized, and afterwards it withdraws access to the sets that are busy again (attach_resumed()).
+ *
  * A change of an attachment is done in stream order: by the calling thread if the stream is idle, else by a
  * worker (work.c) at a hold.
  *
@@ -35,8 +39,8 @@
  * stores the tail, then, after a full barrier, looks at the lists. A thread that puts memory into a list looks,
  * after a full barrier, at the tails. So at least one of the two withdraws access.
  *
- * Locks: attach_lock for everything. It is inside mem_lock and streams' locks; only active->lock is taken inside
- * it. Signals are blocked while a thread holds it, so that the handler of SIGSEGV can take it.
+ * Locks: attach_lock for everything. It is inside mem_lock and streams' locks; active->lock, hold_lock and
+ * queue->past_lock are taken inside it. Signals are blocked while a thread holds it, so that the handler of SIGSEGV can take it.
  *
  * Vocabulary: exclusive, global, host, single, set, orphan (above); withdrawn, of access: the CPU does not reach
  * the memory; granted: it does.
@@ -73,6 +77,8 @@ struct change {
 	uint64_t base, id;		/* of the alloc */
 	struct attach_set *set;		/* NULL: host */
 };
+
+#define LOCK_TRIES	1000u
 
 static struct lock attach_lock;
 static struct attach_set global;
@@ -237,10 +243,84 @@ static bool queue_exclusive(const struct queue *queue)
 	return client.device[queue->device].exclusive;
 }
 
+/*
+ * lock_take() that gives up: a handler of SIGSEGV may have interrupted the thread that has the lock.
+ */
+static bool lock_soon(struct lock *lock)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (lock_try(lock))
+			return true;
+		lock_doze();
+	}
+	return false;
+}
+
+/* Copy the entry of a queue behind @value others. False: there is none, or a lock cannot be had. */
+static bool entry_read(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe)
+{
+	bool there;
+
+	if (!lock_soon(&queue->past_lock))
+		return false;
+	there = queue->sqes;
+	if (there)
+		*sqe = queue->sqes[value % QUEUE_ENTRIES];
+	lock_drop(&queue->past_lock);
+	return there;
+}
+
+/* Whether the entries of a queue up to @end have work that is being done, or that waits for other work. */
+static bool queue_works(struct queue *queue, uint64_t end)
+{
+	struct queue *first = queue;
+	enum host_pause pause;
+	struct gpumem_sqe sqe;
+	unsigned int steps;
+	uint64_t value;
+
+	value = load_acquire(&queue->page->value);
+	/* An entry never waits for later work, so this ends. */
+	for (steps = 0; steps < 2 * QUEUE_ENTRIES && value < end; steps++) {
+		if (queue_failed(queue) || !entry_read(queue, value, &sqe))
+			return true;
+		/* The entry is done, so its slot may have been reused. */
+		if (load_acquire(&queue->page->value) > value) {
+			value = load_acquire(&queue->page->value);
+			continue;
+		}
+		if (!lock_soon(&hold_lock))
+			return true;
+		pause = host_pauses(queue, &sqe);
+		lock_drop(&hold_lock);
+		if (pause == HOST_PAUSED)
+			return false;
+		if (pause == HOST_OVER) {
+			value++;
+			continue;
+		}
+		/* The queue waits for another one, which may wait for a function. */
+		queue = sqe.op == GPUMEM_OP_WAIT ? queue_of_timeline(sqe.handle) : NULL;
+		if (!queue)
+			return true;
+		value = load_acquire(&queue->page->value);
+		end = sqe.value;
+	}
+	/* The entry that the first queue waited for has been reached meanwhile. */
+	return queue != first;
+}
+
+/* Whether a queue keeps the CPU away from memory. */
+static bool queue_active(struct queue *queue)
+{
+	return !queue_idle(queue) && queue_works(queue, load_acquire(&queue->tail));
+}
+
 static void find_exclusive(struct queue *queue, uint64_t value, void *found)
 {
-	(void)value;
-	if (queue_exclusive(queue))
+	if (queue_exclusive(queue) && queue_works(queue, value))
 		*(struct queue **)found = queue;
 }
 
@@ -262,9 +342,15 @@ static struct queue *busy_queue_in_signal(void)
 	for (i = 0; i < client.devices; i++)
 		for (queue = client.device[i].exclusive ? load_acquire(&client.device[i].queues) : NULL;
 		     queue; queue = queue->next)
-			if (!queue_idle(queue))
+			if (queue_active(queue))
 				return queue;
 	return NULL;
+}
+
+/* Whether the stream of an orphan has no work left. */
+static bool orphan_over(const struct attach_set *set)
+{
+	return !set->queue || queue_reached(set->queue, set->value);
 }
 
 /* The queue that keeps the CPU away from the memory of a stream's set, or NULL. */
@@ -274,7 +360,7 @@ static struct queue *busy_stream(const struct attach_set *set)
 
 	if (!queue || !queue_exclusive(queue))
 		return NULL;
-	if (set->stream ? queue_idle(queue) : queue_reached(queue, set->value))
+	if (set->stream ? !queue_active(queue) : orphan_over(set) || !queue_works(queue, set->value))
 		return NULL;
 	return queue;
 }
@@ -361,8 +447,6 @@ void attach_remove(struct alloc *alloc)
 	struct attach_set *set;
 	sigset_t old;
 
-	if (!attach)
-		return;
 	attach_enter(&old);
 	alloc->attach = NULL;
 	grant(attach);
@@ -402,7 +486,7 @@ static void change_make(uint64_t base, uint64_t id, struct attach_set *set, bool
 	if (set && set != &global) {
 		set->changes--;
 		/* The stream was destroyed before the change. */
-		if (orphaned(set) && !busy_stream(set))
+		if (orphaned(set) && orphan_over(set))
 			orphan_settle(set);
 		else
 			orphan_end(set);
@@ -535,9 +619,39 @@ void attach_busy(struct queue *queue)
 	if (!load_acquire(&global.granted) && !(own && load_acquire(&own->granted)))
 		return;
 	attach_enter(&old);
-	withdraw_set(&global);
+	if (queue_active(queue)) {
+		withdraw_set(&global);
+		if (own)
+			withdraw_set(own);
+	}
+	attach_leave(&old);
+}
+
+static void resume(struct queue *queue, uint64_t value, void *any)
+{
+	CUstream stream = load_acquire(&queue->stream);
+	struct attach_set *own = stream ? load_acquire(&stream->attached) : NULL;
+
+	if (!queue_exclusive(queue) || !queue_works(queue, value))
+		return;
+	*(bool *)any = true;
 	if (own)
 		withdraw_set(own);
+}
+
+void attach_resumed_slow(void)
+{
+	struct attach_set *set;
+	bool any = false;
+	sigset_t old;
+
+	attach_enter(&old);
+	queues_busy(resume, &any);
+	if (any)
+		withdraw_set(&global);
+	for (set = watched; set; set = set->next)
+		if (orphaned(set) && busy_stream(set))
+			withdraw_set(set);
 	attach_leave(&old);
 }
 
@@ -551,11 +665,9 @@ void attach_synced_slow(void)
 	attach_enter(&old);
 	for (set = watched; set; set = next) {
 		next = set->next;
-		if (busy_stream(set))
-			continue;
-		if (orphaned(set))
+		if (orphaned(set) && orphan_over(set))
 			orphan_settle(set);
-		else
+		else if (set->withdrawn && !busy_stream(set))
 			grant_set(set);
 	}
 	if (global.withdrawn && !busy_queue())
@@ -576,10 +688,10 @@ void attach_stream_gone(CUstream stream, struct queue *queue)
 	set->queue = queue;
 	set->value = queue ? load_relaxed(&queue->tail) : 0;
 	set_watch(set);
-	if (busy_stream(set))
-		withdraw_set(set);
-	else
+	if (orphan_over(set))
 		orphan_settle(set);
+	else if (busy_stream(set))
+		withdraw_set(set);
 	attach_leave(&old);
 }
 
@@ -596,19 +708,14 @@ static void work_describe(struct queue *queue, struct attach_work *work)
 		.id = stream ? stream->id : 0, .number = load_acquire(&queue->page->value),
 		.kind = "work",
 	};
-	/* queue_entry() takes a lock, which the interrupted thread may hold. */
-	if (!lock_try(&queue->past_lock))
+	if (work->number >= load_acquire(&queue->tail) || !entry_read(queue, work->number, &sqe))
 		return;
-	if (queue->sqes && work->number < load_acquire(&queue->tail)) {
-		sqe = queue->sqes[work->number % QUEUE_ENTRIES];
-		work->kind = op_name(sqe.op);
-		if (sqe.op == GPUMEM_OP_COPY || sqe.op == GPUMEM_OP_FILL || sqe.op == GPUMEM_OP_PREFETCH) {
-			work->addr = sqe.dst;
-			work->length = sqe.width * (sqe.op == GPUMEM_OP_FILL ? sqe.elem : 1) +
-				(sqe.height > 1 ? (sqe.height - 1) * sqe.dst_pitch : 0);
-		}
-	}
-	lock_drop(&queue->past_lock);
+	work->kind = op_name(sqe.op);
+	if (sqe.op != GPUMEM_OP_COPY && sqe.op != GPUMEM_OP_FILL && sqe.op != GPUMEM_OP_PREFETCH)
+		return;
+	work->addr = sqe.dst;
+	work->length = sqe.width * (sqe.op == GPUMEM_OP_FILL ? sqe.elem : 1) +
+		(sqe.height > 1 ? (sqe.height - 1) * sqe.dst_pitch : 0);
 }
 
 /* Whether the same thread faults at the same address, although no access was granted since its last fault. */
@@ -632,7 +739,7 @@ static struct queue *keeper(struct attach *attach, bool *single)
 	*single = set && set != &global;
 	if (*single) {
 		queue = busy_stream(set);
-		if (queue || !orphaned(set))
+		if (queue || !orphaned(set) || !orphan_over(set))
 			return queue;
 		/* The orphan stays for attach_synced(), because free() must not be called here. */
 		list_out(attach);

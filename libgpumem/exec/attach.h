@@ -14,7 +14,7 @@ struct attach *attach_make(void);
 void attach_drop(struct attach *attach);
 /* An alloc of managed memory has its place and flags (ALLOC_HOST_ONLY: its default). mem_lock is held. */
 void attach_add(struct alloc *alloc, struct attach *attach);
-/* The alloc is freed: the CPU reaches its pages again. mem_lock is held. */
+/* An alloc that has an attachment is freed: the CPU reaches its pages again. mem_lock is held. */
 void attach_remove(struct alloc *alloc);
 /* Attach managed memory in the order of a stream; @flags: CU_MEM_ATTACH_*. No lock is held. */
 CUresult attach_change(CUstream stream, const struct span *span, unsigned int flags);
@@ -27,6 +27,14 @@ static inline void attach_synced(void)
 {
 	if (unlikely(client.exclusive))
 		attach_synced_slow();
+}
+
+/* A host function has returned, and its stream does not continue yet: take away the memory that work uses again. */
+void attach_resumed_slow(void);
+static inline void attach_resumed(void)
+{
+	if (unlikely(client.exclusive))
+		attach_resumed_slow();
 }
 
 /* A stream is destroyed; @queue: its queue, or NULL. stream->lock is held. */

@@ -71,12 +71,15 @@ static void call_run(struct queue *queue, struct hostcall *call)
 	const struct hold hold = call->hold;
 	CUresult status = queue_status(queue);
 
+	/* The function may use managed memory as if it had synchronized with the stream. */
+	attach_synced();
 	if (!call->fn)
 		call->callback(call->handle, status, call->arg);
 	else if (!status)
 		call->fn(call->arg);
 	free(call);
 	store_release(&queue->call_over, hold.release);
+	attach_resumed();
 	hold_release(&hold);
 }
 
@@ -191,6 +194,30 @@ static bool waits_for_call(struct queue *queue, const struct gpumem_sqe *sqe)
 	}
 	lock_drop(&hold_lock);
 	return taken || call;
+}
+
+/* The state of a hold, for host_pauses(). hold_lock is held. */
+static enum host_pause hold_state(const struct queue *queue, uint64_t release)
+{
+	const struct hostcall *call;
+
+	if (load_acquire(&queue->call_over) >= release)
+		return HOST_OVER;
+	if (queue->call_taken == release)
+		return HOST_PAUSED;
+	for (call = queue->calls; call; call = call->next)
+		if (call->hold.release == release)
+			return HOST_PAUSED;
+	return HOST_RUNS;
+}
+
+enum host_pause host_pauses(const struct queue *queue, const struct gpumem_sqe *sqe)
+{
+	if (sqe->op == GPUMEM_OP_ADD && host_started && sqe->handle == host_ready)
+		return HOST_OVER;
+	if (sqe->op == GPUMEM_OP_WAIT && queue->hold_timeline && sqe->handle == queue->hold_timeline)
+		return hold_state(queue, sqe->value);
+	return HOST_RUNS;
 }
 
 bool host_blocks(struct queue *queue, uint64_t value)

@@ -25,4 +25,15 @@ void host_settle(struct queue *queue, uint64_t value);
  */
 bool host_blocks(struct queue *queue, uint64_t value);
 
+
+/* What an entry means for a queue that it holds, with regard to host functions. */
+enum host_pause {
+	HOST_RUNS,			/* the entry has nothing to do with a host function */
+	HOST_PAUSED,			/* it waits for a host function that has not returned */
+	HOST_OVER,			/* it belongs to a host function, and waits for nothing more */
+};
+
+/* hold_lock is held. */
+enum host_pause host_pauses(const struct queue *queue, const struct gpumem_sqe *sqe);
+
 #endif /* GPUMEM_EXEC_HOSTFN_H */

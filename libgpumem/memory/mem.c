@@ -378,7 +378,8 @@ static void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 		managed_forget(alloc->base);
 	if (load_relaxed(&alloc->flags) & ALLOC_EXPORTED)
 		how |= UNITS_EXPORTED;
-	attach_remove(alloc);
+	if (unlikely(alloc->attach))
+		attach_remove(alloc);
 	alloc_hide(alloc);
 	if (whole)
 		block_doom(block, doomed);

@@ -644,6 +644,146 @@ TEST_F(attach, order)
 	EXPECT_TRUE(fine());
 }
 
+/* --- host functions: their stream counts as idle while they run */
+
+struct call {
+	CUdeviceptr p;
+	int result;			/* of a system call */
+	volatile int state;		/* 1: the function runs; 2: it may return */
+};
+
+static void CUDA_CB use_memory(void *arg)
+{
+	struct call *call = arg;
+
+	call->result = system_call();
+	touch();
+	cpu(call->p)[1] = 5;
+}
+
+static void CUDA_CB stay(void *arg)
+{
+	struct call *call = arg;
+
+	call->state = 1;
+	while (call->state != 2)
+		nap_ms(1);
+}
+
+/* A function uses memory of its stream, and of all streams, between two operations. */
+static int function_uses(void)
+{
+	struct call call;
+
+	NEED_CU(begin());
+	for (int i = 0; i < 2; i++) {
+		NEED_CU(attach(s1, i ? SINGLE : GLOBAL));
+		NEED_CU(cuStreamSynchronize(s1));
+		call = (struct call){ .p = o->p, .result = -1 };
+		NEED_CU(hold(s1));
+		NEED_CU(cuMemsetD8Async(o->p, 7, SIZE, s1));
+		NEED_CU(cuLaunchHostFunc(s1, use_memory, &call));
+		NEED_CU(cuMemsetD8Async(o->p + 2, 9, SIZE - 2, s1));
+		NEED(system_call() == EFAULT);
+		gate_open(gate);
+		NEED_CU(cuStreamSynchronize(s1));
+		NEED(!call.result);
+		NEED(cpu(o->p)[0] == 7 && cpu(o->p)[1] == 5 && cpu(o->p)[AT] == 9);
+	}
+	return 0;
+}
+
+/* Other threads have access, too, also if other streams wait for the function.  Then the streams go on. */
+static int function_stays(void)
+{
+	struct call call = { .state = 0 };
+	CUevent event;
+
+	NEED_CU(begin());
+	NEED_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
+	while (!call.state)
+		nap_ms(1);
+	NEED(!system_call());
+	NEED_CU(cuEventRecord(event, s1));
+	NEED_CU(cuStreamWaitEvent(s2, event, 0));
+	NEED_CU(cuMemsetD8Async(o->p, 1, SIZE, s2));
+	NEED_CU(hold(s2));
+	NEED(!system_call());
+	touch();
+	call.state = 2;
+	NEED_CU(cuStreamSynchronize(s1));
+	NEED(system_call() == EFAULT);
+	touch();
+	return 0;
+}
+
+/* A function without work behind it leaves the stream idle. */
+static int function_last(void)
+{
+	struct call call = { .state = 2 };
+
+	NEED_CU(begin());
+	for (int i = 0; i < 200; i++) {
+		call.state = 0;
+		NEED_CU(cuLaunchHostFunc(s1, stay, &call));
+		while (!call.state)
+			;
+		call.state = 2;
+		for (int k = 0; k < 100; k++)
+			touch_at(o->p + AT);
+		NEED(!system_call());
+	}
+	return 0;
+}
+
+/* Work of another stream counts all the same. */
+static int function_beside(void)
+{
+	struct call call = { .p = 0 };
+
+	NEED_CU(begin());
+	call.p = o->p;
+	NEED_CU(hold(s2));
+	NEED_CU(cuLaunchHostFunc(s1, use_memory, &call));
+	NEED_CU(cuStreamSynchronize(s1));
+	return 0;
+}
+
+/* A stream is destroyed while its function runs: its memory is attached to it until the work is done. */
+static int function_destroyed(void)
+{
+	struct call call = { .state = 0 };
+
+	NEED_CU(begin_with(0, HOST));
+	NEED_CU(attach(s1, SINGLE));
+	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
+	while (!call.state)
+		nap_ms(1);
+	NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
+	NEED_CU(hold(s1));
+	NEED_CU(cuStreamDestroy(s1));
+	touch();
+	call.state = 2;
+	NEED(!wait_silently());
+	touch();
+	return 0;
+}
+
+TEST_F(attach, functions)
+{
+	ASSERT_TRUE(run(function_uses));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(function_stays));
+	EXPECT_TRUE(denied(2, ", attached to all streams: "));
+	ASSERT_TRUE(run(function_last));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(function_beside));
+	EXPECT_TRUE(denied(1, ", attached to all streams: "));
+	ASSERT_TRUE(run(function_destroyed));
+	EXPECT_TRUE(denied(2, ", attached to one stream: a destroyed stream of "));
+}
+
 /* --- destroyed streams */
 
 static int destroyed_busy(void)
