@@ -344,6 +344,8 @@ void gpumem_bo_handle_gone(struct gpumem_object *obj)
 		gpumem_token_revoke_all(bo);
 	gpumem_pool_remove_chunk(bo);
 	gpumem_cache_remove(bo);
+	if (bo->managed)
+		gpumem_managed_handle_gone(bo);
 }
 
 /*

@@ -62,6 +62,7 @@
 #include "gpumem_pool.h"
 #include "gpumem_publish.h"
 #include "gpumem_refusal.h"
+#include "gpumem_resident.h"
 #include "gpumem_resv.h"
 #include "gpumem_runner.h"
 #include "gpumem_stream.h"
@@ -783,6 +784,7 @@ static void gpumem_client_free(struct kref *ref)
 	xa_erase(&gpumem_clients, client->id);
 	atomic_inc(&gpumem_generation);
 	gpumem_cache_free(client);
+	gpumem_resident_free(client);
 	gpumem_resv_free_client(client);
 	gpumem_user_put(client->user);
 	put_cred(client->cred);

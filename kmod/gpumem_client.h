@@ -153,6 +153,8 @@ struct gpumem_client {
 	bool cache_mapped;
 	/** @cache: the words in @cache_page, or NULL; written once */
 	struct gpumem_cache *cache;
+	/** @resident: residency words, or NULL; gpumem_resident.c; by cmpxchg */
+	u64 *resident;
 	/** @channel: the channel that the client holds, or -1; written once */
 	int channel;
 	/** @joint_resv: gpumem_resv.c; NULL at first, set by cmpxchg */

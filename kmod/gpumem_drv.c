@@ -69,6 +69,7 @@
 #include "gpumem_pin.h"
 #include "gpumem_pool.h"
 #include "gpumem_refusal.h"
+#include "gpumem_resident.h"
 #include "gpumem_ring.h"
 #include "gpumem_runner.h"
 #include "gpumem_semaphore.h"
@@ -389,6 +390,8 @@ static int gpumem_mmap(struct file *file, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (vma->vm_pgoff >> shift >= GPUMEM_MAX_OBJECTS)
 		return -ENOENT;
+	if (vma->vm_pgoff == GPUMEM_MMAP_RESIDENT >> PAGE_SHIFT)
+		return gpumem_resident_mmap(client, vma);
 	if (!(vma->vm_pgoff >> shift))
 		return gpumem_cache_mmap(client, vma);
 	obj = gpumem_object_get_any(client, vma->vm_pgoff >> shift);

@@ -45,6 +45,7 @@
 #include "gpumem_move.h"
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
+#include "gpumem_resident.h"
 #include "gpumem_shmem.h"
 #include "gpumem_trace.h"
 
@@ -123,6 +124,7 @@ void gpumem_block_depart_locked(struct gpumem_block *block,
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
+	gpumem_resident_hide(block);
 	*left = (struct gpumem_departed) {
 		.client = block->bo->obj.client,
 		.dev = block->dev,
@@ -186,6 +188,21 @@ static bool gpumem_managed_evict_locked(struct gpumem_block *block,
 	return true;
 }
 
+/* Hide the blocks that are evicted next after @block, which is in @lru. */
+static void gpumem_managed_age_locked(struct gpumem_block *block,
+				      const struct list_head *lru)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&gpumem_managed_lock);
+	for (i = 0; i < GPUMEM_RESIDENT_AGED; i++) {
+		if (list_is_last(&block->lru, lru))
+			return;
+		block = list_next_entry(block, lru);
+		gpumem_resident_hide(block);
+	}
+}
+
 /**
  * gpumem_managed_victim_locked - evict the block that is to go first
  * @mem: of a device; the caller holds gpumem_managed_lock
@@ -204,6 +221,8 @@ bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
 	for (rank = 0; !block && rank < GPUMEM_RANKS; rank++)
 		block = list_first_entry_or_null(&mem->managed_lru[rank],
 						 struct gpumem_block, lru);
+	if (block)
+		gpumem_managed_age_locked(block, &mem->managed_lru[rank - 1]);
 	return gpumem_managed_evict_locked(block, left);
 }
 

@@ -40,12 +40,15 @@
  * Advice (gpumem_advice.c) says on which device a touch makes a block resident, if
  * on any, and in which order a device evicts blocks.
  *
+ * A client can see which of its blocks are resident (gpumem_resident.c), and then
+ * access them by the CPU instead of an engine.
+ *
  * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
  * blocks, the counters of buffer objects, mem->managed, mem->managed_evicted
- * and mem->managed_idle.  No allocation, statfs or loop is inside it.  Blocks are
- * added to gpumem_managed.blocks at any time and found under RCU; they are freed
- * with the buffer object.  A task that uses a block keeps its buffer object, by a
- * reference or by vm->lock.
+ * and mem->managed_idle.  No allocation or statfs is inside it, and no loop that
+ * depends on what clients have.  Blocks are added to gpumem_managed.blocks at any
+ * time and found under RCU; they are freed with the buffer object.  A task that
+ * uses a block keeps its buffer object, by a reference or by vm->lock.
  */
 #include <linux/file.h>
 #include <linux/memcontrol.h>
@@ -69,6 +72,7 @@
 #include "gpumem_notice.h"
 #include "gpumem_object.h"
 #include "gpumem_refusal.h"
+#include "gpumem_resident.h"
 #include "gpumem_shmem.h"
 #include "gpumem_user.h"
 
@@ -132,6 +136,7 @@ static void gpumem_block_arrive_locked(struct gpumem_block *block,
 	}
 	block->left = NULL;
 	block->dev = dev;
+	gpumem_resident_begin(block);
 	gpumem_managed_add_locked(&dev->mem.managed, bytes);
 	gpumem_managed_add_locked(&stats->resident, bytes);
 	gpumem_managed_add_locked(&stats->moved_in, bytes);
@@ -176,11 +181,38 @@ int gpumem_managed_create(struct gpumem_bo *bo, const char *name)
 		kfree(managed);
 		return PTR_ERR(file);
 	}
+	gpumem_resident_prepare(bo->obj.client);
 	xa_init_flags(&managed->blocks, XA_FLAGS_ACCOUNT);
 	bo->managed = managed;
 	bo->file = file;
 	atomic64_inc(&bo->obj.client->count.managed);
 	return 0;
+}
+
+/**
+ * gpumem_managed_handle_gone - the id of a managed buffer object was destroyed
+ * @bo: managed buffer object; the id may become that of another one
+ *
+ * Context: may sleep.
+ */
+void gpumem_managed_handle_gone(struct gpumem_bo *bo)
+{
+	struct gpumem_block *block;
+	unsigned long index;
+
+	spin_lock(&gpumem_managed_lock);
+	bo->managed->nameless = true;
+	spin_unlock(&gpumem_managed_lock);
+	/* Blocks that are made from now on are not shown. */
+	xa_for_each(&bo->managed->blocks, index, block) {
+		spin_lock(&gpumem_managed_lock);
+		if (block->dev) {
+			gpumem_resident_hide(block);
+			block->word = NULL;
+		}
+		spin_unlock(&gpumem_managed_lock);
+		cond_resched();
+	}
 }
 
 /**
@@ -222,6 +254,8 @@ static void gpumem_block_use_locked(struct gpumem_block *block)
 	lockdep_assert_held(&gpumem_managed_lock);
 	if (!block->users++ && block->dev)
 		gpumem_block_busy_locked(block);
+	if (block->dev)
+		gpumem_resident_show(block);
 }
 
 static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)

@@ -61,6 +61,10 @@ struct gpumem_block {
 	struct gpumem_device *left;
 	/** @evicted: mem->managed_evicted of @left after that eviction */
 	u64 evicted;
+	/** @word: while resident: the word that can show it, or NULL */
+	u64 *word;
+	/** @tag: what @word contains while it shows the block */
+	u64 tag;
 };
 
 /**
@@ -71,6 +75,8 @@ struct gpumem_managed {
 	struct xarray blocks;
 	/** @stats: written under gpumem_managed_lock; read without it */
 	struct gpumem_managed_stats stats;
+	/** @nameless: the id was destroyed; gpumem_managed_lock */
+	bool nameless;
 	/** @advice: of each block, made by the first advice; or NULL; atomic */
 	u32 *advice;
 };
@@ -111,6 +117,7 @@ extern spinlock_t gpumem_managed_lock;
 void gpumem_managed_init(void);
 bool gpumem_managed_allowed(void);
 int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
+void gpumem_managed_handle_gone(struct gpumem_bo *bo);
 void gpumem_managed_release(struct gpumem_bo *bo);
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 				      struct gpumem_device *dev, u32 devbit);

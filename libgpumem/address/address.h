@@ -23,6 +23,7 @@
 #include "address/pageable.h"
 #include "address/plain.h"
 #include "address/registered.h"
+#include "address/resident.h"
 #include "address/sparse.h"
 #include "address/vm.h"
 

@@ -23,8 +23,10 @@ CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *na
 	strncpy((char *)alloc.name, name, sizeof(alloc.name) - 1);
 	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	*bo = alloc.id;
-	if (!error && flags & ALLOC_MOVABLE && !load_relaxed(&movable_used))
+	if (!error && flags & ALLOC_MOVABLE && !load_relaxed(&movable_used)) {
+		resident_map();
 		store_relaxed(&movable_used, true);
+	}
 	return result_of_errno(error);
 }
 

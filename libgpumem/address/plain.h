@@ -14,9 +14,22 @@
 /* Bits of alloc->head: the lowest of seq, all of flags. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ALLOC_HEAD_NOT_PLAIN	0xffffffff00000001ull
+#define ALLOC_HEAD_ODD		0x0000000000000001ull
+#define alloc_head_flags(head)	((uint32_t)((head) >> 32))
 #else
 #define ALLOC_HEAD_NOT_PLAIN	0x00000001ffffffffull
+#define ALLOC_HEAD_ODD		0x0000000100000000ull
+#define alloc_head_flags(head)	((uint32_t)(head))
 #endif
+
+/* The alloc at an address in a block, or NULL; not a pool's. */
+static inline struct alloc *vm_alloc_at(struct block *block, uint64_t addr)
+{
+	/* A pool's block points at vm_special, an alloc that is not plain. */
+	struct alloc *alloc = load_acquire(&block->whole);
+
+	return alloc ? alloc : load_acquire(&block->unit[addr % SLOT / UNIT]);
+}
 
 /*
  * Whether @length bytes from an address below 1 << ADDRESS_BITS are plain. False means that the caller must use
@@ -30,10 +43,7 @@ static inline bool vm_plain(uint64_t addr, uint64_t length)
 
 	if (unlikely(!block))
 		return false;
-	/* A pool's block points at vm_special, an alloc that is not plain. */
-	alloc = load_acquire(&block->whole);
-	if (!alloc)
-		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+	alloc = vm_alloc_at(block, addr);
 	if (unlikely(!alloc))
 		return false;
 	head = load_acquire(&alloc->head);

@@ -465,9 +465,7 @@ static inline enum found vm_find(uint64_t addr, struct span *span)
 	block = vm_block(addr);
 	if (unlikely(!block))
 		return OUTSIDE;
-	alloc = load_acquire(&block->whole);
-	if (!alloc)
-		alloc = load_acquire(&block->unit[addr % SLOT / UNIT]);
+	alloc = vm_alloc_at(block, addr);
 	if (unlikely(!alloc))
 		return NOTHING;
 	if (unlikely(!read_fields(alloc, span)))

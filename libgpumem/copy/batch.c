@@ -125,7 +125,7 @@ static CUresult put_held(struct batch *batch, struct queue *queue, size_t count)
 /* Execute a copy in the caller; the stream is idle and stays so. */
 static bool put_now(CUstream stream, const struct copy *copy, uint64_t *bytes)
 {
-	if (!copy_may_inline(copy))
+	if (!copy_may_inline(stream, copy))
 		return false;
 	/* A pageable source is read before the call returns in any case, so its size does not count. */
 	if (!copy->src.host) {

@@ -60,6 +60,7 @@ struct copy_end {
 	bool managed_host;		/* managed memory that the call names as the host's */
 	bool shared;			/* another process or driver may reach it, or its pages may be missing */
 	bool dark;			/* the CPU does not reach it, or must not access it */
+	uint8_t place;			/* resident_at(), of movable memory that nothing else makes shared or dark */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 	struct tiling tiling;
 	uint32_t x, z;			/* of a tiled array: where the copy begins, in bytes and slices */
@@ -125,8 +126,8 @@ CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t
  * that the memory belongs to.
  */
 CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags);
-/* Whether the calling thread may copy if the stream is idle. */
-bool copy_may_inline(const struct copy *copy);
+/* Whether the calling thread may copy for @stream if that is idle. */
+bool copy_may_inline(CUstream stream, const struct copy *copy);
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy);
 /* From this number of bytes on, a copy by the engine from or to pageable memory is faster than a staged one. */

@@ -21,9 +21,9 @@
  * needs staging memory if its other end is pageable or overlaps it. So staging memory is allocated before the
  * first device memory. It is host memory, which does not run out when the device is full.
  *
- * Movable memory (vm.h) is treated as dark: where the kernel has no memory for a page, the engine's work fails, but
- * an access of the CPU ends the process. In a process that has such memory, staging memory is host memory if the
- * device is full.
+ * Movable memory (vm.h) is treated as dark, unless it is resident (address/resident.h): where the kernel has no
+ * memory for a page, the engine's work fails, but an access of the CPU ends the process. In a process that has such
+ * memory, staging memory is host memory if the device is full.
  *
  * A copy of memory that is shared with other processes or drivers is not inline. A copy that must be done when
  * the call returns waits for the stream, and is then inline if its ends allow.
@@ -149,6 +149,8 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		 * missing: leave both to the engine.
 		 */
 		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE | ALLOC_ATTACHED);
+		if ((span.flags & ALLOC_NOT_INLINE) == ALLOC_MOVABLE && !span_dark(&span))
+			end->place = resident_at(&span, end->addr, bytes);
 		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}
@@ -658,10 +660,18 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
-bool copy_may_inline(const struct copy *copy)
+/* Whether the CPU may access an end, in the order of work on @device. */
+static bool end_lit(const struct copy_end *end, CUdevice device)
 {
+	return !(end->shared || end->dark) || resident_on(end->place, device);
+}
+
+bool copy_may_inline(CUstream stream, const struct copy *copy)
+{
+	CUdevice device = stream->ctx->device;
+
 	return (copy->dst.host && copy->src.host) ||
-	       (client.inlining && !copy->dst.shared && !copy->src.shared && !dark(copy));
+	       (client.inlining && end_lit(&copy->dst, device) && end_lit(&copy->src, device));
 }
 
 /* Have the engine write to pageable memory if that is faster than staging. The call waits for the copy. */
@@ -681,7 +691,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned || copy->dst.pageable || copy->src.pageable;
-	bool may = copy_may_inline(copy);
+	bool may = copy_may_inline(stream, copy);
 	/*
 	 * A copy to pageable memory must be done when the call returns. As recorded, so must a copy to or from managed
 	 * memory that the call names as the host's.
@@ -812,12 +822,35 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 	return result;
 }
 
+/*
+ * Copy in the calling thread between memory that is plain or resident, if there is nothing else to check. False: this
+ * did nothing.
+ */
+static bool copy_near(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle)
+{
+	CUdevice device;
+
+	if (bytes - 1 >= INLINE_MAX || !client.inlining_device || (dst | src) >> ADDRESS_BITS || !stream_plain(handle))
+		return false;
+	device = handle->ctx->device;
+	if (!vm_near(dst, bytes, device) || !vm_near(src, bytes, device) || !lock_try(&handle->lock))
+		return false;
+	if (!stream_idle_fast(handle)) {
+		lock_drop(&handle->lock);
+		return false;
+	}
+	copy_finish(dst, src, bytes, handle);
+	return true;
+}
+
 /* For copies that copy_begin() (plain_copy.h) refused: one entry at best. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
 			 unsigned int flags)
 {
 	CUresult result;
 
+	if (copy_near(dst, src, bytes, handle))
+		return CUDA_SUCCESS;
 	if (!bytes || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 	result = stream_begin(handle);

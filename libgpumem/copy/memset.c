@@ -2,10 +2,10 @@
 /*
  * Fills: a pattern of 1, 2 or 4 bytes, in stream order.
  *
- * A fill of memory that is neither shared nor dark nor movable runs in the calling thread if the stream is idle, and if it
- * is synchronous or has at most 256 KiB. Any other fill is one entry in the stream's ring. The call waits for a
- * queued fill only if the memory's SYNC_MEMOPS attribute is set, or if the fill is a synchronous one of host or
- * managed memory, or of pageable memory. The calling thread fills registers of devices, in stream order.
+ * A fill of memory that is neither shared nor dark runs in the calling thread if the stream is idle, and if it is
+ * synchronous or has at most 256 KiB. Movable memory must also be resident (address/resident.h). Any other fill is
+ * one entry in the stream's ring. The call waits for a queued fill only if the memory's SYNC_MEMOPS attribute is
+ * set, or if the fill is a synchronous one of host or managed memory, or of pageable memory. The calling thread fills registers of devices, in stream order.
  *
  * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The width of a 2D fill
  * is in elements. Its pitch is in bytes, and ignored if there is one row.
@@ -82,6 +82,14 @@ static CUresult fill_pageable(CUstream stream, const struct gpumem_sqe *sqe, uin
 	return fill_queued(stream, &entry, flags & CALL_SYNC);
 }
 
+/* Whether the CPU may fill a range, in the order of work on @device. */
+static bool fill_lit(const struct span *span, uint64_t addr, uint64_t length, CUdevice device)
+{
+	uint32_t flags = span->flags & ALLOC_NOT_INLINE;
+
+	return !flags || (flags == ALLOC_MOVABLE && resident_on(resident_at(span, addr, length), device));
+}
+
 /* Check a fill and execute or submit it. @extent: bytes from its first byte to the end of its last. */
 static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t extent,
 			 unsigned int flags)
@@ -102,8 +110,7 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	if (span.flags & ALLOC_IO)
 		/* The engine does not reach registers of devices. */
 		return order_call(stream, fill_call, sqe);
-	if (client.inlining && !span_dark(&span) &&
-	    !(span.flags & ALLOC_NOT_INLINE) &&
+	if (client.inlining && !span_dark(&span) && fill_lit(&span, sqe->dst, extent, stream->ctx->device) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		if (stream_begin_idle(stream, 0, &result)) {
 			/* Only registered memory, which is the program's own, may fault. */

@@ -192,6 +192,9 @@ static int do_unknown(const struct prog *p, unsigned int at)
 			_IO(GPUMEM_IOC_TYPE, (GPUMEM_CMD_BASE + number % 64) & 0xff), page);
 }
 
+/* On machines with pages of at most this size. */
+#define RESIDENT_BYTES	(GPUMEM_RESIDENT_WORDS * sizeof(__u64))
+
 static int do_map(struct result *r, int fd, uint64_t offset, size_t length, int prot, bool is_shared)
 {
 	void *m = mmap(NULL, length, prot & 7, is_shared ? MAP_SHARED : MAP_PRIVATE, fd, offset);
@@ -459,6 +462,9 @@ static int do_call(const struct prog *p, unsigned int at)
 	case W_UNKNOWN:
 		return do_unknown(p, at);
 	case W_MMAP:
+		if (!v[1] && v[2] % 2)
+			return do_map(&results[at], fd_of(v[0]), GPUMEM_MMAP_RESIDENT,
+				      v[3] % 2 ? RESIDENT_BYTES : v[3], v[4], v[5] & 1);
 		return do_map(&results[at], fd_of(v[0]), GPUMEM_MMAP_OFFSET(v[1]) + v[2], v[3], v[4],
 			      v[5] & 1);
 	case W_MUNMAP:

@@ -127,6 +127,37 @@ enum gpumem_cache_word {
 	GPUMEM_CACHE_TAKEN = 2,
 };
 
+/* Offset of the residency words, which end at a multiple of the page size. */
+#define GPUMEM_MMAP_RESIDENT	(1ULL << (GPUMEM_MMAP_SHIFT - 1))
+#define GPUMEM_RESIDENT_WORDS	4096U
+
+/**
+ * GPUMEM_RESIDENT_WORD() - the residency word of a block of managed memory
+ * @id: buffer object
+ * @block: number of the block in it: its offset / GPUMEM_MANAGED_BLOCK
+ *
+ * The residency words are 64 bits each, mapped with MAP_SHARED and PROT_READ.  A
+ * child after fork() does not inherit them.  They exist once the client has made a
+ * managed buffer object; without memory for them, mmap() answers ENXIO.
+ *
+ * While a word has GPUMEM_RESIDENT_TAG() of a block, the block is resident on that
+ * device, and all its pages exist.  Several blocks share a word, and a resident
+ * block need not be shown.  An engine that uses a resident block shows it.  A
+ * block that the CPU accesses instead does not count as used, and may be evicted
+ * at any time; before that its word is cleared.
+ */
+#define GPUMEM_RESIDENT_WORD(id, block) \
+	((__u32)((__u32)(id) * 0x9e3779b1U + (block)) % GPUMEM_RESIDENT_WORDS)
+
+/**
+ * GPUMEM_RESIDENT_TAG() - what the word of a resident block contains
+ * @id: buffer object
+ * @block: number of the block
+ * @device: index of the device that the block is resident on
+ */
+#define GPUMEM_RESIDENT_TAG(id, block, device) \
+	((__u64)(id) << 32 | (__u64)(block) << 8 | ((__u64)(device) + 1))
+
 enum {
 	GPUMEM_CMD_BASE = 0x40,
 	GPUMEM_CMD_INFO = GPUMEM_CMD_BASE,
