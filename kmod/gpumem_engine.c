@@ -441,8 +441,8 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 		scoped_guard(rwsem_read, &stream->vm->lock)
 			ret = gpumem_need_keep(stream,
 					       gpumem_poll_read(stream, &word));
-	/* The poll goes on when the block of the word is fetched. */
-	if (ret == -ENODATA || ret == -EAGAIN)
+	/* The poll goes on when the block or the page of the word is there. */
+	if (ret == -ENODATA || ret == -EINPROGRESS)
 		return ret;
 	if (ret || gpumem_poll_true(&stream->sqe, word)) {
 		gpumem_stream_poll_end(stream);

@@ -10,21 +10,22 @@
  * has the effect that it has on another thread of the process.
  *
  * A slice accesses the process's memory with page faults disabled, up to the
- * first byte that faults (a *miss*).  The worker then drops vm->lock, which
- * copies from and to buffer objects hold, makes the pages at this byte present
- * (gpumem_pageable_fault()), and continues with the next slice.
+ * first byte that faults (a *miss*).  The worker then leaves the stream, makes
+ * the pages at this byte present (gpumem_runner_fault()), and kicks the stream,
+ * whose next slice continues at this byte.
  *
  * A page fault may wait for userspace: for a file system, or for the owner of a
- * userfaultfd.  The worker waits without locks, and any signal ends the wait.
- * Destroying a stream does not wait for it.  Closing the client does, until the
- * fault is handled or the process is killed.
+ * userfaultfd.  Meanwhile the worker has no locks, no stream and no managed
+ * memory in use, so nobody else waits: neither those who destroy a stream, nor
+ * those who close the client.  A signal ends the wait for a userfaultfd.
  *
  * Fenced entries (gpumem_fence.c) must not fault, and kernel workers may execute
  * them.  Before a portion is published, the worker pins the pages of the
- * portion's pageable sides, GPUMEM_PAGEABLE_WINDOW bytes at most: a *window*.
- * The portion ends at the end of a window.  The pages count as a registration
- * until the portion has ended.  Pins are short, so that any memory can be
- * pinned that O_DIRECT may use.
+ * portion's pageable sides, and handles misses as above.  It pins
+ * GPUMEM_PAGEABLE_WINDOW bytes at most: a *window*.  The portion ends at the end
+ * of a window.  The pages count as a registration until the portion has ended.
+ * They are not pinned for long, so that any memory can be pinned that O_DIRECT
+ * may use.
  *
  * Locks: vm->lock for reading, as above.
  */
@@ -50,18 +51,8 @@
 #define GPUMEM_PAGEABLE_WINDOW	((u64)SZ_4M)
 /* Pages that gpumem_pageable_fault() makes present at a time. */
 #define GPUMEM_PAGEABLE_FAULTS	16UL
-
-/**
- * struct gpumem_pageable_miss - where a slice needs a page fault
- */
-struct gpumem_pageable_miss {
-	/** @addr: first byte that faulted */
-	u64 addr;
-	/** @len: bytes that the slice wants there; 0: nothing faulted */
-	u64 len;
-	/** @write: the slice wants to write */
-	bool write;
-};
+/* Faults at one address, one after the other, after which an entry fails. */
+#define GPUMEM_PAGEABLE_MISSES	1000U
 
 static void __user *gpumem_pageable_ptr(u64 addr)
 {
@@ -84,29 +75,98 @@ int gpumem_pageable_check(struct gpumem_stream *stream)
 }
 
 /*
- * Make pages at the first byte of @miss present, as an access by the process
- * does.  No lock is held.  Return -EAGAIN, to try again, or the negative errno
- * with which the entry fails.
+ * Make the pages of a part of @miss present, as an access by the process does.
+ * Return the number of pages, or a negative errno.
  */
-static int gpumem_pageable_fault(const struct gpumem_pageable_miss *miss)
+static long gpumem_pageable_touch(const struct gpumem_pageable_miss *miss,
+				  unsigned long addr, unsigned long n)
 {
-	unsigned long addr = round_down(miss->addr, PAGE_SIZE), n;
+	unsigned int flags = (miss->write ? FOLL_WRITE : 0) |
+			     FOLL_INTERRUPTIBLE;
 	struct page *pages[GPUMEM_PAGEABLE_FAULTS];
 	long got, i;
 
-	n = PFN_UP(miss->addr + miss->len) - PFN_DOWN(miss->addr);
-	n = min(n, GPUMEM_PAGEABLE_FAULTS);
+	/* Pinning a page for reading may need another page than reading it. */
+	if (miss->pin) {
+		got = pin_user_pages_unlocked(addr, n, pages, flags);
+		if (got > 0)
+			unpin_user_pages(pages, got);
+		return got;
+	}
+	/* A page that NUMA balancing looks at is present for GUP only. */
 	got = get_user_pages_unlocked(addr, n, pages,
-				      (miss->write ? FOLL_WRITE : 0) |
-				      FOLL_INTERRUPTIBLE);
+				      flags | FOLL_HONOR_NUMA_FAULT);
 	for (i = 0; i < got; i++)
 		put_page(pages[i]);
-	if (got > 0)
-		return -EAGAIN;
-	/* After a signal the worker leaves before the next slice. */
+	return got;
+}
+
+/**
+ * gpumem_pageable_fault - make pages present, as an access by the process does
+ * @miss: where; a range of which the first page counts
+ *
+ * The range is short, unless its pages are to be pinned.
+ *
+ * Context: a worker of the process, without locks and without a stream; waits
+ * for userspace until a signal comes, and for some file systems longer.
+ * Return: 0, -EAGAIN after a signal, or the negative errno with which the entry
+ * fails.
+ */
+int gpumem_pageable_fault(const struct gpumem_pageable_miss *miss)
+{
+	unsigned long addr = round_down(miss->addr, PAGE_SIZE);
+	unsigned long n, left, done = 0;
+	long got = 0;
+
+	left = PFN_UP(miss->addr + miss->len) - PFN_DOWN(miss->addr);
+	if (!miss->pin)
+		left = min(left, GPUMEM_PAGEABLE_FAULTS);
+	while (left && !signal_pending(current)) {
+		n = min(left, GPUMEM_PAGEABLE_FAULTS);
+		got = gpumem_pageable_touch(miss, addr + (done << PAGE_SHIFT),
+					    n);
+		if (got <= 0)
+			break;
+		done += got;
+		left -= got;
+		cond_resched();
+	}
+	if (done)
+		return 0;
 	if (signal_pending(current))
 		return -EAGAIN;
 	return got == -ENOMEM ? -ENOMEM : -EFAULT;
+}
+
+/*
+ * Have the worker make pages present once it has left the stream.  A page that
+ * never stays long enough makes the entry fail.  Return -EINPROGRESS, or
+ * -EFAULT.
+ */
+static int gpumem_pageable_ask(struct gpumem_stream *stream,
+			       const struct gpumem_pageable_miss *miss)
+{
+	if (!stream->misses || stream->missed != miss->addr) {
+		stream->missed = miss->addr;
+		stream->misses = 0;
+	}
+	if (++stream->misses > GPUMEM_PAGEABLE_MISSES)
+		return -EFAULT;
+	stream->miss = *miss;
+	return -EINPROGRESS;
+}
+
+/* The result of the fault that the stream waited for, if it has failed. */
+static int gpumem_pageable_fault_result(struct gpumem_stream *stream)
+{
+	int ret = stream->fault;
+
+	stream->fault = 0;
+	if (ret != -EAGAIN)
+		return ret;
+	/* The next look asks for the fault again. */
+	stream->misses--;
+	return 0;
 }
 
 /* The bytes of a row, and the rows, of a copy or fill. */
@@ -210,7 +270,7 @@ static int gpumem_pageable_step_mixed(struct gpumem_stream *stream)
 		gpumem_place_leave(&place);
 		ret = gpumem_need_keep(stream, ret);
 	}
-	return miss.len ? gpumem_pageable_fault(&miss) : ret;
+	return miss.len ? gpumem_pageable_ask(stream, &miss) : ret;
 }
 
 /*
@@ -369,7 +429,8 @@ static int gpumem_pageable_step_plain(struct gpumem_stream *stream)
 		ret = gpumem_pageable_plain(stream, buffer, &miss);
 		kfree(buffer);
 	}
-	return ret == -EAGAIN && miss.len ? gpumem_pageable_fault(&miss) : ret;
+	return ret == -EAGAIN && miss.len ? gpumem_pageable_ask(stream, &miss) :
+					    ret;
 }
 
 /**
@@ -383,7 +444,10 @@ static int gpumem_pageable_step_plain(struct gpumem_stream *stream)
 int gpumem_pageable_step(struct gpumem_stream *stream)
 {
 	const struct gpumem_sqe *sqe = &stream->sqe;
+	int ret = gpumem_pageable_fault_result(stream);
 
+	if (ret)
+		return ret;
 	if (sqe->op == GPUMEM_OP_COPY &&
 	    !(gpumem_pageable_side(sqe, true) && gpumem_pageable_side(sqe, false)))
 		return gpumem_pageable_step_mixed(stream);
@@ -396,8 +460,8 @@ int gpumem_pageable_step(struct gpumem_stream *stream)
  * @word: out
  *
  * Context: as gpumem_pageable_step().
- * Return: 0, -EAGAIN to try again, or the negative errno with which the entry
- * fails.
+ * Return: 0, -EINPROGRESS if the stream is kicked when the page is there, or the
+ * negative errno with which the entry fails.
  */
 int gpumem_pageable_poll(struct gpumem_stream *stream, u64 *word)
 {
@@ -406,8 +470,10 @@ int gpumem_pageable_poll(struct gpumem_stream *stream, u64 *word)
 	};
 	void __user *p = gpumem_pageable_ptr(stream->sqe.dst);
 	u32 low = 0;
-	int ret;
+	int ret = gpumem_pageable_fault_result(stream);
 
+	if (ret)
+		return ret;
 	if (!access_ok(p, stream->sqe.elem))
 		return -EFAULT;
 	pagefault_disable();
@@ -420,7 +486,10 @@ int gpumem_pageable_poll(struct gpumem_stream *stream, u64 *word)
 	pagefault_enable();
 	/* What the stream does next comes after the look. */
 	smp_rmb();
-	return ret ? gpumem_pageable_fault(&miss) : 0;
+	if (ret)
+		return gpumem_pageable_ask(stream, &miss);
+	stream->misses = 0;
+	return 0;
 }
 
 /**
@@ -462,6 +531,7 @@ static int gpumem_pageable_pin_side(struct gpumem_stream *stream, bool write)
 {
 	struct gpumem_pageable_window *window = &stream->windows[write];
 	const struct gpumem_sqe *sqe = &stream->sqe;
+	struct gpumem_pageable_miss miss = { .write = write, .pin = true };
 	u64 first, end, page;
 	struct gpumem_bo *bo;
 
@@ -474,10 +544,21 @@ static int gpumem_pageable_pin_side(struct gpumem_stream *stream, bool write)
 	end = min(end, first + GPUMEM_PAGEABLE_WINDOW);
 	page = min(end, round_down(first, PAGE_SIZE) + PAGE_SIZE);
 	bo = gpumem_pin_window(stream->obj.client, first, end - first, !write);
+	if (PTR_ERR_OR_ZERO(bo) == -EFAULT &&
+	    (stream->missed != first || !stream->misses)) {
+		miss.addr = first;
+		miss.len = end - first;
+		return gpumem_pageable_ask(stream, &miss);
+	}
 	/* The rest may be unmapped, between two rows for example. */
 	if (IS_ERR(bo) && PTR_ERR(bo) != -EINTR && page < end)
 		bo = gpumem_pin_window(stream->obj.client, first, page - first,
 				       !write);
+	if (PTR_ERR_OR_ZERO(bo) == -EFAULT) {
+		miss.addr = first;
+		miss.len = page - first;
+		return gpumem_pageable_ask(stream, &miss);
+	}
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
 	window->addr = first;
@@ -490,14 +571,16 @@ static int gpumem_pageable_pin_side(struct gpumem_stream *stream, bool write)
  * @stream: stream whose entry has a flag
  *
  * Context: the worker that runs the stream; may sleep, without locks.
- * Return: 0; -EAGAIN if the worker must leave; or the negative errno with which
- * the entry fails.
+ * Return: 0; -EAGAIN if the worker must leave; -EINPROGRESS as
+ * gpumem_pageable_poll(); or the negative errno with which the entry fails.
  */
 int gpumem_pageable_pin(struct gpumem_stream *stream)
 {
-	int ret;
+	int ret = gpumem_pageable_fault_result(stream);
 
 	gpumem_pageable_unpin(stream);
+	if (ret)
+		return ret;
 	if (!gpumem_pageable_rows(&stream->sqe))
 		return 0;
 	ret = gpumem_pageable_pin_side(stream, true) ?:

@@ -23,7 +23,22 @@ struct gpumem_pageable_window {
 	u64 addr;
 };
 
+/**
+ * struct gpumem_pageable_miss - where an entry needs a page fault
+ */
+struct gpumem_pageable_miss {
+	/** @addr: first byte that is to be present */
+	u64 addr;
+	/** @len: bytes wanted there; 0: nothing */
+	u64 len;
+	/** @write: the entry wants to write */
+	bool write;
+	/** @pin: the entry wants to pin the pages */
+	bool pin;
+};
+
 int gpumem_pageable_check(struct gpumem_stream *stream);
+int gpumem_pageable_fault(const struct gpumem_pageable_miss *miss);
 int gpumem_pageable_step(struct gpumem_stream *stream);
 int gpumem_pageable_poll(struct gpumem_stream *stream, u64 *word);
 int gpumem_pageable_place(struct gpumem_stream *stream,

@@ -152,7 +152,8 @@ static void gpumem_pin_fold(struct gpumem_pin *pin, u32 index,
 
 static int gpumem_pin_take(struct gpumem_pin *pin, struct page **pages)
 {
-	unsigned int gup = (pin->window ? 0 : FOLL_LONGTERM) |
+	/* gpumem_pageable.c has the pages of a window made present before. */
+	unsigned int gup = (pin->window ? FOLL_NOFAULT : FOLL_LONGTERM) |
 			   (pin->readonly ? 0 : FOLL_WRITE);
 	unsigned long addr = round_down(pin->range.start, PAGE_SIZE);
 	u64 index = 0;

@@ -194,6 +194,56 @@ static void gpumem_runner_end_locked(struct gpumem_worker *worker)
 	queue_work(gpumem_runner_wq, &worker->end);
 }
 
+static void gpumem_runner_kick_locked(struct gpumem_runner *runner,
+				      struct gpumem_stream *stream)
+{
+	lockdep_assert_held(&runner->lock);
+	if (stream->run == GPUMEM_RUN_IDLE) {
+		gpumem_runner_queue_locked(runner, stream);
+		/* After the unlock the stream and the client may be gone. */
+		gpumem_runner_wake_locked(runner);
+	} else if (stream->run == GPUMEM_RUN_RUNNING) {
+		stream->run = GPUMEM_RUN_AGAIN;
+	}
+}
+
+/*
+ * The entry of a stream needs a page fault (gpumem_pageable.c), which may wait
+ * for userspace as long as that likes.  So the worker gives the stream back
+ * first: the stream does not run until the fault has ended, and a task that
+ * cancels it does not wait for the worker, but parts the two.
+ */
+static void gpumem_runner_fault(struct gpumem_worker *worker,
+				struct gpumem_stream *stream)
+{
+	struct gpumem_runner *runner = &worker->client->runner;
+	const struct gpumem_pageable_miss miss = stream->miss;
+	int ret;
+
+	stream->miss.len = 0;
+	set_bit(GPUMEM_STREAM_FAULTING, &stream->state);
+	spin_lock_irq(&runner->lock);
+	worker->stream = stream;
+	stream->faulter = worker;
+	gpumem_runner_give_back_locked(runner, stream, false);
+	/* Another worker runs the other streams. */
+	gpumem_runner_hand_over_locked(runner);
+	spin_unlock_irq(&runner->lock);
+	ret = gpumem_pageable_fault(&miss);
+	spin_lock_irq(&runner->lock);
+	/* NULL if the stream was cancelled. */
+	stream = worker->stream;
+	worker->stream = NULL;
+	if (stream) {
+		stream->faulter = NULL;
+		stream->fault = ret;
+		/* Pairs with test_bit_acquire() in gpumem_stream_burst(). */
+		clear_bit_unlock(GPUMEM_STREAM_FAULTING, &stream->state);
+		gpumem_runner_kick_locked(runner, stream);
+	}
+	spin_unlock_irq(&runner->lock);
+}
+
 /*
  * The body of a worker.  The kernel calls it in TASK_INTERRUPTIBLE in a loop.
  * If it returns false, the task sleeps until something wakes it.
@@ -219,6 +269,10 @@ static bool gpumem_runner_work(void *data)
 		spin_unlock_irq(&runner->lock);
 		__set_current_state(TASK_RUNNING);
 		more = gpumem_stream_run(stream);
+		if (unlikely(stream->miss.len)) {
+			gpumem_runner_fault(worker, stream);
+			stream = NULL;
+		}
 		cond_resched();
 		gpumem_runner_must_leave();
 	}
@@ -282,13 +336,7 @@ void gpumem_runner_kick(struct gpumem_stream *stream)
 	unsigned long flags;
 
 	spin_lock_irqsave(&runner->lock, flags);
-	if (stream->run == GPUMEM_RUN_IDLE) {
-		gpumem_runner_queue_locked(runner, stream);
-		/* After the unlock the stream and the client may be gone. */
-		gpumem_runner_wake_locked(runner);
-	} else if (stream->run == GPUMEM_RUN_RUNNING) {
-		stream->run = GPUMEM_RUN_AGAIN;
-	}
+	gpumem_runner_kick_locked(runner, stream);
 	spin_unlock_irqrestore(&runner->lock, flags);
 }
 
@@ -306,6 +354,10 @@ static bool gpumem_runner_withdraw(struct gpumem_runner *runner,
 		stream->run = GPUMEM_RUN_RUNNING;
 	}
 	idle = stream->run == GPUMEM_RUN_IDLE;
+	if (idle && stream->faulter) {
+		stream->faulter->stream = NULL;
+		stream->faulter = NULL;
+	}
 	spin_unlock_irqrestore(&runner->lock, flags);
 	return idle;
 }

@@ -34,6 +34,8 @@ struct gpumem_worker {
 	struct task_struct *task;
 	/** @idle: in runner->idle while it sleeps; runner->lock */
 	struct list_head idle;
+	/** @stream: whose page fault it handles, or NULL; runner->lock */
+	struct gpumem_stream *stream;
 	/** @ending: @end is queued; runner->lock */
 	bool ending;
 	/** @end: waits for the thread and frees the worker */

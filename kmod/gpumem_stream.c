@@ -126,6 +126,8 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 	stream->head++;
 	stream->row = 0;
 	stream->col = 0;
+	stream->misses = 0;
+	stream->fault = 0;
 	stream->busy = true;
 	/* The slot is the client's again. */
 	smp_store_release(&stream->timeline->page->head, stream->head);
@@ -291,6 +293,9 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 	if (test_bit(GPUMEM_STREAM_DRAINED, &stream->state) ||
 	    test_bit(GPUMEM_STREAM_CANCELLED, &stream->state))
 		return false;
+	/* Pairs with clear_bit_unlock() in gpumem_runner_fault(). */
+	if (unlikely(test_bit_acquire(GPUMEM_STREAM_FAULTING, &stream->state)))
+		return false;
 	next = gpumem_fenced_run(stream);
 	if (next != GPUMEM_NEXT_FREE)
 		return next == GPUMEM_NEXT_MORE;
@@ -326,8 +331,12 @@ static bool gpumem_stream_burst(struct gpumem_stream *stream)
 			}
 			if (!ret)
 				ret = gpumem_engine_step(stream);
-			if (ret == -EINPROGRESS)
+			if (ret == -EINPROGRESS) {
+				/* The fault may wait for userspace. */
+				if (unlikely(stream->miss.len))
+					gpumem_uses_drop(&stream->uses);
 				return false;
+			}
 			if (ret != -EAGAIN)
 				gpumem_stream_complete(stream, ret);
 		}

@@ -25,6 +25,7 @@ struct gpumem_client;
 struct gpumem_device;
 struct gpumem_ring_mem;
 struct gpumem_vm;
+struct gpumem_worker;
 
 /**
  * enum gpumem_run - state of a stream in its client's runner
@@ -102,6 +103,19 @@ struct gpumem_stream {
 	} need;
 	/** @windows: of source and destination; of a fenced entry's owner */
 	struct gpumem_pageable_window windows[2];
+	/** @miss: for gpumem_runner.c: the fault that the entry waits for */
+	struct gpumem_pageable_miss miss;
+	/** @missed: where the last fault was asked for */
+	u64 missed;
+	/** @misses: faults asked for there, one after the other */
+	unsigned int misses;
+	/** @faulter: worker that handles its fault, or NULL; runner->lock */
+	struct gpumem_worker *faulter;
+	/**
+	 * @fault: 0, or the negative errno of the last fault; written by
+	 * @faulter before it clears GPUMEM_STREAM_FAULTING
+	 */
+	int fault;
 	/** @uses: managed blocks in use; of the owner of a fenced entry */
 	struct gpumem_uses uses;
 	/** @waiter: pending wait of @sqe; its timeline's lock */
@@ -122,6 +136,7 @@ struct gpumem_stream {
 #define GPUMEM_STREAM_DRAINED	2	/* has ended; do not use its objects */
 #define GPUMEM_STREAM_BROKEN	3	/* the client wrote a wrong tail */
 #define GPUMEM_STREAM_STOPPED	4	/* cancelled, and not running */
+#define GPUMEM_STREAM_FAULTING	5	/* a worker handles a page fault for it */
 
 /* gpumem_stream.c */
 int gpumem_stream_init(void);
