@@ -600,6 +600,16 @@ static void gpumem_block_move(struct gpumem_block *block)
 	gpumem_move_count(block->bo->obj.client, done);
 }
 
+/* Others use the resident block, so its pages stay until the next prefetch. */
+static void gpumem_block_stay(struct gpumem_block *block)
+{
+	if (!gpumem_move_possible(block->dev->mem.node))
+		return;
+	spin_lock(&gpumem_managed_lock);
+	block->astray = true;
+	spin_unlock(&gpumem_managed_lock);
+}
+
 /* The caller has claimed the block. */
 static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 				      struct gpumem_device *dev, u32 devbit,
@@ -645,6 +655,8 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 	}
 	if (moving && block->dev)
 		gpumem_block_move(block);
+	else if (block->dev)
+		gpumem_block_stay(block);
 	gpumem_uses_add(uses, block);
 	return 0;
 }

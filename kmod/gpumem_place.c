@@ -3,12 +3,12 @@
  * gpumem_place: what device addresses lead to, and managed memory on the way.
  *
  * An engine finds the buffer object behind an address in the stream's address
- * space (gpumem_place_find()).  Pageable memory of the process is in no address space
- * (gpumem_pageable.c).  If this is managed memory (gpumem_managed.c), it
- * uses the block at the address (gpumem_place_enter()).  If the block is not
- * populated, the slice ends with -ENODATA.  The worker then drops vm->lock,
- * fetches the block (gpumem_need_fetch()), which stays in use, and continues
- * with the next slice.
+ * space (gpumem_place_find()).  If the buffer object is managed memory
+ * (gpumem_managed.c), the engine uses the block at the address
+ * (gpumem_place_enter()).  Pageable memory of the process is in no address space
+ * (gpumem_pageable.c).  If a block is not populated, the slice ends with
+ * -ENODATA.  The worker then drops vm->lock, fetches the block
+ * (gpumem_need_fetch()), which stays in use, and continues with the next slice.
  *
  * A piece of a published entry must not allocate: gpumem_place_prepare() fetches
  * the blocks of a portion before it is published, and the portion ends at the

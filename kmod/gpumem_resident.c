@@ -19,8 +19,8 @@
  * The kernel does not see such work, so the block does not become recently used
  * by it.  Before a device evicts blocks that are still worked on, it hides them:
  * an eviction clears the words of the GPUMEM_RESIDENT_AGED blocks that come next.
- * The client then has to ask an engine, whose use makes the block the most
- * recently used, and shows it again.
+ * The client then submits the operation to an engine, whose use makes the block
+ * the most recently used, and shows it again.
  *
  * The first managed buffer object of a client allocates the words.  They are
  * charged to the memory cgroup of the caller, and freed with the client.

@@ -127,7 +127,7 @@ enum gpumem_cache_word {
 	GPUMEM_CACHE_TAKEN = 2,
 };
 
-/* Offset of the residency words, which end at a multiple of the page size. */
+/* mmap() offset of the residency words.  The length is their size, in pages. */
 #define GPUMEM_MMAP_RESIDENT	(1ULL << (GPUMEM_MMAP_SHIFT - 1))
 #define GPUMEM_RESIDENT_WORDS	4096U
 
@@ -201,7 +201,7 @@ enum {
 };
 
 /**
- * enum gpumem_info_flags - properties of a device that it has or has not
+ * enum gpumem_info_flags - optional properties of a device
  * @GPUMEM_INFO_EXCLUSIVE_MANAGED: the CPU must not access managed memory while
  *	the device works on it; the module does not enforce this
  * @GPUMEM_INFO_PAGEABLE: entries of its streams may name memory of the process
@@ -1819,8 +1819,8 @@ struct gpumem_refusal_info {
  * @managed_moved: bytes of managed memory that were copied from a memory node to
  *	another one
  * @managed_stayed: bytes of managed memory that were to move to another memory
- *	node and stayed: other subsystems held the pages, the node had no memory,
- *	or another stream used the block
+ *	node and stayed: other subsystems held the pages, or the node had no
+ *	memory
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
