@@ -14,8 +14,7 @@
 /* Whether a range that vm_lookup() does not know may be pageable memory, and a device reaches such memory. */
 static inline bool pageable_range(uint64_t addr, uint64_t bytes)
 {
-	return unlikely(client.pageable) && bytes - 1 <= UINT64_MAX - addr && !vm_reserved(addr) &&
-	       !vm_reserved(addr + bytes - 1);
+	return unlikely(client.pageable) && bytes - 1 < UINT64_MAX - addr && !vm_touches(addr, bytes);
 }
 
 #endif /* GPUMEM_ADDRESS_PAGEABLE_H */

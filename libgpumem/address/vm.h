@@ -112,7 +112,8 @@ bool vm_touches(uint64_t addr, uint64_t length);
 
 /*
  * Protects blocks, allocs and the lists of both. Most functions that change memory take it. Inside it a thread
- * takes only change_lock and giving_lock.
+ * takes only change_lock, giving_lock and, for managed memory beside an exclusive device, attach_lock with the locks
+ * inside that (exec/attach.c).
  */
 extern HIDDEN struct lock mem_lock;
 

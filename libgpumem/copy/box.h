@@ -130,12 +130,12 @@ CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int f
 bool copy_may_inline(CUstream stream, const struct copy *copy);
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy);
-/* From this number of bytes on, a copy by the engine from or to pageable memory is faster than a staged one. */
+/* From this number of bytes on, a copy from or to pageable memory is not staged: the engine accesses the memory. */
 #define DIRECT_LEAST	(256ull << 10)
 
 /* Whether the engine of the stream's device may read the pageable source of a copy when the stream gets there. */
 bool copy_reads_directly(CUstream stream, const struct copy *copy);
-/* Have it do so. */
+/* Have the engine read the source when the stream gets there. */
 void copy_read_directly(struct copy *copy);
 /* Copy in the calling thread. */
 void copy_now(const struct copy *copy);

@@ -174,8 +174,8 @@ static void end_direct(struct copy_end *end)
 
 bool copy_reads_directly(CUstream stream, const struct copy *copy)
 {
-	return client.device[stream->ctx->device].pageable && copy->src.host && !copy->dst.host &&
-	       !copy->dst.shared && !vm_reserved(copy->src.addr);
+	return client.device[stream->ctx->device].pageable && copy->src.host && !copy->src.io &&
+	       !copy->dst.host && !copy->dst.shared && !vm_reserved(copy->src.addr);
 }
 
 void copy_read_directly(struct copy *copy)
@@ -674,13 +674,13 @@ bool copy_may_inline(CUstream stream, const struct copy *copy)
 	       (client.inlining && end_lit(&copy->dst, device) && end_lit(&copy->src, device));
 }
 
-/* Have the engine write to pageable memory if that is faster than staging. The call waits for the copy. */
+/* Have the engine write to pageable memory from DIRECT_LEAST bytes on. The call waits for the copy. */
 static CUresult copy_out_queued(CUstream stream, const struct copy *copy)
 {
 	struct copy direct;
 
-	if (!client.device[stream->ctx->device].pageable || vm_reserved(copy->dst.addr) || copy->src.host ||
-	    copy->src.shared || copy->width * copy->height * slices(copy) < DIRECT_LEAST)
+	if (!client.device[stream->ctx->device].pageable || copy->dst.io || vm_reserved(copy->dst.addr) ||
+	    copy->src.host || copy->src.shared || copy->width * copy->height * slices(copy) < DIRECT_LEAST)
 		return copy_queued(stream, copy, true);
 	direct = *copy;
 	end_direct(&direct.dst);

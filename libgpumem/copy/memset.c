@@ -5,7 +5,8 @@
  * A fill of memory that is neither shared nor dark runs in the calling thread if the stream is idle, and if it is
  * synchronous or has at most 256 KiB. Movable memory must also be resident (address/resident.h). Any other fill is
  * one entry in the stream's ring. The call waits for a queued fill only if the memory's SYNC_MEMOPS attribute is
- * set, or if the fill is a synchronous one of host or managed memory, or of pageable memory. The calling thread fills registers of devices, in stream order.
+ * set, or if the fill is a synchronous one of host or managed memory, or of pageable memory. The calling thread fills
+ * registers of devices, in stream order.
  *
  * A linear fill's number of bytes is computed modulo 2^64, as the recorded driver does. The width of a 2D fill
  * is in elements. Its pitch is in bytes, and ignored if there is one row.

@@ -19,8 +19,8 @@
  *	the same effect
  *
  * The memory is zero. The call takes no memory: pages are allocated when the CPU or an engine first touches them, and
- * blocks of 2 MiB that an engine touches count as its device's memory until they are evicted. So @bytes may exceed the
- * device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time,
+ * blocks of 2 MiB that an engine touches count as its device's memory until they are evicted. So @bytes may exceed
+ * the device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time,
  * unless the module parameter concurrent_managed made a device exclusive: see cuStreamAttachMemAsync().
  * cuMemFree() frees it. If the module parameter managed is off, the memory is device memory from the start.
  *
@@ -42,11 +42,11 @@ ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
  * @length: 0 or the whole size
  * @flags: CU_MEM_ATTACH_GLOBAL, HOST or SINGLE
  *
- * If all devices report CONCURRENT_MANAGED_ACCESS, the arguments are checked, and the call has no effect. Otherwise the
- * CPU has no access to the memory while the streams that it is attached to have work on exclusive devices (those that
+ * If all devices report CONCURRENT_MANAGED_ACCESS, the arguments are checked, and the call has no effect. Otherwise
+ * the CPU has no access to the memory while the streams that it is attached to have work on exclusive devices (those that
  * do not report it): with GLOBAL all streams, with SINGLE @stream, with HOST none. Copies and fills of HOST memory by
- * exclusive devices are refused (deviation). The change happens when the earlier work of @stream is done. When @stream is
- * destroyed, the memory gets the attachment of cuMemAllocManaged() after the stream's work.
+ * exclusive devices are refused (deviation). The change happens when the earlier work of @stream is done. When @stream
+ * is destroyed, the memory gets the attachment of cuMemAllocManaged() after the stream's work.
  *
  * Return: INVALID_VALUE, also for SINGLE with stream 0; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */
@@ -62,12 +62,13 @@ STREAM_FORMS(cuStreamAttachMemAsync,
  * @location: for SET_PREFERRED_LOCATION any location; for ACCESSED_BY a device or the host; for the other advice
  *	only the type must be valid
  *
- * The advice is stored for cuMemRangeGetAttribute(). When an engine touches a block of 2 MiB that lies in the range as
- * a whole, the kernel follows a preferred location and ACCESSED_BY. READ_MOSTLY has no other effect (deviation). As
- * recorded, memory of a pool takes no advice: it prefers the pool's location. No preferred location or ACCESSED_BY can be
- * set to an exclusive device.
+ * The advice is stored for cuMemRangeGetAttribute(). When an engine touches a block of 2 MiB that lies in the range
+ * as a whole, the kernel follows a preferred location and ACCESSED_BY. READ_MOSTLY has no other effect (deviation).
+ * As recorded, memory of a pool takes no advice: it prefers the pool's location. No preferred location or ACCESSED_BY
+ * can be set to an exclusive device.
  *
- * Return: INVALID_VALUE, INVALID_DEVICE for an exclusive device, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for memory of a pool.
+ * Return: INVALID_VALUE, INVALID_DEVICE for an exclusive device, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for
+ * memory of a pool.
  */
 CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
@@ -143,8 +144,8 @@ static bool batch_stream(CUstream stream, bool own)
  *
  * As cuMemPrefetchAsync_v2() of each range. If the arguments are refused, nothing has changed (deviation).
  *
- * Return: INVALID_VALUE, also for a device that does not exist; NOT_SUPPORTED if a device is exclusive; INVALID_HANDLE,
- * INVALID_CONTEXT, OUT_OF_MEMORY.
+ * Return: INVALID_VALUE, also for a device that does not exist; NOT_SUPPORTED if a device is exclusive;
+ * INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */
 STREAM_FORMS(cuMemPrefetchBatchAsync,
 	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations,

@@ -14,7 +14,12 @@
  * that is not done, the CPU's access to the set's memory is withdrawn: its pages have no rights in the process,
  * so an access raises SIGSEGV, and a system call returns EFAULT. The engine reaches the memory by the devices'
  * address space. ring_kick() withdraws access when a queue gets entries. Only the first submission after the set
- * was idle changes mappings, because then the set has no memory in reach any more.
+ * was idle changes mappings, because then the set's list "granted" is empty.
+ *
+ * Costs: each submission to a queue of an exclusive device takes the lock of its context's active queues. When a set
+ * becomes busy, and when it becomes idle, each of its allocations takes one mprotect(), and all threads wait for one
+ * lock. While any access is withdrawn, each wait and query that finds its work done looks at all watched sets and at
+ * all busy queues.
  *
  * Access is granted again when the process learns that work is done: each wait and query that finds its work
  * done grants access to the memory of all idle sets. An access before that faults, and the handler of SIGSEGV
@@ -28,8 +33,8 @@
  * worker (work.c) at a hold.
  *
  * When a stream is destroyed, its set becomes an orphan. If the stream has no work left, the set's memory gets
- * its default attachment at once. Otherwise access to all of it is withdrawn, and stays so until somebody looks
- * at the set. So the memory gets its default attachment when it is looked at first after the work is done.
+ * its default attachment at once. Otherwise access to all of it is withdrawn while the work keeps the CPU away. The
+ * next call of attach_synced() or the next fault after the work is done gives the memory its default attachment.
  *
  * The kernel may refuse to change rights for want of memory or mappings. If access cannot be withdrawn, wrong
  * accesses go unnoticed. If it cannot be granted for an allocation, it is granted for the whole block, which
@@ -37,10 +42,14 @@
  *
  * Invariants: memory of a busy set is in the set's list "withdrawn", unless the kernel refused. A submission
  * stores the tail, then, after a full barrier, looks at the lists. A thread that puts memory into a list looks,
- * after a full barrier, at the tails. So at least one of the two withdraws access.
+ * after a full barrier, at the tails. So at least one of the two withdraws access. A thread that grants access has
+ * attach_lock from before it looks at the tails until the memory is in the list "granted". So a submission that
+ * finds no memory in the lists also looks whether a thread has the lock, and if so, waits for it.
  *
  * Locks: attach_lock for everything. It is inside mem_lock and streams' locks; active->lock, hold_lock and
- * queue->past_lock are taken inside it. Signals are blocked while a thread holds it, so that the handler of SIGSEGV can take it.
+ * queue->past_lock are taken inside it. Signals are blocked while a thread holds it, so that the handler of SIGSEGV
+ * can take it. The handler gives up after some time: it may have interrupted a thread that has one of the locks for
+ * which the holder waits.
  *
  * Vocabulary: exclusive, global, host, single, set, orphan (above); withdrawn, of access: the CPU does not reach
  * the memory; granted: it does.
@@ -56,7 +65,9 @@ struct attach {
 	struct attach *next, **link;	/* in a list of the set; link is NULL if there is no set */
 	struct attach_set *set;		/* NULL: host */
 	bool withdrawn;
+	unsigned int changes;		/* queued changes of this memory */
 	bool host_default;		/* the default is host, and not global; constant, as what follows */
+	uint32_t *marks;		/* the flags of the alloc; atomic */
 	uint64_t base, length;		/* whole pages */
 	uint64_t block_base, block_mapped;	/* the mapping that the pages are in */
 };
@@ -76,14 +87,16 @@ struct change {
 	struct work work;		/* first */
 	uint64_t base, id;		/* of the alloc */
 	struct attach_set *set;		/* NULL: host */
+	bool over;			/* the change was made, or is left out */
 };
 
 #define LOCK_TRIES	1000u
+#define FAULT_TRIES	100000u
 
 static struct lock attach_lock;
 static struct attach_set global;
-static struct attach_set *watched;	/* orphans, and sets of streams that have memory out of reach */
-static unsigned int withdrawn_count;	/* all memory out of reach; atomic */
+static struct attach_set *watched;	/* orphans, and sets of streams with withdrawn memory; atomic, as @global */
+static unsigned int withdrawn_count;	/* all withdrawn memory; atomic */
 static uint32_t grants;			/* rises when access is granted; atomic */
 
 static void attach_enter(sigset_t *old)
@@ -93,12 +106,46 @@ static void attach_enter(sigset_t *old)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, old);
 	lock_take(&attach_lock);
+	/* Pairs with attach_busy(). */
+	fence_full();
 }
 
 static void attach_leave(const sigset_t *old)
 {
 	lock_drop(&attach_lock);
 	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+/*
+ * lock_take() that gives up: a handler of SIGSEGV may have interrupted the thread that has the lock.
+ */
+static bool lock_soon(struct lock *lock, unsigned int tries)
+{
+	while (tries--) {
+		if (lock_try(lock))
+			return true;
+		lock_doze();
+	}
+	return false;
+}
+
+/*
+ * attach_enter() for the handler of SIGSEGV. False: the lock cannot be had. Its holder may wait for a lock of the
+ * thread that faulted in a handler of the program.
+ */
+static bool attach_enter_soon(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, old);
+	if (!lock_soon(&attach_lock, FAULT_TRIES)) {
+		pthread_sigmask(SIG_SETMASK, old, NULL);
+		return false;
+	}
+	/* Pairs with attach_busy(). */
+	fence_full();
+	return true;
 }
 
 /* ---- lists; attach_lock is held from here to "the functions" */
@@ -110,13 +157,13 @@ static bool orphaned(const struct attach_set *set)
 
 static void set_unwatch(struct attach_set *set)
 {
-	*set->link = set->next;
+	store_release(set->link, set->next);
 	if (set->next)
 		set->next->link = set->link;
 	set->link = NULL;
 }
 
-/* Keep the list of watched sets: all orphans, and the sets that have memory out of reach. */
+/* Keep the list of watched sets: all orphans, and the sets that have withdrawn memory. */
 static void set_watch(struct attach_set *set)
 {
 	bool watch = set->withdrawn || orphaned(set);
@@ -127,8 +174,8 @@ static void set_watch(struct attach_set *set)
 		set->next = watched;
 		if (watched)
 			watched->link = &set->next;
-		watched = set;
 		set->link = &watched;
+		store_release(&watched, set);
 		return;
 	}
 	set_unwatch(set);
@@ -164,7 +211,7 @@ static void list_in(struct attach *attach)
 
 /* ---- rights */
 
-static void note_reach(struct attach *attach, bool withdrawn)
+static void note_access(struct attach *attach, bool withdrawn)
 {
 	list_out(attach);
 	attach->withdrawn = withdrawn;
@@ -177,7 +224,7 @@ static void note_reach(struct attach *attach, bool withdrawn)
 static void withdraw(struct attach *attach)
 {
 	if (!attach->withdrawn && !mprotect((void *)(uintptr_t)attach->base, attach->length, PROT_NONE))
-		note_reach(attach, true);
+		note_access(attach, true);
 }
 
 static void note_block(struct attach_set *set, uint64_t block_base)
@@ -187,7 +234,7 @@ static void note_block(struct attach_set *set, uint64_t block_base)
 	for (attach = set->withdrawn; attach; attach = next) {
 		next = attach->next;
 		if (attach->block_base == block_base)
-			note_reach(attach, false);
+			note_access(attach, false);
 	}
 }
 
@@ -211,7 +258,7 @@ static void grant(struct attach *attach)
 	if (mprotect((void *)(uintptr_t)attach->base, attach->length, PROT_READ | PROT_WRITE))
 		grant_block(attach->block_base, attach->block_mapped);
 	else
-		note_reach(attach, false);
+		note_access(attach, false);
 }
 
 static void withdraw_set(struct attach_set *set)
@@ -243,27 +290,13 @@ static bool queue_exclusive(const struct queue *queue)
 	return client.device[queue->device].exclusive;
 }
 
-/*
- * lock_take() that gives up: a handler of SIGSEGV may have interrupted the thread that has the lock.
- */
-static bool lock_soon(struct lock *lock)
-{
-	unsigned int tries;
-
-	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		if (lock_try(lock))
-			return true;
-		lock_doze();
-	}
-	return false;
-}
-
 /* Copy the entry of a queue behind @value others. False: there is none, or a lock cannot be had. */
-static bool entry_read(struct queue *queue, uint64_t value, struct gpumem_sqe *sqe)
+static __attribute__((no_sanitize("thread"))) bool entry_read(struct queue *queue, uint64_t value,
+							      struct gpumem_sqe *sqe)
 {
 	bool there;
 
-	if (!lock_soon(&queue->past_lock))
+	if (!lock_soon(&queue->past_lock, LOCK_TRIES))
 		return false;
 	there = queue->sqes;
 	if (there)
@@ -284,14 +317,18 @@ static bool queue_works(struct queue *queue, uint64_t end)
 	value = load_acquire(&queue->page->value);
 	/* An entry never waits for later work, so this ends. */
 	for (steps = 0; steps < 2 * QUEUE_ENTRIES && value < end; steps++) {
-		if (queue_failed(queue) || !entry_read(queue, value, &sqe))
+		/* A failed queue does no more work. */
+		if (queue_failed(queue))
+			break;
+		if (!entry_read(queue, value, &sqe))
 			return true;
-		/* The entry is done, so its slot may have been reused. */
+		/* If the entry is done, its slot may have been reused. */
+		fence_full();
 		if (load_acquire(&queue->page->value) > value) {
 			value = load_acquire(&queue->page->value);
 			continue;
 		}
-		if (!lock_soon(&hold_lock))
+		if (!lock_soon(&hold_lock, LOCK_TRIES))
 			return true;
 		pause = host_pauses(queue, &sqe);
 		lock_drop(&hold_lock);
@@ -308,7 +345,7 @@ static bool queue_works(struct queue *queue, uint64_t end)
 		value = load_acquire(&queue->page->value);
 		end = sqe.value;
 	}
-	/* The entry that the first queue waited for has been reached meanwhile. */
+	/* The entry that the first queue waited for has been reached meanwhile, or will be at once. */
 	return queue != first;
 }
 
@@ -324,7 +361,7 @@ static void find_exclusive(struct queue *queue, uint64_t value, void *found)
 		*(struct queue **)found = queue;
 }
 
-/* A queue of an exclusive device that has work, or NULL. The cost does not depend on the number of streams. */
+/* A queue of an exclusive device that has work, or NULL. Looks at all busy queues, and in chains of waits at more. */
 static struct queue *busy_queue(void)
 {
 	struct queue *found = NULL;
@@ -391,6 +428,16 @@ static struct attach_set *default_set(const struct attach *attach)
 	return attach->host_default ? NULL : &global;
 }
 
+/*
+ * The memory of a stream without work left gets its default, unless the program has asked for another attachment
+ * meanwhile. Copies and fills are checked against what this sets.
+ */
+static void default_mark(struct attach *attach)
+{
+	if (attach->host_default && !attach->changes)
+		__atomic_fetch_or(attach->marks, ALLOC_HOST_ONLY, __ATOMIC_RELAXED);
+}
+
 /* Free an orphan that has no memory and gets none. */
 static void orphan_end(struct attach_set *set)
 {
@@ -408,8 +455,10 @@ static void orphan_settle(struct attach_set *set)
 
 	/* Keep the orphan until the end. */
 	set->changes++;
-	while ((attach = set->withdrawn) || (attach = set->granted))
+	while ((attach = set->withdrawn) || (attach = set->granted)) {
+		default_mark(attach);
 		place(attach, default_set(attach));
+	}
 	set->changes--;
 	orphan_end(set);
 }
@@ -435,6 +484,7 @@ void attach_add(struct alloc *alloc, struct attach *attach)
 	attach->block_base = alloc->block->base;
 	attach->block_mapped = alloc->block->mapped;
 	attach->host_default = alloc->flags & ALLOC_HOST_ONLY;
+	attach->marks = &alloc->flags;
 	attach_enter(&old);
 	alloc->attach = attach;
 	place(attach, default_set(attach));
@@ -494,23 +544,41 @@ static void change_make(uint64_t base, uint64_t id, struct attach_set *set, bool
 	attach_leave(&old);
 }
 
+/* Count a change that is queued (1) or not queued any more (-1). */
+static void change_count(const struct change *change, int by)
+{
+	struct attach *attach;
+	sigset_t old;
+
+	attach_enter(&old);
+	attach = attach_find(change->base, change->id);
+	if (attach)
+		attach->changes += by;
+	attach_leave(&old);
+}
+
+/* A queued change is made or, if @leave_out, left out. Its claim on the set ends. */
+static void change_over(struct change *change, bool leave_out)
+{
+	change_count(change, -1);
+	change_make(change->base, change->id, change->set, leave_out);
+	change->over = true;
+}
+
 static void change_run(struct work *work, struct worker *worker, unsigned int item)
 {
-	struct change *change = (struct change *)work;
-
 	(void)worker;
 	(void)item;
-	change_make(change->base, change->id, change->set, false);
-	change->set = NULL;
+	change_over((struct change *)work, false);
 }
 
 static void change_end(struct work *work)
 {
 	struct change *change = (struct change *)work;
 
-	/* The stream has failed, and the change is left out: only end its claim. */
-	if (change->set)
-		change_make(change->base, change->id, change->set, true);
+	/* The stream has failed. */
+	if (!change->over)
+		change_over(change, true);
 }
 
 /* A stream's set, with a claim of the caller. NULL: no memory. stream->lock is held. */
@@ -534,15 +602,17 @@ static struct attach_set *set_claim(CUstream stream)
 	return set;
 }
 
-/* Have a worker make a change. stream->lock is held, and the stream is busy. */
+/* Have a worker make a change. Its claim on the set ends in any case. stream->lock is held; the stream is busy. */
 static CUresult change_put(CUstream stream, const struct span *span, struct attach_set *set)
 {
 	struct change *change = calloc(1, sizeof(*change));
 	struct queue *queue;
 	CUresult result;
 
-	if (!change)
+	if (!change) {
+		change_make(span->base, span->id, set, true);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	change->work.items = 1;
 	change->work.device = stream->ctx->device;
 	change->work.run = change_run;
@@ -550,15 +620,18 @@ static CUresult change_put(CUstream stream, const struct span *span, struct atta
 	change->base = span->base;
 	change->id = span->id;
 	change->set = set;
+	change_count(change, 1);
 	result = stream_prepare(stream, &queue);
 	if (result) {
+		change_over(change, true);
 		free(change);
 		return result;
 	}
 	result = work_put(queue, &change->work);
-	if (!result)
-		return ring_kick(queue);
-	free(change);
+	if (result) {
+		change_over(change, true);
+		free(change);
+	}
 	return ring_finish(queue, result);
 }
 
@@ -584,8 +657,6 @@ static bool change_locked(CUstream stream, const struct span *span, unsigned int
 		return true;
 	}
 	*result = change_put(stream, span, set);
-	if (*result && flags == CU_MEM_ATTACH_SINGLE)
-		change_make(span->base, span->id, set, true);
 	return true;
 }
 
@@ -616,7 +687,10 @@ void attach_busy(struct queue *queue)
 	struct attach_set *own = stream ? load_acquire(&stream->attached) : NULL;
 	sigset_t old;
 
-	if (!load_acquire(&global.granted) && !(own && load_acquire(&own->granted)))
+	/* Pairs with attach_enter(). */
+	fence_full();
+	if (!load_acquire(&attach_lock.word) && !load_acquire(&global.granted) &&
+	    !(own && load_acquire(&own->granted)))
 		return;
 	attach_enter(&old);
 	if (queue_active(queue)) {
@@ -660,7 +734,8 @@ void attach_synced_slow(void)
 	struct attach_set *set, *next;
 	sigset_t old;
 
-	if (!load_acquire(&withdrawn_count))
+	/* Orphans are watched also without withdrawn memory. */
+	if (!load_acquire(&withdrawn_count) && !load_acquire(&watched))
 		return;
 	attach_enter(&old);
 	for (set = watched; set; set = next) {
@@ -745,6 +820,7 @@ static struct queue *keeper(struct attach *attach, bool *single)
 		list_out(attach);
 		attach->set = default_set(attach);
 		list_in(attach);
+		default_mark(attach);
 		*single = false;
 	}
 	return attach->set ? busy_queue_in_signal() : NULL;
@@ -763,7 +839,8 @@ enum attach_fault attach_fault(uint64_t addr, struct attach_work *work)
 		attach = vm_lookup_in_signal(addr, &span) && span.alloc ? span.alloc->attach : NULL;
 		return attach && attach->withdrawn ? ATTACH_FORKED : ATTACH_UNKNOWN;
 	}
-	attach_enter(&old);
+	if (!attach_enter_soon(&old))
+		return ATTACH_UNKNOWN;
 	attach = vm_lookup_in_signal(addr, &span) && span.alloc ? span.alloc->attach : NULL;
 	if (attach && attach->withdrawn) {
 		queue = keeper(attach, &work->single);

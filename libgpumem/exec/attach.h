@@ -14,14 +14,14 @@ struct attach *attach_make(void);
 void attach_drop(struct attach *attach);
 /* An alloc of managed memory has its place and flags (ALLOC_HOST_ONLY: its default). mem_lock is held. */
 void attach_add(struct alloc *alloc, struct attach *attach);
-/* An alloc that has an attachment is freed: the CPU reaches its pages again. mem_lock is held. */
+/* An alloc that has an attachment is freed: grant access to its pages. mem_lock is held. */
 void attach_remove(struct alloc *alloc);
 /* Attach managed memory in the order of a stream; @flags: CU_MEM_ATTACH_*. No lock is held. */
 CUresult attach_change(CUstream stream, const struct span *span, unsigned int flags);
 
 /* Entries were put into a queue of an exclusive device. The lock of the queue's stream is held. */
 void attach_busy(struct queue *queue);
-/* The calling thread has learned that work is done: let the CPU reach the memory that no work uses. */
+/* The calling thread has learned that work is done: grant access to the memory that no work uses. */
 void attach_synced_slow(void);
 static inline void attach_synced(void)
 {
@@ -29,7 +29,7 @@ static inline void attach_synced(void)
 		attach_synced_slow();
 }
 
-/* A host function has returned, and its stream does not continue yet: take away the memory that work uses again. */
+/* A host function has returned, and its stream does not continue yet: withdraw access to what work uses again. */
 void attach_resumed_slow(void);
 static inline void attach_resumed(void)
 {
@@ -43,9 +43,9 @@ void attach_stream_gone(CUstream stream, struct queue *queue);
 /* What a fault at an address in the arenas means. */
 enum attach_fault {
 	ATTACH_UNKNOWN,			/* no attachment is the reason */
-	ATTACH_GRANTED,			/* the CPU reaches the memory now: repeat the access */
+	ATTACH_GRANTED,			/* access is granted now: repeat it */
 	ATTACH_DENIED,			/* work uses the memory */
-	ATTACH_FORKED,			/* the memory was out of reach when the parent forked */
+	ATTACH_FORKED,			/* access was withdrawn when the parent forked */
 };
 
 /* The work that keeps the CPU away. */

@@ -163,10 +163,11 @@ static void point_write(CUevent event, const struct point *point)
 	store_relaxed(&event->point.ns, point->ns);
 	store_relaxed(&event->point.slot, point->slot);
 	/*
-	 * This word is read alone: a thread that sees it set sees everything that was done before.
+	 * This word is read alone: a thread that sees it set sees everything that was done before. Beside an exclusive
+	 * device it is never set, because a query also grants access to managed memory.
 	 */
 	store_release(&event->complete, point->recorded && !point->queue && !point->slot &&
-		      !(event->flags & CU_EVENT_INTERPROCESS) ? EVENT_COMPLETE : 0);
+		      !(event->flags & CU_EVENT_INTERPROCESS) && !client.exclusive ? EVENT_COMPLETE : 0);
 	seq_write_end(&event->seq, seq);
 }
 
@@ -192,6 +193,14 @@ static CUresult point_wait(CUevent event, const struct point *point)
 	if (unlikely(result) && queue_status(point->queue))
 		host_settle(point->queue, point->value);
 	return load_relaxed(&point->queue->ctx) == event->ctx ? result : CUDA_SUCCESS;
+}
+
+/* The result of a query or a wait that the kernel has answered. */
+static CUresult ipc_synced(CUresult result)
+{
+	if (!result)
+		attach_synced();
+	return result;
 }
 
 /* ---- the functions */
@@ -385,7 +394,7 @@ CUresult event_query(CUevent event)
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (load_acquire(&event->ipc.id))
-		return ipc_event_query(&event->ipc);
+		return ipc_synced(ipc_event_query(&event->ipc));
 	point_read(event, &point);
 	if (!point_done(&point)) {
 		/* The recorded work may be behind a hold of this thread. */
@@ -402,7 +411,7 @@ CUresult event_synchronize(CUevent event)
 	if (!event_valid(event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (load_acquire(&event->ipc.id))
-		return ipc_event_synchronize(&event->ipc);
+		return ipc_synced(ipc_event_synchronize(&event->ipc));
 	point_read(event, &point);
 	return point_wait(event, &point);
 }

@@ -25,7 +25,6 @@ void host_settle(struct queue *queue, uint64_t value);
  */
 bool host_blocks(struct queue *queue, uint64_t value);
 
-
 /* What an entry means for a queue that it holds, with regard to host functions. */
 enum host_pause {
 	HOST_RUNS,			/* the entry has nothing to do with a host function */

@@ -98,6 +98,7 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 		error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
 		if (error == EIO && !queue_reached(queue, value)) {
 			queue_error(queue);
+			attach_synced();
 			return CUDA_ERROR_LAUNCH_FAILED;
 		}
 		if (error && error != EIO && error != ETIMEDOUT)
@@ -193,6 +194,7 @@ static CUresult queues_wait_own(struct queue *own, struct active *active, bool e
 		targets.first = queue_settle(own, value);
 		if (targets.first) {
 			targets_free(&targets);
+			attach_synced();
 			return targets.first;
 		}
 	}
@@ -283,7 +285,10 @@ CUresult stream_synchronize(CUstream stream)
 
 	if (stream->kind == STREAM_LEGACY_KIND)
 		return stream_drain(stream);
-	return queue ? queue_settle(queue, load_acquire(&queue->tail)) : CUDA_SUCCESS;
+	if (queue)
+		return queue_settle(queue, load_acquire(&queue->tail));
+	attach_synced();
+	return CUDA_SUCCESS;
 }
 
 /* ---- a context, the process */

@@ -302,6 +302,9 @@ void managed_forget_range(uint64_t base, uint64_t length)
 
 /* ---- ranges */
 
+/* No address of a process is higher. With wider page tables, programs have memory above ADDRESS_BITS. */
+#define PAGEABLE_END	(1ull << 63)
+
 /*
  * Whether a range is pageable memory that devices reach. All of it must be mapped: msync() fails at a hole, and with
  * MS_ASYNC it does nothing else.
@@ -311,7 +314,7 @@ static bool range_pageable(uint64_t ptr, uint64_t count)
 	struct span span;
 	uint64_t first = ptr & -PAGE;
 
-	return count && pageable_range(ptr, count) && !vm_lookup(ptr, &span) &&
+	return count && pageable_range(ptr, count) && ptr + count <= PAGEABLE_END && !vm_lookup(ptr, &span) &&
 	       !msync((void *)(uintptr_t)first, ptr + count - first, MS_ASYNC);
 }
 
@@ -319,7 +322,7 @@ static bool range_pageable(uint64_t ptr, uint64_t count)
 static void span_of_pageable(struct span *span)
 {
 	memset(span, 0, sizeof(*span));
-	span->size = 1ull << ADDRESS_BITS;
+	span->size = PAGEABLE_END;
 }
 
 /* The allocation around a range of managed memory. */
@@ -626,7 +629,7 @@ CUresult managed_attach(CUstream handle, bool own, uint64_t ptr, uint64_t length
 	result = attach_change(stream, &span, flags);
 	if (result)
 		return result;
-	/* Calls that submit work follow the order of the calls. */
+	/* Copies and fills are checked against the attachment requested last, even if the change is still queued. */
 	if (flags == CU_MEM_ATTACH_HOST)
 		__atomic_fetch_or(span.marks, ALLOC_HOST_ONLY, __ATOMIC_RELAXED);
 	else

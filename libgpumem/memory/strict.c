@@ -8,8 +8,8 @@
  * engine, and has the SIGSEGV handler that explains a program's mistake.
  *
  * The handler writes one line if the fault is an access to an address of the arena that is not mapped for the
- * CPU, or to managed memory that work may use (exec/attach.c). Then it does what would have happened without it. Only an
- * access to managed memory whose work is done is repeated. A handler that the program had installed
+ * CPU, or to managed memory that work may use (exec/attach.c). Then it does what would have happened without it.
+ * Only an access to managed memory whose work is done is repeated. A handler that the program had installed
  * before cuInit() runs with its arguments, its signal mask and on its stack. Without a program's handler, the
  * process dies of the signal, with the same registers and siginfo in its core. The library's handler applies
  * SA_RESETHAND itself: a program's handler with this flag runs once. A handler that the program installs later
@@ -18,7 +18,8 @@
  * gpumem_describe().
  *
  * Everything that runs in the handler is async-signal-safe: lookups take no lock, and texts are put together by
- * hand. The program's handler may leave with siglongjmp(): the library's handler keeps no state.
+ * hand. The program's handler may leave with siglongjmp(): the library's handler has nothing to give back then. What it
+ * keeps, the last fault of each thread (attach.c), may be of any age.
  *
  * Locks: zero_lock for the queues that zero memory; held until the engine is done. The handler takes attach_lock
  * for managed memory beside an exclusive device. Threads that hold it have all signals blocked.

@@ -374,6 +374,42 @@ static int by_event(void)
 	return 0;
 }
 
+/* Work ends unseen, then an event is recorded in the idle stream: the event's query or wait gives access. */
+static int by_complete_event(void)
+{
+	CUipcEventHandle handle;
+	CUevent event[2];
+
+	NEED_CU(begin());
+	NEED_CU(cuEventCreate(&event[0], CU_EVENT_DISABLE_TIMING));
+	NEED_CU(cuEventCreate(&event[1], CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	NEED_CU(cuIpcGetEventHandle(&handle, event[1]));
+	for (int i = 0; i < 4; i++) {
+		*mark = 0;
+		NEED_CU(cuMemsetD8Async(o->p, 7, SIZE, s1));
+		NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
+		NEED(!wait_silently());
+		NEED(system_call() == EFAULT);
+		NEED_CU(cuEventRecord(event[i % 2], s1));
+		NEED_CU(i < 2 ? cuEventQuery(event[i % 2]) : cuEventSynchronize(event[i % 2]));
+		NEED(!system_call());
+	}
+	return 0;
+}
+
+/* A stream that never had work is synchronized. */
+static int by_unused_stream(void)
+{
+	NEED_CU(begin());
+	NEED_CU(cuMemsetD8Async(o->p, 7, SIZE, s1));
+	NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
+	NEED(!wait_silently());
+	NEED(system_call() == EFAULT);
+	NEED_CU(cuStreamSynchronize(s2));
+	NEED(!system_call());
+	return 0;
+}
+
 static int by_context(void)
 {
 	NEED_CU(begin());
@@ -430,6 +466,10 @@ static int by_fault(void)
 TEST_F(attach, given_back)
 {
 	ASSERT_TRUE(run(by_event));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(by_complete_event));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(by_unused_stream));
 	EXPECT_TRUE(fine());
 	ASSERT_TRUE(run(by_context));
 	EXPECT_TRUE(fine());
@@ -770,6 +810,27 @@ static int function_destroyed(void)
 	return 0;
 }
 
+/* The same with nothing behind the function: then the memory is attached to all streams. */
+static int function_orphan(void)
+{
+	struct call call = { .state = 0 };
+
+	NEED_CU(begin());
+	NEED_CU(attach(s1, SINGLE));
+	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
+	while (!call.state)
+		nap_ms(1);
+	NEED_CU(cuStreamDestroy(s1));
+	call.state = 2;
+	NEED_CU(cuCtxSynchronize());
+	NEED(!system_call());
+	NEED_CU(hold(s2));
+	NEED(system_call() == EFAULT);
+	gate_open(gate);
+	NEED_CU(cuStreamSynchronize(s2));
+	return 0;
+}
+
 TEST_F(attach, functions)
 {
 	ASSERT_TRUE(run(function_uses));
@@ -782,6 +843,8 @@ TEST_F(attach, functions)
 	EXPECT_TRUE(denied(1, ", attached to all streams: "));
 	ASSERT_TRUE(run(function_destroyed));
 	EXPECT_TRUE(denied(2, ", attached to one stream: a destroyed stream of "));
+	ASSERT_TRUE(run(function_orphan));
+	EXPECT_TRUE(fine());
 }
 
 /* --- destroyed streams */
@@ -863,6 +926,53 @@ static int destroyed_host(void)
 	return 0;
 }
 
+/* With the default HOST, exclusive devices are refused again: of an idle stream, a busy one, and by a page fault. */
+static int destroyed_refuses(void)
+{
+	NEED_CU(begin_with(0, HOST));
+	for (int i = 0; i < 3; i++) {
+		*mark = 0;
+		NEED_CU(attach(s1, SINGLE));
+		NEED_CU(cuMemsetD8(o->p, 1, SIZE));
+		if (i) {
+			NEED_CU(hold(s1));
+			NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
+		}
+		NEED_CU(cuStreamDestroy(s1));
+		gate_open(gate);
+		if (i == 1)
+			NEED_CU(cuCtxSynchronize());
+		if (i == 2) {
+			NEED(!wait_silently());
+			touch();
+		}
+		NEED(cuMemsetD8(o->p, 1, SIZE) == INVALID);
+		NEED(cuMemcpyDtoDAsync(dev, o->p, SIZE, s2) == INVALID);
+		NEED(!system_call());
+		NEED_CU(cuStreamCreate(&s1, CU_STREAM_NON_BLOCKING));
+	}
+	return 0;
+}
+
+/* A change that another stream has not made yet is not undone. */
+static int destroyed_then_asked(void)
+{
+	NEED_CU(begin_with(0, HOST));
+	NEED_CU(attach(s1, SINGLE));
+	NEED_CU(hold(s2));
+	NEED_CU(attach(s2, GLOBAL));
+	NEED_CU(cuStreamDestroy(s1));
+	NEED_CU(cuMemsetD8Async(o->p, 4, SIZE, s2));
+	gate_open(gate);
+	NEED_CU(cuStreamSynchronize(s2));
+	NEED(all_are(cpu(o->p), 4, SIZE));
+	NEED_CU(cuMemsetD8(o->p, 5, SIZE));
+	NEED_CU(hold(s2));
+	NEED(system_call() == EFAULT);
+	gate_open(gate);
+	return 0;
+}
+
 /* The stream is destroyed before the change: afterwards the memory has its default. */
 static int destroyed_before(void)
 {
@@ -873,6 +983,7 @@ static int destroyed_before(void)
 	touch();
 	gate_open(gate);
 	NEED_CU(cuCtxSynchronize());
+	NEED(cuMemsetD8(o->p, 1, SIZE) == INVALID);
 	NEED_CU(hold(s2));
 	touch();
 	gate_open(gate);
@@ -925,6 +1036,10 @@ TEST_F(attach, destroyed_streams)
 	ASSERT_TRUE(run(destroyed_idle));
 	EXPECT_TRUE(denied(2, ", attached to all streams: "));
 	ASSERT_TRUE(run(destroyed_host));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(destroyed_refuses));
+	EXPECT_TRUE(fine());
+	ASSERT_TRUE(run(destroyed_then_asked));
 	EXPECT_TRUE(fine());
 	ASSERT_TRUE(run(destroyed_before));
 	EXPECT_TRUE(fine());

@@ -787,6 +787,56 @@ TEST_F(pageable, hints)
 	EXPECT_EQ(INVALID, cuStreamAttachMemAsync(self->s, dp(p), MIB, 3));
 }
 
+/* With page tables of five levels, a process has memory above 2^47 if it asks for it. */
+TEST_F(pageable, hints_above_47_bits)
+{
+	CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 };
+	CUmemLocation host = { .type = CU_MEM_LOCATION_TYPE_HOST };
+	unsigned char *p = mmap((void *)(1ul << 50), MIB, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *low = anon(MIB);
+
+	ASSERT_NE(MAP_FAILED, p);
+	if (!(dp(p) >> 47))
+		SKIP(return, "the processor's page tables have four levels");
+	EXPECT_CU(cuMemAdvise_v2(dp(low), MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, host));
+	for (unsigned int i = 0; i < 40; i++)
+		EXPECT_CU(cuMemAdvise_v2(dp(p) + 8192 * i, PAGE_BYTES, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
+	EXPECT_EQ(0, range_number(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p + 8192 * 39, PAGE_BYTES));
+	EXPECT_EQ(-2, range_number(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p + PAGE_BYTES, PAGE_BYTES));
+	EXPECT_CU(cuMemPrefetchAsync_v2(dp(p), MIB, host, 0, self->s));
+	EXPECT_EQ(-1, range_number(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, p, MIB));
+	DONE();
+	EXPECT_EQ(1, range_number(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, low, MIB));
+	EXPECT_EQ(0, range_number(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, MIB));
+}
+
+/*
+ * Registers of a device are no pageable memory: the CPU reads them, in stream order.  Here these are the pages that the
+ * kernel maps into every process.
+ */
+TEST_F(pageable, registers)
+{
+	unsigned long start = 0, end = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+
+	ASSERT_NE(NULL, f);
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, "[vvar]"))
+			ASSERT_EQ(2, sscanf(line, "%lx-%lx", &start, &end));
+	fclose(f);
+	ASSERT_NE(0, start);
+	ASSERT_CU(cuMemHostRegister((void *)start, 64, CU_MEMHOSTREGISTER_IOMEMORY));
+	ASSERT_CU(cuMemsetD8Async(self->dev, 1, 128, self->s));
+	CLOSE_GATE();
+	ASSERT_CU(copy_ordered(self->dev, (void *)start, 64, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, self->s));
+	OPEN_GATE();
+	DONE();
+	EXPECT_TRUE(all_are(view(self->dev + 64, 64), 1, 64));
+	EXPECT_CU(cuMemcpyHtoD(self->dev, (void *)start, 64));
+	EXPECT_CU(cuMemHostUnregister((void *)start));
+}
+
 /* Pageable memory is still no memory of CUDA's. */
 TEST_F(pageable, pointers)
 {
