@@ -689,7 +689,7 @@ TEST_F(attach, order)
 struct call {
 	CUdeviceptr p;
 	int result;			/* of a system call */
-	volatile int state;		/* 1: the function runs; 2: it may return */
+	volatile int state;		/* 1: the function runs; 2: it may return; 3: it returns */
 };
 
 static void CUDA_CB use_memory(void *arg)
@@ -708,6 +708,7 @@ static void CUDA_CB stay(void *arg)
 	call->state = 1;
 	while (call->state != 2)
 		nap_ms(1);
+	call->state = 3;
 }
 
 /* A function uses memory of its stream, and of all streams, between two operations. */
@@ -773,6 +774,9 @@ static int function_last(void)
 		for (int k = 0; k < 100; k++)
 			touch_at(o->p + AT);
 		NEED(!system_call());
+		/* The next round must not take the answer away. */
+		while (call.state != 3)
+			nap_ms(1);
 	}
 	return 0;
 }

@@ -800,7 +800,8 @@ TEST_F(pageable, hints_above_47_bits)
 		SKIP(return, "the processor's page tables have four levels");
 	EXPECT_CU(cuMemAdvise_v2(dp(low), MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, host));
 	for (unsigned int i = 0; i < 40; i++)
-		EXPECT_CU(cuMemAdvise_v2(dp(p) + 8192 * i, PAGE_BYTES, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
+		EXPECT_CU(cuMemAdvise_v2(dp(p) + 8192 * i, PAGE_BYTES,
+					 CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here));
 	EXPECT_EQ(0, range_number(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p + 8192 * 39, PAGE_BYTES));
 	EXPECT_EQ(-2, range_number(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p + PAGE_BYTES, PAGE_BYTES));
 	EXPECT_CU(cuMemPrefetchAsync_v2(dp(p), MIB, host, 0, self->s));
@@ -811,8 +812,8 @@ TEST_F(pageable, hints_above_47_bits)
 }
 
 /*
- * Registers of a device are no pageable memory: the CPU reads them, in stream order.  Here these are the pages that the
- * kernel maps into every process.
+ * Registers of a device are no pageable memory: the CPU reads them, in stream order.  Here they are
+ * the pages that the kernel maps into every process.
  */
 TEST_F(pageable, registers)
 {
