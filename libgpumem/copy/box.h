@@ -60,7 +60,9 @@ struct copy_end {
 	bool managed_host;		/* managed memory that the call names as the host's */
 	bool shared;			/* another process or driver may reach it, or its pages may be missing */
 	bool dark;			/* the CPU does not reach it, or must not access it */
-	uint8_t place;			/* resident_at(), of movable memory that nothing else makes shared or dark */
+	bool movable;			/* shared and dark for no other reason: the CPU may access it while it is resident */
+	bool host_only;			/* ALLOC_HOST_ONLY, and the call does not name it as the host's */
+	bool checked;			/* pageable, or host_only: copy_run() checks the device */
 	bool sync;			/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 	struct tiling tiling;
 	uint32_t x, z;			/* of a tiled array: where the copy begins, in bytes and slices */
@@ -126,7 +128,7 @@ CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t
  * that the memory belongs to.
  */
 CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags);
-/* Whether the calling thread may copy for @stream if that is idle. */
+/* Whether the calling thread may copy for @stream. It is idle, and its lock is held. */
 bool copy_may_inline(CUstream stream, const struct copy *copy);
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy);

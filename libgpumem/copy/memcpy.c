@@ -97,16 +97,6 @@ static CUresult pool_check(const struct copy_end *end, const struct span *span)
 	return result;
 }
 
-/* Whether an exclusive device copies: that of the context that the call names for the end, or of the current one. */
-static bool on_exclusive(const struct copy_end *end)
-{
-	CUcontext ctx = end->reach;
-
-	if (!ctx || ctx_valid(ctx))
-		ctx = ctx_top();
-	return !ctx || client.device[ctx->device].exclusive;
-}
-
 CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
 {
 	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
@@ -135,8 +125,8 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		if (result)
 			return result;
 		/* A copy that may take the memory for the host's reaches it. */
-		if (unlikely(span.flags & ALLOC_HOST_ONLY) && !(kind & END_HOST) && on_exclusive(end))
-			return CUDA_ERROR_INVALID_VALUE;
+		if (unlikely(span.flags & ALLOC_HOST_ONLY))
+			end->host_only = end->checked = !(kind & END_HOST);
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
@@ -150,19 +140,25 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		 */
 		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE | ALLOC_ATTACHED);
 		if ((span.flags & ALLOC_NOT_INLINE) == ALLOC_MOVABLE && !span_dark(&span))
-			end->place = resident_at(&span, end->addr, bytes);
+			end->movable = true;
 		end->ctx = span.ctx;
 		return CUDA_SUCCESS;
 	}
 	/* Addresses of the arena are never the program's own memory. */
 	if (vm_reserved(end->addr) || (!(kind & END_HOST) && !pageable_range(end->addr, bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* copy_run() checks that the device of the copy's stream reaches pageable memory. */
 	if (kind & END_HOST)
 		end->host = true;
 	else
-		end->pageable = end->dark = true;
+		end->pageable = end->checked = end->dark = true;
 	return CUDA_SUCCESS;
+}
+
+/* Whether the device of a copy's stream may access an end. */
+static bool end_allowed(const struct copy_end *end, CUdevice device)
+{
+	return !(end->pageable && !client.device[device].pageable) &&
+	       !(end->host_only && client.device[device].exclusive);
 }
 
 /* The engine accesses an end that the CPU would have copied. */
@@ -660,18 +656,57 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 	return result;
 }
 
+/* Who can execute a copy. */
+enum copier {
+	BY_ENGINE,
+	BY_CALLER,			/* the calling thread, if the stream is idle */
+	BY_NEAR,			/* the same, if movable memory is still resident once the stream is idle */
+};
+
 /* Whether the CPU may access an end, in the order of work on @device. */
-static bool end_lit(const struct copy_end *end, CUdevice device)
+static bool end_lit(const struct copy *copy, const struct copy_end *end, CUdevice device)
 {
-	return !(end->shared || end->dark) || resident_on(end->place, device);
+	return !(end->shared || end->dark) ||
+	       (end->movable && vm_near(end->addr, extent(copy, end), device));
+}
+
+static bool copy_near_now(CUstream stream, const struct copy *copy)
+{
+	return end_lit(copy, &copy->dst, stream->ctx->device) && end_lit(copy, &copy->src, stream->ctx->device);
+}
+
+static inline enum copier copy_by(CUstream stream, const struct copy *copy)
+{
+	if (copy->dst.host && copy->src.host)
+		return BY_CALLER;
+	if (unlikely(!client.inlining))
+		return BY_ENGINE;
+	if (!(copy->dst.shared || copy->dst.dark || copy->src.shared || copy->src.dark))
+		return BY_CALLER;
+	return copy_near_now(stream, copy) ? BY_NEAR : BY_ENGINE;
 }
 
 bool copy_may_inline(CUstream stream, const struct copy *copy)
 {
-	CUdevice device = stream->ctx->device;
+	return copy_by(stream, copy) != BY_ENGINE;
+}
 
-	return (copy->dst.host && copy->src.host) ||
-	       (client.inlining && end_lit(&copy->dst, device) && end_lit(&copy->src, device));
+/*
+ * try_inline() for movable memory that was resident before the call waited for the stream. The stream's own work may
+ * have evicted it. False: also if it is not resident any more.
+ */
+static __attribute__((noinline)) bool try_near(CUstream stream, const struct copy *copy, bool wait, CUresult *result)
+{
+	if (!stream_begin_idle(stream, wait ? 4 : 0, result))
+		return *result;
+	if (!copy_near_now(stream, copy)) {
+		lock_drop(&stream->lock);
+		return false;
+	}
+	touch_begin(stream);
+	copy_now(copy);
+	touch_drop(stream);
+	return true;
 }
 
 /* Have the engine write to pageable memory from DIRECT_LEAST bytes on. The call waits for the copy. */
@@ -691,7 +726,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned || copy->dst.pageable || copy->src.pageable;
-	bool may = copy_may_inline(stream, copy);
+	enum copier by = copy_by(stream, copy);
 	/*
 	 * A copy to pageable memory must be done when the call returns. As recorded, so must a copy to or from managed
 	 * memory that the call names as the host's.
@@ -700,8 +735,10 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 		copy->dst.managed_host || copy->src.managed_host ||
 		flags & CALL_WAIT || (flags & CALL_SYNC && (host || pinned));
 	CUresult result;
+	bool may;
 
-	if ((copy->dst.pageable || copy->src.pageable) && !client.device[stream->ctx->device].pageable)
+	if (unlikely(copy->dst.checked || copy->src.checked) &&
+	    !(end_allowed(&copy->dst, stream->ctx->device) && end_allowed(&copy->src, stream->ctx->device)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The calling thread reads a device's registers, once all earlier work of the stream is done. */
 	if (copy->src.io) {
@@ -710,9 +747,10 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 			return result;
 	}
 	/* A pageable source is read before the call returns in any case, so its size does not matter. */
-	if (may && (wait || copy->src.host || flags & CALL_SYNC ||
-		    copy->width * copy->height * slices(copy) <= INLINE_MAX) &&
-	    try_inline(stream, copy, wait, &result))
+	may = wait || copy->src.host || flags & CALL_SYNC || copy->width * copy->height * slices(copy) <= INLINE_MAX;
+	if (by == BY_CALLER && may && try_inline(stream, copy, wait, &result))
+		return result;
+	if (by == BY_NEAR && may && try_near(stream, copy, wait, &result))
 		return result;
 	if (both)
 		return order_call(stream, copy_call, copy);
@@ -833,9 +871,10 @@ static bool copy_near(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handl
 	if (bytes - 1 >= INLINE_MAX || !client.inlining_device || (dst | src) >> ADDRESS_BITS || !stream_plain(handle))
 		return false;
 	device = handle->ctx->device;
-	if (!vm_near(dst, bytes, device) || !vm_near(src, bytes, device) || !lock_try(&handle->lock))
+	if (!lock_try(&handle->lock))
 		return false;
-	if (!stream_idle_fast(handle)) {
+	/* The stream's own work may evict the memory: look when it is done. */
+	if (!stream_idle_fast(handle) || !vm_near(dst, bytes, device) || !vm_near(src, bytes, device)) {
 		lock_drop(&handle->lock);
 		return false;
 	}

@@ -91,6 +91,24 @@ static bool fill_lit(const struct span *span, uint64_t addr, uint64_t length, CU
 	return !flags || (flags == ALLOC_MOVABLE && resident_on(resident_at(span, addr, length), device));
 }
 
+/*
+ * Fill memory that may fault, or that may not be resident any more, in the calling thread. The stream is idle and its
+ * lock is held. False: the memory is not resident, the lock is dropped, and the caller must queue the fill.
+ */
+static __attribute__((noinline)) bool fill_careful(CUstream stream, const struct gpumem_sqe *sqe,
+						   const struct span *span, uint64_t extent)
+{
+	/* The stream's own work may have evicted the memory. */
+	if (!fill_lit(span, sqe->dst, extent, stream->ctx->device)) {
+		lock_drop(&stream->lock);
+		return false;
+	}
+	touch_begin(stream);
+	fill_now(sqe);
+	touch_drop(stream);
+	return true;
+}
+
 /* Check a fill and execute or submit it. @extent: bytes from its first byte to the end of its last. */
 static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t extent,
 			 unsigned int flags)
@@ -114,16 +132,17 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	if (client.inlining && !span_dark(&span) && fill_lit(&span, sqe->dst, extent, stream->ctx->device) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		if (stream_begin_idle(stream, 0, &result)) {
-			/* Only registered memory, which is the program's own, may fault. */
-			if (unlikely(span.flags & ALLOC_REGISTERED))
-				touch_begin(stream);
-			fill_now(sqe);
-			if (likely(!(span.flags & ALLOC_REGISTERED)) || touch_end())
+			/* Registered memory is the program's own. The kernel may move managed memory at any time. */
+			if (likely(!(span.flags & (ALLOC_REGISTERED | ALLOC_MOVABLE)))) {
+				fill_now(sqe);
 				lock_drop(&stream->lock);
-			return CUDA_SUCCESS;
-		}
-		if (result)
+				return CUDA_SUCCESS;
+			}
+			if (fill_careful(stream, sqe, &span, extent))
+				return CUDA_SUCCESS;
+		} else if (result) {
 			return result;
+		}
 	}
 	/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
 	return fill_queued(stream, sqe,

@@ -20,8 +20,8 @@
  *
  * The memory is zero. The call takes no memory: pages are allocated when the CPU or an engine first touches them, and
  * blocks of 2 MiB that an engine touches count as its device's memory until they are evicted. So @bytes may exceed
- * the device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any time,
- * unless the module parameter concurrent_managed made a device exclusive: see cuStreamAttachMemAsync().
+ * the device's memory, up to 1 TiB (deviation). Streams of any device and any thread may access the memory at any
+ * time, unless the module parameter concurrent_managed made a device exclusive: see cuStreamAttachMemAsync().
  * cuMemFree() frees it. If the module parameter managed is off, the memory is device memory from the start.
  *
  * Return: OUT_OF_MEMORY, INVALID_VALUE, INVALID_CONTEXT.
@@ -43,10 +43,10 @@ ENTRY(cuMemAllocManaged, mem_alloc_managed_body);
  * @flags: CU_MEM_ATTACH_GLOBAL, HOST or SINGLE
  *
  * If all devices report CONCURRENT_MANAGED_ACCESS, the arguments are checked, and the call has no effect. Otherwise
- * the CPU has no access to the memory while the streams that it is attached to have work on exclusive devices (those that
- * do not report it): with GLOBAL all streams, with SINGLE @stream, with HOST none. Copies and fills of HOST memory by
- * exclusive devices are refused (deviation). The change happens when the earlier work of @stream is done. When @stream
- * is destroyed, the memory gets the attachment of cuMemAllocManaged() after the stream's work.
+ * the CPU has no access to the memory while the streams that it is attached to have work on exclusive devices (those
+ * that do not report it): with GLOBAL all streams, with SINGLE @stream, with HOST none. Copies and fills of HOST
+ * memory by exclusive devices are refused (deviation). The change happens when the earlier work of @stream is done.
+ * When @stream is destroyed, the memory gets the attachment of cuMemAllocManaged() after the stream's work.
  *
  * Return: INVALID_VALUE, also for SINGLE with stream 0; INVALID_HANDLE, INVALID_CONTEXT, OUT_OF_MEMORY.
  */

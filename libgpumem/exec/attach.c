@@ -491,16 +491,18 @@ void attach_add(struct alloc *alloc, struct attach *attach)
 	attach_leave(&old);
 }
 
-void attach_remove(struct alloc *alloc)
+bool attach_remove(struct alloc *alloc)
 {
 	struct attach *attach = alloc->attach;
 	struct attach_set *set;
 	sigset_t old;
+	bool granted;
 
 	attach_enter(&old);
 	alloc->attach = NULL;
 	grant(attach);
-	if (attach->withdrawn)
+	granted = !attach->withdrawn;
+	if (!granted)
 		store_relaxed(&withdrawn_count, withdrawn_count - 1);
 	set = attach->set;
 	list_out(attach);
@@ -508,6 +510,7 @@ void attach_remove(struct alloc *alloc)
 		orphan_end(set);
 	attach_leave(&old);
 	free(attach);
+	return granted;
 }
 
 /* The alloc that a change is for, unless it has been freed; attach_lock is held. */

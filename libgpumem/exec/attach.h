@@ -14,8 +14,8 @@ struct attach *attach_make(void);
 void attach_drop(struct attach *attach);
 /* An alloc of managed memory has its place and flags (ALLOC_HOST_ONLY: its default). mem_lock is held. */
 void attach_add(struct alloc *alloc, struct attach *attach);
-/* An alloc that has an attachment is freed: grant access to its pages. mem_lock is held. */
-void attach_remove(struct alloc *alloc);
+/* An alloc that has an attachment is freed: grant access. False: the kernel refused. mem_lock is held. */
+bool attach_remove(struct alloc *alloc);
 /* Attach managed memory in the order of a stream; @flags: CU_MEM_ATTACH_*. No lock is held. */
 CUresult attach_change(CUstream stream, const struct span *span, unsigned int flags);
 

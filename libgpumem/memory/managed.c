@@ -3,17 +3,16 @@
  * Managed memory: memory that the CPU and all devices reach at one address.
  *
  * Managed memory is mapped for the CPU and all devices for its whole life, also in strict mode. Beside an exclusive
- * device the CPU has no access at times. The kernel decides
- * where it is: blocks become resident on the device of an engine that touches them, and are evicted when the device
- * has no room. Advice is checked and stored, and attribute queries return it. The kernel then gets it for the blocks
- * that lie completely in the range, and follows it. Advice that the kernel has no memory for is an error, and stays
- * stored. READ_MOSTLY is only stored. The location of a prefetch is stored at once. An entry in the stream then moves
- * the blocks of the range: to a device, or to the system's memory, on the node that the location names, if any.
- * Discards are only checked: the contents are undefined afterwards, and here they are what they were. Attachments have
- * an effect if a device is exclusive (exec/attach.c).
+ * device the CPU has no access at times. The kernel decides where it is: blocks become resident on the device of an
+ * engine that touches them, and are evicted when the device has no room. Advice is checked and stored, and attribute
+ * queries return it. The kernel then gets it for the blocks that lie completely in the range, and follows it. Advice
+ * that the kernel has no memory for is an error, and stays stored. READ_MOSTLY is only stored. The location of a
+ * prefetch is stored at once. An entry in the stream then moves the blocks of the range: to a device, or to the
+ * system's memory, on the node that the location names, if any. Discards are only checked: the contents are undefined
+ * afterwards, and here they are what they were. Attachments have an effect if a device is exclusive (exec/attach.c).
  *
- * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module parameter
- * forbids the other kind (block.c). Prefetches of it are only stored.
+ * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module
+ * parameter forbids the other kind (block.c). Prefetches of it are only stored.
  *
  * A prefetch is a batch of one range. A batch is checked as a whole, and room for the hints of all its ranges is
  * made, before any hint changes. So a batch that is refused changes nothing. If there is no memory to submit the
@@ -24,8 +23,8 @@
  * BUFFER_ID, which is never used again. If another allocation is at the address now (memory of a pool may have
  * been allocated anew), the note is replaced or ignored.
  *
- * On devices with PAGEABLE_MEMORY_ACCESS, hints about pageable memory are stored as well. All of it has one note, which
- * does not change when memory is unmapped. Nothing moves: the engine uses the page tables that the CPU uses.
+ * On devices with PAGEABLE_MEMORY_ACCESS, hints about pageable memory are stored as well. All of it has one note,
+ * which does not change when memory is unmapped. Nothing moves: the engine uses the page tables that the CPU uses.
  *
  * Ranges are rounded outwards to pages and lie in one allocation. Memory of a pool prefers the pool's location and
  * takes no advice, so its notes have prefetches only.

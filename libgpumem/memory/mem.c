@@ -370,7 +370,7 @@ static void alloc_hide(struct alloc *alloc)
 static void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 {
 	struct block *block = alloc->block;
-	bool whole = !block->link;
+	bool whole = !block->link, lost = false;
 
 	if (alloc->share)
 		share_drop(alloc->share);
@@ -379,11 +379,12 @@ static void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 	if (load_relaxed(&alloc->flags) & ALLOC_EXPORTED)
 		how |= UNITS_EXPORTED;
 	if (unlikely(alloc->attach))
-		attach_remove(alloc);
+		lost = !attach_remove(alloc);
 	alloc_hide(alloc);
 	if (whole)
 		block_doom(block, doomed);
-	else
+	/* Pages without rights get no other owner: the units stay taken. */
+	else if (!lost)
 		units_give(block, (alloc->base - block->base) / UNIT,
 			   units_of(alloc->size, load_relaxed(&alloc->flags)), how, doomed);
 	alloc_clear(alloc);

@@ -7,18 +7,17 @@
  * that no copy or fill of it is inline, and that staging memory stays mapped. This file zeroes memory by the
  * engine, and has the SIGSEGV handler that explains a program's mistake.
  *
- * The handler writes one line if the fault is an access to an address of the arena that is not mapped for the
- * CPU, or to managed memory that work may use (exec/attach.c). Then it does what would have happened without it.
- * Only an access to managed memory whose work is done is repeated. A handler that the program had installed
- * before cuInit() runs with its arguments, its signal mask and on its stack. Without a program's handler, the
- * process dies of the signal, with the same registers and siginfo in its core. The library's handler applies
- * SA_RESETHAND itself: a program's handler with this flag runs once. A handler that the program installs later
- * replaces the library's. The library does not install its own again, because it could not tell a handler that
- * the program no longer wants from a handler that it still wants. A handler of the program can call
- * gpumem_describe().
+ * The handler writes one line if the fault is an access to an address of the arena that is not mapped for the CPU, or
+ * to managed memory that work may use (exec/attach.c). Then it does what would have happened without it. Only an
+ * access to managed memory whose work is done is repeated. A handler that the program had installed before cuInit()
+ * runs with its arguments, its signal mask and on its stack. Without a program's handler, the process dies of the
+ * signal, with the same registers and siginfo in its core. The library's handler applies SA_RESETHAND itself: a
+ * program's handler with this flag runs once. A handler that the program installs later replaces the library's. The
+ * library does not install its own again, because it could not tell a handler that the program no longer wants from a
+ * handler that it still wants. A handler of the program can call gpumem_describe().
  *
- * Everything that runs in the handler is async-signal-safe: lookups take no lock, and texts are put together by
- * hand. The program's handler may leave with siglongjmp(): the library's handler has nothing to give back then. What it
+ * Everything that runs in the handler is async-signal-safe: lookups take no lock, and texts are put together by hand.
+ * The program's handler may leave with siglongjmp(): the library's handler has nothing to give back then. What it
  * keeps, the last fault of each thread (attach.c), may be of any age.
  *
  * Locks: zero_lock for the queues that zero memory; held until the engine is done. The handler takes attach_lock
