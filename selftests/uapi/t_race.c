@@ -328,7 +328,10 @@ TEST_F(race, unmap_of_populated_block)
 	EXPECT_TRUE(dev_attr_becomes(0, "managed", 0, 10));
 }
 
-/* The block becomes resident once, and each folio keeps one reference, until the eviction. */
+/*
+ * One stream fetches a block at a time.  The block becomes resident once, and each folio keeps one reference, until
+ * the eviction.
+ */
 TEST_F(race, block_populated_twice)
 {
 	struct gpumem_sqe fill = sqe_fill(MANAGED, 1, 9, PIECE), evict;
@@ -346,6 +349,10 @@ TEST_F(race, block_populated_twice)
 	STOPPED("managed_populated");
 	fill = sqe_fill(MANAGED + PIECE, 1, 8, PIECE);
 	ASSERT_EQ(0, stream_push(&other, &fill));
+	EXPECT_NE(0, stream_wait(&other, other.tail, 0.2));
+	EXPECT_EQ(0, resident(self->fd, id));
+	GO("managed_populated");
+	EXPECT_EQ(0, stream_sync(&self->s));
 	EXPECT_EQ(0, stream_sync(&other));
 	EXPECT_EQ(GPUMEM_MANAGED_BLOCK, resident(self->fd, id));
 	evict = sqe_prefetch(MANAGED, 1, GPUMEM_PREFETCH_HOST);
@@ -354,8 +361,6 @@ TEST_F(race, block_populated_twice)
 	EXPECT_EQ(0, resident(self->fd, id));
 	ASSERT_EQ(0, stream_push(&other, &fill));
 	EXPECT_EQ(0, stream_sync(&other));
-	GO("managed_populated");
-	EXPECT_EQ(0, stream_sync(&self->s));
 	EXPECT_EQ(GPUMEM_MANAGED_BLOCK, resident(self->fd, id));
 	EXPECT_TRUE(all_are(p, 9, PIECE));
 	EXPECT_TRUE(all_are(p + PIECE, 8, PIECE));
