@@ -158,6 +158,7 @@ TEST_F(small, pageable_ends)
 	ASSERT_CU(cuMemcpyHtoD(p, self->host, SMALL));
 	ASSERT_CU(cuMemcpyHtoDAsync(p + SMALL, self->host, SMALL, self->s));
 	memset(self->host, 8, SMALL);
+	ASSERT_CU(cuStreamSynchronize(self->s));
 	ASSERT_CU(cuMemcpyDtoH(self->host, p + SMALL, SMALL));
 	EXPECT_TRUE(filled_with(self->host, 9, SMALL));
 	ASSERT_CU(cuMemcpy(p + 2 * SMALL, (CUdeviceptr)(uintptr_t)self->host, SMALL));
