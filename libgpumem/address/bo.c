@@ -2,7 +2,7 @@
 /*
  * Buffer objects: the kernel's units of memory. memory/ and pool/ make blocks and chunks of them.
  *
- * Owns the mark that the process has had movable memory. The library also has buffer objects for itself: staging
+ * Owns the marks that the process has had movable memory, and that the kernel has refused it. The library also has buffer objects for itself: staging
  * memory, time stamps and workers' buffers. Lookups do not find these, and they stay until the process ends.
  *
  * Locks: mem_lock while addresses are reserved or released.
@@ -10,6 +10,7 @@
 #include "address/address.h"
 
 static bool movable_used;		/* the process has had movable memory; atomic */
+static bool movable_refused;		/* the kernel has refused it; atomic */
 
 CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *name, uint32_t flags)
 {
@@ -28,6 +29,25 @@ CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *na
 		store_relaxed(&movable_used, true);
 	}
 	return result_of_errno(error);
+}
+
+bool bo_movable(void)
+{
+	return !load_relaxed(&movable_refused);
+}
+
+CUresult bo_alloc_managed(uint32_t *bo, CUdevice device, uint64_t length, const char *name, bool *movable)
+{
+	CUresult result;
+
+	*movable = bo_movable();
+	result = bo_alloc(bo, device, length, name, *movable ? ALLOC_MOVABLE : 0);
+	if (*movable && result == CUDA_ERROR_NOT_SUPPORTED) {
+		*movable = false;
+		store_relaxed(&movable_refused, true);
+		result = bo_alloc(bo, device, length, name, 0);
+	}
+	return result;
 }
 
 bool bo_reached(struct gpumem_bo_retire *retire)

@@ -27,3 +27,11 @@ void resident_map(void)
 	if (!__atomic_compare_exchange_n(&resident_words, &none, map, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		munmap(map, bytes);
 }
+
+bool vm_near_pool(uint64_t addr, uint64_t length, CUdevice device)
+{
+	struct span span;
+
+	return vm_chunk(addr) && vm_lookup(addr, &span) && length <= span.size - (addr - span.base) &&
+	       (span.flags & ALLOC_NOT_INLINE) == ALLOC_MOVABLE && resident_on(resident_at(&span, addr, length), device);
+}

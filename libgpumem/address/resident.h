@@ -80,4 +80,7 @@ static inline bool vm_near(uint64_t addr, uint64_t length, CUdevice device)
 			   resident_on(resident_place(bo, offset, offset + length - 1), device)));
 }
 
+/* vm_near() for movable memory of pools, which has no alloc. It does not check who may access the pool. */
+bool vm_near_pool(uint64_t addr, uint64_t length, CUdevice device);
+
 #endif /* GPUMEM_ADDRESS_RESIDENT_H */

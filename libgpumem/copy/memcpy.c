@@ -666,8 +666,10 @@ enum copier {
 /* Whether the CPU may access an end, in the order of work on @device. */
 static bool end_lit(const struct copy *copy, const struct copy_end *end, CUdevice device)
 {
+	uint64_t length = extent(copy, end);
+
 	return !(end->shared || end->dark) ||
-	       (end->movable && vm_near(end->addr, extent(copy, end), device));
+	       (end->movable && (vm_near(end->addr, length, device) || vm_near_pool(end->addr, length, device)));
 }
 
 static bool copy_near_now(CUstream stream, const struct copy *copy)

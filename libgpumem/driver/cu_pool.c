@@ -109,7 +109,7 @@ ENTRY_FORMS(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(s
  * cuMemPoolCreate - make a pool
  * @props: the location of the pool's memory, the handle types it can be exported as, and its limit (maxSize)
  *
- * maxSize is rounded up to 2 MiB. Managed pools have resident memory.
+ * maxSize is rounded up to 2 MiB. Memory of managed pools is managed memory, without a limit.
  *
  * Return: INVALID_VALUE; NOT_PERMITTED for fabric handles if this user has no channel;
  * NOT_SUPPORTED; OUT_OF_MEMORY.

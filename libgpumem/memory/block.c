@@ -49,7 +49,6 @@ struct withheld {
 static struct block *free_blocks;	/* mem_lock */
 static uint64_t last_block_id;		/* atomic */
 static uint64_t last_withheld;		/* mem_lock */
-static bool managed_refused;		/* the kernel has refused managed memory; atomic */
 
 /* ---- blocks */
 
@@ -191,15 +190,14 @@ CUresult block_alloc(struct block **made, CUdevice device, uint64_t length, uint
 		flags & ALLOC_HIDDEN ? "array" :
 		flags & ALLOC_HOST ? "cuMemHostAlloc" :
 		flags & ALLOC_MANAGED ? "managed" : "cuMemAlloc";
-	bool movable = flags & ALLOC_MANAGED && !load_relaxed(&managed_refused);
+	bool movable = false;
+	CUresult result;
 	uint32_t bo;
-	CUresult result = bo_alloc(&bo, device, length, name, flags | (movable ? ALLOC_MOVABLE : 0));
 
-	if (movable && result == CUDA_ERROR_NOT_SUPPORTED) {
-		movable = false;
-		store_relaxed(&managed_refused, true);
+	if (flags & ALLOC_MANAGED)
+		result = bo_alloc_managed(&bo, device, length, name, &movable);
+	else
 		result = bo_alloc(&bo, device, length, name, flags);
-	}
 	if (!result)
 		result = block_make(made, device, bo, length, kind_dark(flags));
 	if (!result)
@@ -448,7 +446,7 @@ static struct block *shared_room(struct shared *list, unsigned int units, int *f
 
 	for (block = list->first; block; block = block->next) {
 		/* The kernel takes no managed memory any more: let no new one begin in an old block. */
-		if (unlikely(block->movable) && load_relaxed(&managed_refused))
+		if (unlikely(block->movable) && !bo_movable())
 			continue;
 		*first = units_find(block, units);
 		if (*first >= 0)

@@ -11,8 +11,8 @@
  * system's memory, on the node that the location names, if any. Discards are only checked: the contents are undefined
  * afterwards, and here they are what they were. Attachments have an effect if a device is exclusive (exec/attach.c).
  *
- * Memory of managed pools is device memory, and never moves. So is all managed memory if the kernel's module
- * parameter forbids the other kind (block.c). Prefetches of it are only stored.
+ * If the kernel's module parameter forbids managed memory, device memory takes its place (address/bo.c). It never
+ * moves. Advice and prefetches of it are only stored.
  *
  * A prefetch is a batch of one range. A batch is checked as a whole, and room for the hints of all its ranges is
  * made, before any hint changes. So a batch that is refused changes nothing. If there is no memory to submit the
@@ -26,8 +26,8 @@
  * On devices with PAGEABLE_MEMORY_ACCESS, hints about pageable memory are stored as well. All of it has one note,
  * which does not change when memory is unmapped. Nothing moves: the engine uses the page tables that the CPU uses.
  *
- * Ranges are rounded outwards to pages and lie in one allocation. Memory of a pool prefers the pool's location and
- * takes no advice, so its notes have prefetches only.
+ * Ranges are rounded outwards to pages and lie in one allocation. Memory of a pool prefers the pool's location, which
+ * the kernel knows of each chunk (pool/pool_chunks.c), and takes no advice. So its notes have prefetches only.
  *
  * Locks: notes_lock for the notes. It is taken inside mem_lock and pool->lock; no lock is taken inside it.
  *

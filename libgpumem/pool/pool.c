@@ -5,7 +5,7 @@
  *
  * Owns all pools. Each pool is also a pool of the kernel, which knows the pool's chunks and limit. The kernel
  * counts the reserved bytes; the library reports the used bytes from time to time. Pools that are not shared
- * also work with a kernel without pools.
+ * also work with a kernel without pools. Managed pools always do: the kernel's pools have no managed memory.
  *
  * A pool that is destroyed while some of its blocks are live has no valid handle, but the program can still
  * free these blocks. The pool's chunks are given back as they become idle, and the pool ends with its last
@@ -31,7 +31,7 @@
 #include "pool/pool_chunks.h"
 #include "pool/pool_owner.h"
 
-#define HOST_MOST	(1ull << 40)	/* the kernel's limit for one object */
+#define LARGEST		(1ull << 40)	/* the kernel's limit for one object */
 
 struct pool_place {
 	struct pool_place *next;
@@ -111,7 +111,7 @@ void pool_put(pool_t *pool)
 
 uint64_t pool_most(const pool_t *pool)
 {
-	return pool_is(pool, POOL_HOST) ? HOST_MOST : client.device[pool->device].total;
+	return pool_is(pool, POOL_HOST | POOL_MANAGED) ? LARGEST : client.device[pool->device].total;
 }
 
 int pool_handle_types(pool_t *pool)
@@ -430,7 +430,7 @@ static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char 
 	for (i = 0; i < client.devices; i++)
 		if (managed || (device && i == (unsigned int)location->id))
 			pool->access |= 1u << i;
-	result = kernel_pool(pool, name);
+	result = managed ? CUDA_SUCCESS : kernel_pool(pool, name);
 	if (result) {
 		pool_put(pool);
 		return result;

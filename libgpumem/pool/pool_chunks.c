@@ -12,6 +12,10 @@
  * kept chunk, and changes the word then. The library notices this when it wants the chunk again. Only a chunk
  * of the same length is reused, so that the reserved bytes do not depend on the kept chunks.
  *
+ * A chunk of a managed pool is a buffer object of the kernel's managed memory, if the kernel allows these. It takes
+ * memory when it is touched, and its blocks move. The kernel gets the pool's location as the preferred location of the
+ * whole chunk. The kernel has no pool for such chunks, so they have neither numbers nor words.
+ *
  * A chunk is given back in two steps: under the lock it is doomed, so that neither the pool nor a
  * lookup finds it; without a lock it is unmapped and given to the kernel.
  *
@@ -29,6 +33,7 @@
 #define CAPACITIES	40
 #define KEPT_CHUNKS	64		/* of a pool */
 #define KEPT_PART	4		/* of a device's memory: one in so many bytes */
+#define TABLE_LARGE	(16ull << 20)	/* bytes */
 
 uint32_t *chunk_words;
 static struct chunk *unused_chunks[CAPACITIES];	/* by log2 of capacity; mem_lock */
@@ -47,6 +52,28 @@ static void chunk_put(struct chunk *chunk)
 	*list = chunk;
 }
 
+/*
+ * A table of zeros, or NULL. Pages of it that are never used cost nothing but addresses: a large one may exceed the
+ * machine's memory, which malloc() refuses.
+ */
+static void *table_make(uint64_t bytes)
+{
+	void *table;
+
+	if (bytes < TABLE_LARGE)
+		return calloc(1, bytes);
+	table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return table == MAP_FAILED ? NULL : table;
+}
+
+static void table_drop(void *table, uint64_t bytes)
+{
+	if (bytes < TABLE_LARGE)
+		free(table);
+	else if (table)
+		munmap(table, bytes);
+}
+
 /* mem_lock is held. */
 static struct chunk *chunk_get(uint64_t pages)
 {
@@ -63,13 +90,12 @@ static struct chunk *chunk_get(uint64_t pages)
 		return NULL;
 	chunk->capacity = capacity;
 	chunk->block = calloc(1, sizeof(*chunk->block));
-	/* Pages of the tables that are never used cost nothing but addresses. */
-	chunk->at = calloc(capacity, sizeof(*chunk->at));
+	chunk->at = table_make(capacity * sizeof(*chunk->at));
 	chunk->starts = calloc((capacity + 63) / 64, sizeof(*chunk->starts));
 	chunk->summary = calloc((capacity + 4095) / 4096, sizeof(*chunk->summary));
 	if (!chunk->block || !chunk->at || !chunk->starts || !chunk->summary) {
 		free(chunk->block);
-		free(chunk->at);
+		table_drop(chunk->at, capacity * sizeof(*chunk->at));
 		free(chunk->starts);
 		free(chunk->summary);
 		free(chunk);
@@ -131,26 +157,72 @@ void chunk_link(pool_t *pool, struct chunk *chunk)
 	grow_count(1);
 }
 
-/* Make a chunk's buffer object. A word of 0: the chunk cannot be kept. */
-static CUresult chunk_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint64_t *number,
-			 uint32_t *word)
+/* Have the kernel prefer the pool's location for a managed buffer object. */
+static CUresult bo_prefer(const pool_t *pool, uint32_t bo, uint64_t length)
+{
+	struct gpumem_bo_advise advise = {
+		.size = sizeof(advise), .id = bo, .length = length, .advice = GPUMEM_ADVICE_PREFERRED,
+		.device = GPUMEM_ADVICE_HOST,
+	};
+
+	if (pool->location.type == CU_MEM_LOCATION_TYPE_NONE)
+		return CUDA_SUCCESS;
+	if (pool->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		advise.device = client.device[pool->device].index;
+	return result_of_errno(client_ioctl(GPUMEM_BO_ADVISE, &advise));
+}
+
+/* Make the buffer object of a managed pool's chunk. */
+static CUresult managed_bo(const pool_t *pool, uint64_t length, uint32_t *bo, bool *movable)
+{
+	CUresult result = bo_alloc_managed(bo, pool->device, length, "pool", movable);
+
+	if (!result && *movable) {
+		result = bo_prefer(pool, *bo, length);
+		if (result)
+			client_destroy_id(*bo);
+	}
+	return result;
+}
+
+/* Make the buffer object of another pool's chunk. A word of 0: the chunk cannot be kept. */
+static CUresult pool_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint64_t *number,
+			uint32_t *word)
 {
 	struct gpumem_bo_alloc alloc = {
 		.size = sizeof(alloc), .device = client.device[pool->device].index,
 		.length = length, .pool = pool->id, .name = "pool",
 		.flags = pool_is(pool, POOL_HOST) ? GPUMEM_BO_ALLOC_HOST : 0,
 	};
-	struct node_policy before;
-	int error;
+	int error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 
-	if (!node_bind(&before, &pool->location))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
-	node_restore(&before);
 	*bo = alloc.id;
 	*number = alloc.chunk;
 	*word = chunk_words ? alloc.word : 0;
 	return result_of_errno(error);
+}
+
+/* Make a chunk's buffer object, and store in the chunk what the kernel says about it. */
+static CUresult chunk_bo(const pool_t *pool, struct chunk *chunk, uint64_t length, uint32_t *bo)
+{
+	struct node_policy before;
+	bool movable = false;
+	CUresult result;
+
+	chunk->number = 0;
+	chunk->word = 0;
+	if (!node_bind(&before, &pool->location))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (pool_is(pool, POOL_MANAGED))
+		result = managed_bo(pool, length, bo, &movable);
+	else
+		result = pool_bo(pool, length, bo, &chunk->number, &chunk->word);
+	node_restore(&before);
+	store_relaxed(&chunk->flags, ALLOC_POOL |
+		      (pool_is(pool, POOL_HOST) ? ALLOC_HOST : 0) |
+		      (pool_is(pool, POOL_MANAGED) ? ALLOC_MANAGED : 0) | (movable ? ALLOC_MOVABLE : 0) |
+		      (pool_is(pool, POOL_DECOMPRESS) ? ALLOC_DECOMPRESS : 0));
+	return result;
 }
 
 /* Doom a chunk that is in no tree: chunks_return() gives it back. */
@@ -262,8 +334,6 @@ static bool chunk_keep(pool_t *pool, struct chunk *chunk)
 	while (pool->oldest_kept &&
 	       (pool->kept_count == KEPT_CHUNKS || pool->kept_bytes > most - length))
 		chunk_forget(pool->oldest_kept);
-	if (pool_is(pool, POOL_MANAGED))
-		managed_forget_range(chunk->block->base, length);
 	range_out(pool, chunk->at[0]);
 	store_relaxed(&pool->reserved, pool->reserved - length);
 	chunk->prev_idle = NULL;
@@ -330,8 +400,7 @@ static CUresult chunk_new(pool_t *pool, uint64_t length, struct chunk **out)
 	bool dark = client.strict && !pool_is(pool, POOL_HOST | POOL_MANAGED);
 	struct chunk *chunk;
 	CUresult result;
-	uint64_t number;
-	uint32_t bo, word;
+	uint32_t bo;
 
 	if (dark) {
 		result = stage_reserve(pool->device);
@@ -343,16 +412,10 @@ static CUresult chunk_new(pool_t *pool, uint64_t length, struct chunk **out)
 	lock_drop(&mem_lock);
 	if (!chunk)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = chunk_bo(pool, length, &bo, &number, &word);
+	result = chunk_bo(pool, chunk, length, &bo);
 	if (!result) {
 		chunk->pool = pool;
-		chunk->number = number;
-		chunk->word = word;
 		chunk->pages = length / PAGE;
-		store_relaxed(&chunk->flags, ALLOC_POOL |
-			      (pool_is(pool, POOL_HOST) ? ALLOC_HOST : 0) |
-			      (pool_is(pool, POOL_MANAGED) ? ALLOC_MANAGED : 0) |
-			      (pool_is(pool, POOL_DECOMPRESS) ? ALLOC_DECOMPRESS : 0));
 		result = chunk_map(chunk, pool->device, bo, length, dark);
 	}
 	if (result) {

@@ -311,8 +311,8 @@ static CUresult may_take(const pool_t *pool, pool_t *const *where, uint64_t size
 		return POOL_GONE;
 	if (size <= pool_most(pool))
 		return CUDA_SUCCESS;
-	debug_refused(pool_is(pool, POOL_HOST) ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE, pool->device,
-		      size, 0, pool_most(pool));
+	debug_refused(pool_is(pool, POOL_HOST | POOL_MANAGED) ? GPUMEM_LIMIT_HOST : GPUMEM_LIMIT_DEVICE,
+		      pool->device, size, 0, pool_most(pool));
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

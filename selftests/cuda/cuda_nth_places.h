@@ -160,6 +160,17 @@ static CUresult place_current(struct env *e)
 	return result;
 }
 
+/* A managed pool, whose chunks the kernel learns the location of. */
+static CUresult place_managed(struct env *e)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST },
+	};
+
+	return cuMemPoolCreate(&e->pool2, &props);
+}
+
 static CUresult place_alloc(struct env *e)
 {
 	return cuMemAllocFromPoolAsync(&e->ptr, LARGE, e->pool2, e->stream);

@@ -102,6 +102,7 @@ COLD(first_place_pool, env_make, place_pool, pool_free);
 WARM(pool, NULL, pool_create, pool_destroy);
 WARM(pool_current, NULL, place_current, pool_destroy);
 WARM(pool_alloc_host, place_current, place_alloc, place_alloc_undo);
+WARM(pool_alloc_managed, place_managed, place_alloc, place_alloc_undo);
 WARM(pool_alloc, NULL, pool_alloc, pool_free_all, .pool = true);
 WARM(pool_trim, pool_fill, pool_trim, NULL, .pool = true);
 WARM(pool_figures, pool_fill, pool_figures, pool_trim, .pool = true);

@@ -512,7 +512,7 @@ TEST_F(moves, reused_range)
 	ASSERT_CU(cuMemFree(keep));
 }
 
-/* --- memory of pools, which does not move */
+/* --- memory of managed pools and of others */
 
 #define POOL_THREADS	9
 
