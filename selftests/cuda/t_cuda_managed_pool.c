@@ -8,6 +8,7 @@
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 #include "cuda_case_util.h"
+#include "deny_util.h"
 #include "common/limits_util.h"
 
 #define BLOCK		((size_t)GPUMEM_MANAGED_BLOCK)
@@ -282,6 +283,28 @@ TEST_F(managed_pool, location)
 		ASSERT_CU(cuMemFreeAsync(p, self->s));
 		ASSERT_CU(cuMemPoolDestroy(pool));
 	}
+}
+
+/* If the kernel has no memory for the location, the allocation fails and leaves nothing behind. */
+TEST_F(managed_pool, location_refused)
+{
+	struct gpumem_stats before, after;
+	CUdeviceptr p = 7, q;
+	CUmemoryPool pool;
+
+	ASSERT_CU(pool_at(&pool, CU_MEM_LOCATION_TYPE_HOST, 0));
+	ASSERT_EQ(0, client_stats(&before));
+	ASSERT_TRUE(deny_call_with(SYS_ioctl, 1, GPUMEM_BO_ADVISE, ENOMEM));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&p, SMALL, pool, self->s));
+	EXPECT_EQ(0, p);
+	EXPECT_EQ(0, pool_figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+	ASSERT_EQ(0, client_stats(&after));
+	EXPECT_EQ(before.managed, after.managed);
+	/* A pool without a location needs none. */
+	ALLOC(&q, SMALL);
+	FILL(q, 1, SMALL);
+	FREE(q);
+	ASSERT_CU(cuMemPoolDestroy(pool));
 }
 
 TEST_F(managed_pool, two_devices)
