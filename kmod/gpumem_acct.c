@@ -79,6 +79,9 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->managed_thrash = atomic64_read(&c->managed_thrash);
 	stats->managed_moved = atomic64_read(&c->managed_moved);
 	stats->managed_stayed = atomic64_read(&c->managed_stayed);
+	stats->managed_duplicated = atomic64_read(&c->managed_duplicated);
+	stats->managed_duplications = atomic64_read(&c->managed_duplications);
+	stats->managed_collapses = atomic64_read(&c->managed_collapses);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -209,6 +212,12 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "gpumem-managed-thrash:\t%llu\n", s.managed_thrash);
 	seq_printf(m, "gpumem-managed-moved:\t%llu\n", s.managed_moved);
 	seq_printf(m, "gpumem-managed-stayed:\t%llu\n", s.managed_stayed);
+	seq_printf(m, "gpumem-managed-duplicated:\t%llu\n",
+		   s.managed_duplicated);
+	seq_printf(m, "gpumem-managed-duplications:\t%llu\n",
+		   s.managed_duplications);
+	seq_printf(m, "gpumem-managed-collapses:\t%llu\n",
+		   s.managed_collapses);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }

@@ -19,14 +19,21 @@
 
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
+#include "gpumem_duplicate.h"
+#include "gpumem_fault.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_object.h"
 
-/* A word: the devices of GPUMEM_ADVICE_ACCESSED_BY, and a preferred location. */
+/*
+ * A word: the devices of GPUMEM_ADVICE_ACCESSED_BY, a preferred location, and
+ * whether the block is mostly read.
+ */
 #define GPUMEM_WORD_DEVICES	GENMASK(GPUMEM_MAX_DEVICES - 1, 0)
 #define GPUMEM_WORD_SHIFT	GPUMEM_MAX_DEVICES
+#define GPUMEM_WORD_PLACE	GENMASK(30, GPUMEM_WORD_SHIFT)
+#define GPUMEM_WORD_READ_MOSTLY	BIT(31)
 /* Preferred locations in a word; a device is its index + GPUMEM_WORD_DEVICE. */
 #define GPUMEM_WORD_NONE	0
 #define GPUMEM_WORD_HOST	1
@@ -40,11 +47,17 @@ static u32 gpumem_advice_word(const struct gpumem_block *block)
 	return word ? READ_ONCE(word[block->index]) : 0;
 }
 
+/* The preferred location in a word. */
+static u32 gpumem_word_place(u32 word)
+{
+	return (word & GPUMEM_WORD_PLACE) >> GPUMEM_WORD_SHIFT;
+}
+
 /* The preferred device of a block, or NULL. */
 static struct gpumem_device *gpumem_word_device(const struct gpumem_block *block,
 						u32 word)
 {
-	u32 place = word >> GPUMEM_WORD_SHIFT;
+	u32 place = gpumem_word_place(word);
 
 	if (place < GPUMEM_WORD_DEVICE)
 		return NULL;
@@ -68,15 +81,38 @@ struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 	u32 word = devbit ? gpumem_advice_word(block) : 0;
 	struct gpumem_device *preferred;
 
-	if (!word || block->dev == dev)
+	/* As CUDA defines it, this advice comes before the other two. */
+	if (!word || block->dev == dev || word & GPUMEM_WORD_READ_MOSTLY)
 		return dev;
-	if (word >> GPUMEM_WORD_SHIFT == GPUMEM_WORD_HOST)
+	if (gpumem_word_place(word) == GPUMEM_WORD_HOST)
 		return NULL;
 	/* As on an H200: only memory that is nowhere yet goes to such a device. */
 	if (there && word & devbit)
 		return NULL;
 	preferred = gpumem_word_device(block, word);
 	return preferred ?: dev;
+}
+
+/**
+ * gpumem_advice_read_mostly - is a block mostly read?
+ * @block: block
+ *
+ * Return: true if the advice says so.
+ */
+bool gpumem_advice_read_mostly(const struct gpumem_block *block)
+{
+	return gpumem_advice_word(block) & GPUMEM_WORD_READ_MOSTLY;
+}
+
+/**
+ * gpumem_advice_device - the device that a block prefers
+ * @block: block
+ *
+ * Return: the device, or NULL.
+ */
+struct gpumem_device *gpumem_advice_device(const struct gpumem_block *block)
+{
+	return gpumem_word_device(block, gpumem_advice_word(block));
 }
 
 /**
@@ -89,7 +125,7 @@ enum gpumem_rank gpumem_advice_rank(const struct gpumem_block *block)
 {
 	u32 word = gpumem_advice_word(block);
 
-	if (word >> GPUMEM_WORD_SHIFT == GPUMEM_WORD_NONE)
+	if (gpumem_word_place(word) == GPUMEM_WORD_NONE)
 		return GPUMEM_RANK_OLDEST;
 	return gpumem_word_device(block, word) == block->dev ?
 	       GPUMEM_RANK_LAST : GPUMEM_RANK_FIRST;
@@ -131,8 +167,15 @@ static int gpumem_advice_read(struct gpumem_client *client,
 	u32 place;
 
 	if (cmd->advice < GPUMEM_ADVICE_PREFERRED ||
-	    cmd->advice > GPUMEM_ADVICE_NOT_ACCESSED_BY)
+	    cmd->advice > GPUMEM_ADVICE_NOT_READ_MOSTLY)
 		return -EOPNOTSUPP;
+	if (cmd->advice >= GPUMEM_ADVICE_READ_MOSTLY) {
+		if (cmd->device != GPUMEM_ADVICE_NONE)
+			return -EINVAL;
+		*clear = GPUMEM_WORD_READ_MOSTLY;
+		*set = cmd->advice == GPUMEM_ADVICE_READ_MOSTLY ? *clear : 0;
+		return 0;
+	}
 	if (preferred && cmd->device == GPUMEM_ADVICE_NONE)
 		place = GPUMEM_WORD_NONE;
 	else if (preferred && cmd->device == GPUMEM_ADVICE_HOST)
@@ -142,7 +185,7 @@ static int gpumem_advice_read(struct gpumem_client *client,
 	else
 		return -EACCES;
 	if (preferred) {
-		*clear = ~(u32)GPUMEM_WORD_DEVICES;
+		*clear = GPUMEM_WORD_PLACE;
 		*set = place << GPUMEM_WORD_SHIFT;
 	} else {
 		*clear = BIT(cmd->device);
@@ -170,9 +213,13 @@ static int gpumem_advice_apply(struct gpumem_bo *bo,
 	if (end == bo->length)
 		end = round_up(end, GPUMEM_MANAGED_BLOCK);
 	last = end / GPUMEM_MANAGED_BLOCK;
-	for (index = DIV_ROUND_UP_ULL(cmd->offset, GPUMEM_MANAGED_BLOCK);
-	     index < last; index++) {
+	index = DIV_ROUND_UP_ULL(cmd->offset, GPUMEM_MANAGED_BLOCK);
+	if (set & GPUMEM_WORD_READ_MOSTLY && index < last)
+		gpumem_fault_track(bo->file);
+	for (; index < last; index++) {
 		gpumem_word_change(&words[index], clear, set);
+		if (clear & ~set & GPUMEM_WORD_READ_MOSTLY)
+			gpumem_duplicate_unset(bo, index);
 		gpumem_managed_sort(bo, index);
 		cond_resched();
 	}

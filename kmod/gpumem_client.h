@@ -75,6 +75,9 @@ struct gpumem_counters {
 	atomic64_t managed_thrash;
 	atomic64_t managed_moved;
 	atomic64_t managed_stayed;
+	atomic64_t managed_duplicated;
+	atomic64_t managed_duplications;
+	atomic64_t managed_collapses;
 };
 
 /**

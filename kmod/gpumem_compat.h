@@ -180,6 +180,25 @@ static inline int gpumem_compat_folio_refs(struct folio *folio)
 #endif
 
 /**
+ * gpumem_compat_vm_ops - copy the operations of a VMA other than faults
+ * @to: zeroed
+ * @from: tmpfs's
+ *
+ * Newer kernels have operations for userfaultfd, which map pages without
+ * .page_mkwrite.  These stay NULL.
+ */
+static inline void gpumem_compat_vm_ops(struct vm_operations_struct *to,
+					const struct vm_operations_struct *from)
+{
+	to->open = from->open;
+	to->close = from->close;
+#ifdef CONFIG_NUMA
+	to->set_policy = from->set_policy;
+	to->get_policy = from->get_policy;
+#endif
+}
+
+/**
  * gpumem_compat_memcg_full - is there no room in the task's memory cgroups?
  * @bytes: bytes to allocate
  * @used: out: bytes in use in the innermost cgroup without room

@@ -152,7 +152,7 @@ static int gpumem_check_poll(const struct gpumem_sqe *sqe)
 
 static int gpumem_check_prefetch(const struct gpumem_sqe *sqe)
 {
-	if (sqe->handle > GPUMEM_PREFETCH_NODE)
+	if (sqe->handle > GPUMEM_PREFETCH_DISCARD)
 		return -EOPNOTSUPP;
 	if (!sqe->width || sqe->elem || sqe->height || sqe->dst_pitch ||
 	    sqe->src_pitch)

@@ -39,6 +39,7 @@
 #include "gpumem_client.h"
 #include "gpumem_compat.h"
 #include "gpumem_device.h"
+#include "gpumem_duplicate.h"
 #include "gpumem_evict.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
@@ -53,32 +54,42 @@
 #define GPUMEM_BLOCK_RELIEF	16
 
 /**
- * gpumem_block_idle_locked - a resident block is no longer in use
+ * gpumem_block_idle_locked - a resident or duplicated block is no longer in use
  * @block: block; the caller holds gpumem_managed_lock
  */
 void gpumem_block_idle_locked(struct gpumem_block *block)
 {
-	struct gpumem_mem *mem = &block->dev->mem;
+	struct gpumem_mem *mem;
 
 	lockdep_assert_held(&gpumem_managed_lock);
+	list_add_tail(&block->own, &block->bo->obj.client->managed_lru);
+	if (!block->dev) {
+		gpumem_copies_idle_locked(block);
+		return;
+	}
+	mem = &block->dev->mem;
 	list_add_tail(&block->lru,
 		      &mem->managed_lru[gpumem_advice_rank(block)]);
-	list_add_tail(&block->own, &block->bo->obj.client->managed_lru);
 	WRITE_ONCE(mem->managed_idle,
 		   mem->managed_idle + gpumem_block_bytes(block));
 }
 
 /**
- * gpumem_block_busy_locked - a resident block is used, or departs
+ * gpumem_block_busy_locked - a resident or duplicated block is used, or departs
  * @block: block that was not in use; the caller holds gpumem_managed_lock
  */
 void gpumem_block_busy_locked(struct gpumem_block *block)
 {
-	struct gpumem_mem *mem = &block->dev->mem;
+	struct gpumem_mem *mem;
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	list_del_init(&block->lru);
 	list_del_init(&block->own);
+	if (!block->dev) {
+		gpumem_copies_busy_locked(block);
+		return;
+	}
+	mem = &block->dev->mem;
+	list_del_init(&block->lru);
 	WRITE_ONCE(mem->managed_idle,
 		   mem->managed_idle - gpumem_block_bytes(block));
 }
@@ -93,7 +104,7 @@ static void gpumem_block_count_locked(struct gpumem_block *block,
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	trace_gpumem_managed_evict(block, bytes, why);
+	trace_gpumem_managed_evict(block, block->dev, bytes, why);
 	if (why == GPUMEM_DEPARTURE_FREED)
 		return;
 	gpumem_managed_add_locked(&stats->moved_out, bytes);
@@ -208,7 +219,8 @@ static void gpumem_managed_age_locked(struct gpumem_block *block,
  * @mem: of a device; the caller holds gpumem_managed_lock
  * @left: out; the caller passes it to gpumem_departed_finish()
  *
- * This is the least recently used block of the first rank that has one.
+ * Copies of duplicated blocks go first, because the host has their bytes.  Then
+ * follows the least recently used block of the first rank that has one.
  *
  * Return: false if all blocks are in use.
  */
@@ -218,6 +230,8 @@ bool gpumem_managed_victim_locked(struct gpumem_mem *mem,
 	struct gpumem_block *block = NULL;
 	enum gpumem_rank rank;
 
+	if (gpumem_copy_victim_locked(mem, left))
+		return true;
 	for (rank = 0; !block && rank < GPUMEM_RANKS; rank++)
 		block = list_first_entry_or_null(&mem->managed_lru[rank],
 						 struct gpumem_block, lru);
@@ -234,6 +248,10 @@ static bool gpumem_managed_own_locked(struct gpumem_client *client,
 		list_first_entry_or_null(&client->managed_lru,
 					 struct gpumem_block, own);
 
+	if (block && !block->dev)
+		return gpumem_copies_drop_locked(block,
+						 GPUMEM_DEPARTURE_EVICTED,
+						 left);
 	return gpumem_managed_evict_locked(block, left);
 }
 
@@ -267,7 +285,9 @@ bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes)
 		if (!found)
 			break;
 		left.node = NUMA_NO_NODE;
-		done += left.bytes;
+		/* Other devices may have copies of the same pages. */
+		if (left.file)
+			done += left.bytes;
 		gpumem_departed_finish(&left);
 		cond_resched();
 	}
@@ -306,6 +326,8 @@ static void gpumem_managed_relief(struct work_struct *work)
 	struct gpumem_departed left;
 	bool found;
 
+	if (gpumem_duplicate_sweep(mem))
+		queue_work(gpumem_compat_unbound_wq, &mem->managed_relief);
 	gpumem_managed_trim_late(container_of(mem, struct gpumem_device, mem));
 	while (pages > 0) {
 		spin_lock(&gpumem_managed_lock);
@@ -314,7 +336,8 @@ static void gpumem_managed_relief(struct work_struct *work)
 		if (!found)
 			return;
 		left.node = NUMA_NO_NODE;
-		pages -= left.bytes >> PAGE_SHIFT;
+		if (left.file)
+			pages -= left.bytes >> PAGE_SHIFT;
 		gpumem_departed_finish(&left);
 		cond_resched();
 	}

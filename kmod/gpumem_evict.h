@@ -24,11 +24,14 @@ struct gpumem_mem;
  * @GPUMEM_DEPARTURE_EVICTED: the device makes room
  * @GPUMEM_DEPARTURE_MOVED: to the host by a prefetch, or to another device
  * @GPUMEM_DEPARTURE_FREED: its buffer object is freed
+ * @GPUMEM_DEPARTURE_WRITTEN: another processor wrote it, or its advice says no
+ *	longer that it is mostly read
  */
 enum gpumem_departure {
 	GPUMEM_DEPARTURE_EVICTED,
 	GPUMEM_DEPARTURE_MOVED,
 	GPUMEM_DEPARTURE_FREED,
+	GPUMEM_DEPARTURE_WRITTEN,
 };
 
 /**

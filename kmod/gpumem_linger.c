@@ -20,7 +20,7 @@
  * LRU batches: the kernel collects small folios of each CPU in batches before
  * it puts them on an LRU list.  Only a folio that is not on an LRU list, or
  * that is mlocked, can be in a batch.  A batch is no user of the memory, so
- * this module drains batches in five places:
+ * this module drains batches in six places:
  *
  *  - gpumem_shmem_populate() drains the CPU that it runs on before it returns,
  *    so that later drains are rare.  If the task has changed its CPU meanwhile,
@@ -32,6 +32,8 @@
  *  - A move of pages to another memory node (gpumem_move.c) drains the CPU that
  *    it runs on.  If folios stayed that may be in a batch, it drains all CPUs
  *    and tries once more.
+ *  - A discard of managed memory that finds such a folio drains all CPUs, and
+ *    checks once more.
  *  - An allocation that finds no room checks all lingering files.  If this
  *    freed none and some have folios that may be in a batch, the allocation
  *    drains all CPUs and, if each was drained in time, checks again.
@@ -311,6 +313,30 @@ bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
 	pgoff_t last = (offset + length - 1) >> PAGE_SHIFT;
 
 	return gpumem_range_held(mapping, &first, last, ours);
+}
+
+/**
+ * gpumem_shmem_held - check whether another subsystem holds pages of a range
+ * @mapping: of a memory file
+ * @first: index of the first page
+ * @last: index of the last page
+ *
+ * As gpumem_shmem_used_elsewhere(), without references of the caller.  If a folio
+ * may be in the LRU batch of another CPU, the batches of all CPUs are drained.
+ *
+ * Context: may sleep, GPUMEM_DRAIN_WAIT at most for the drain.
+ * Return: true if pages are held, or may be.
+ */
+bool gpumem_shmem_held(struct address_space *mapping, pgoff_t first,
+		       pgoff_t last)
+{
+	pgoff_t index = first;
+	enum gpumem_held held = gpumem_range_held(mapping, &index, last, 0);
+
+	if (held != GPUMEM_HELD_BATCH)
+		return held;
+	gpumem_drain_all_now();
+	return gpumem_range_held(mapping, &index, last, 0);
 }
 
 /**

@@ -14,8 +14,10 @@
 #include "gpumem_mem.h"
 
 struct address_space;
+struct gpumem_bo;
 struct gpumem_charge;
 struct inode;
+struct vm_operations_struct;
 
 /**
  * struct gpumem_backing - private data of a memory file
@@ -27,6 +29,19 @@ struct gpumem_backing {
 	struct gpumem_charge *charge;
 	/** @managed: file of managed memory; constant */
 	bool managed;
+	/** @tracked: get notice of writes; set once (gpumem_fault.c) */
+	bool tracked;
+	/** @settled: all faults have seen @tracked; set once, with release */
+	bool settled;
+	/** @vm_ops: of VMAs of managed memory, or NULL; set once */
+	struct vm_operations_struct *vm_ops;
+	/** @bo: live buffer object of @managed, or NULL; gpumem_managed_lock */
+	struct gpumem_bo *bo;
+	/**
+	 * @copies: of blocks (gpumem_duplicate.c); gpumem_managed_lock; read
+	 * without it
+	 */
+	unsigned long copies;
 	/** @length: bytes; 0 after the memory was discarded */
 	u64 length;
 	/** @orphaned: the buffer object is gone; ordered by the file's references */
@@ -57,6 +72,8 @@ void gpumem_backing_free(struct gpumem_backing *backing);
 /* gpumem_linger.c */
 bool gpumem_shmem_used_elsewhere(struct address_space *mapping, u64 offset,
 				 u64 length, int ours);
+bool gpumem_shmem_held(struct address_space *mapping, pgoff_t first,
+		       pgoff_t last);
 u64 gpumem_linger_used(struct gpumem_mem *mem);
 bool gpumem_linger_make_room(struct gpumem_mem *mem);
 void gpumem_drain_here(void);

@@ -8,7 +8,7 @@
  *
  *	runner->grow			mutex: the creation of workers
  *	gpumem_size_lock		mutex: sizes of memories
- *	[mmap_lock]			.mmap only: a lookup and the mapping
+ *	[mmap_lock]			.mmap: a lookup and the mapping; page faults
  *	client->lock			mutex: attached devices
  *	gpumem_users_lock		mutex: users' budgets; none inside
  *	vm->change			mutex: changes of an address space

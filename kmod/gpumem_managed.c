@@ -16,9 +16,11 @@
  *    the folios stay where they are.  Engines look them up without the folio
  *    lock.
  *  - A held block is *resident* on a device if it counts in the memory in use of
- *    the device (mem->managed).  A held block that is not resident found no room
- *    on the device.  It is held only while it is in use, and counts as pinned
- *    memory of the client's user (block->charged).
+ *    the device (mem->managed).  A block that is mostly read may be *duplicated*
+ *    instead: it counts in the memory of each device that has a copy
+ *    (gpumem_duplicate.c).  A held block that is neither found no room on the
+ *    device.  It is held only while it is in use, and counts as pinned memory of
+ *    the client's user (block->charged).
  *  - A block *in use* (block->users) is neither evicted nor let go.  A slice uses
  *    the blocks that it touches.  An entry keeps blocks in use from the task
  *    that populated them to the slice that touches them, so eviction by others
@@ -63,6 +65,7 @@
 #include "gpumem_compat.h"
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
+#include "gpumem_duplicate.h"
 #include "gpumem_evict.h"
 #include "gpumem_linger.h"
 #include "gpumem_lock.h"
@@ -78,12 +81,6 @@
 
 #define CREATE_TRACE_POINTS
 #include "gpumem_trace.h"
-
-/*
- * Blocks that are evicted to make room for one.  The last block of a buffer
- * object can be as small as a page.
- */
-#define GPUMEM_BLOCK_VICTIMS	GPUMEM_BLOCK_PAGES
 
 /* Allocations of blocks fail instead of calling the OOM killer. */
 #define GPUMEM_BLOCK_GFP \
@@ -119,10 +116,15 @@ static bool gpumem_block_thrashes_locked(const struct gpumem_block *block,
 	       gpumem_size(&dev->mem);
 }
 
-/* The block counts in the memory in use of @dev from now on. */
-static void gpumem_block_arrive_locked(struct gpumem_block *block,
-				       struct gpumem_device *dev,
-				       enum gpumem_fetch why)
+/**
+ * gpumem_block_count_in_locked - count a block in the memory in use of a device
+ * @block: block; the caller holds gpumem_managed_lock
+ * @dev: device
+ * @why: reason
+ */
+void gpumem_block_count_in_locked(struct gpumem_block *block,
+				  struct gpumem_device *dev,
+				  enum gpumem_fetch why)
 {
 	struct gpumem_counters *count = &block->bo->obj.client->count;
 	struct gpumem_managed_stats *stats = &block->bo->managed->stats;
@@ -135,20 +137,28 @@ static void gpumem_block_arrive_locked(struct gpumem_block *block,
 		atomic64_inc(&count->managed_thrash);
 	}
 	block->left = NULL;
-	block->dev = dev;
-	gpumem_resident_begin(block);
 	gpumem_managed_add_locked(&dev->mem.managed, bytes);
 	gpumem_managed_add_locked(&stats->resident, bytes);
 	gpumem_managed_add_locked(&stats->moved_in, bytes);
 	atomic64_add(bytes, &count->managed_resident);
 	atomic64_add(bytes, &count->managed_in);
-	if (why == GPUMEM_FETCH_TOUCH) {
+	if (why != GPUMEM_FETCH_PREFETCH) {
 		gpumem_managed_add_locked(&stats->faults, 1);
 		atomic64_inc(&count->managed_faults);
 		trace_gpumem_managed_fault(block, dev, bytes, thrash);
 	} else {
 		trace_gpumem_managed_prefetch(block, dev, bytes, thrash);
 	}
+}
+
+/* The block is resident on @dev from now on. */
+static void gpumem_block_arrive_locked(struct gpumem_block *block,
+				       struct gpumem_device *dev,
+				       enum gpumem_fetch why)
+{
+	block->dev = dev;
+	gpumem_resident_begin(block);
+	gpumem_block_count_in_locked(block, dev, why);
 }
 
 /**
@@ -185,6 +195,7 @@ int gpumem_managed_create(struct gpumem_bo *bo, const char *name)
 	xa_init_flags(&managed->blocks, XA_FLAGS_ACCOUNT);
 	bo->managed = managed;
 	bo->file = file;
+	gpumem_duplicate_owner(file, bo);
 	atomic64_inc(&bo->obj.client->count.managed);
 	return 0;
 }
@@ -228,7 +239,9 @@ void gpumem_managed_release(struct gpumem_bo *bo)
 	unsigned long index;
 	bool resident;
 
+	gpumem_duplicate_owner(bo->file, NULL);
 	xa_for_each(&bo->managed->blocks, index, block) {
+		gpumem_duplicate_free(block);
 		spin_lock(&gpumem_managed_lock);
 		WARN_ON_ONCE(block->users);
 		resident = block->dev;
@@ -249,10 +262,14 @@ void gpumem_managed_release(struct gpumem_bo *bo)
 	gpumem_shmem_destroy_managed(bo->file);
 }
 
-static void gpumem_block_use_locked(struct gpumem_block *block)
+/**
+ * gpumem_block_use_locked - use a block
+ * @block: held block; the caller holds gpumem_managed_lock
+ */
+void gpumem_block_use_locked(struct gpumem_block *block)
 {
 	lockdep_assert_held(&gpumem_managed_lock);
-	if (!block->users++ && block->dev)
+	if (!block->users++ && gpumem_block_placed(block))
 		gpumem_block_busy_locked(block);
 	if (block->dev)
 		gpumem_resident_show(block);
@@ -269,13 +286,15 @@ static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
  * @offset: of a byte in the block
  * @dev: device that is to work on it, or NULL: wherever the block is
  * @devbit: bit of @dev in access masks, or 0 to use it on @dev despite advice
+ * @write: the device is to write, so the block must not have copies
  *
  * Context: any but interrupts.
- * Return: the block, or NULL if gpumem_managed_fetch() has to populate it or to
- * make it resident first.
+ * Return: the block, or NULL if gpumem_managed_fetch() has to populate it, to
+ * make it resident or to drop its copies first.
  */
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
-				      struct gpumem_device *dev, u32 devbit)
+				      struct gpumem_device *dev, u32 devbit,
+				      bool write)
 {
 	struct gpumem_block *block = gpumem_block_find(bo, offset);
 	bool ready;
@@ -286,8 +305,11 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 	if (dev)
 		dev = gpumem_advice_target(block, dev, devbit, true);
 	/* A block in use stays where it is. */
-	ready = block->held && !block->moving && (block->dev || block->charged) &&
-		(!dev || block->dev == dev || block->users);
+	ready = block->held && !block->moving &&
+		(gpumem_block_placed(block) || block->charged) &&
+		!(write && !list_empty(&block->copies)) &&
+		(!dev || block->dev == dev || block->users ||
+		 gpumem_copy_find_locked(block, dev));
 	if (ready)
 		gpumem_block_use_locked(block);
 	spin_unlock(&gpumem_managed_lock);
@@ -307,9 +329,10 @@ void gpumem_block_unuse(struct gpumem_block *block)
 
 	spin_lock(&gpumem_managed_lock);
 	if (!--block->users) {
-		if (block->dev) {
+		if (gpumem_block_placed(block)) {
 			gpumem_block_idle_locked(block);
-			if (unlikely(block->dev->mem.managed_over))
+			if (unlikely(block->dev &&
+				     block->dev->mem.managed_over))
 				over = &block->dev->mem;
 		} else {
 			swap(charged, block->charged);
@@ -390,7 +413,7 @@ bool gpumem_uses_resident(const struct gpumem_uses *uses)
 	unsigned int i;
 
 	for (i = 0; i < uses->n; i++)
-		if (!READ_ONCE(uses->block[i]->dev))
+		if (!gpumem_block_placed(uses->block[i]))
 			return false;
 	return true;
 }
@@ -400,22 +423,30 @@ bool gpumem_uses_resident(const struct gpumem_uses *uses)
  * @uses: of the entry
  * @bo: managed buffer object
  * @offset: of a byte in the block
+ * @write: the entry is to write, so the block must not have copies
  *
  * Return: true if it does.
  */
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
-		      u64 offset)
+		      u64 offset, bool write)
 {
 	unsigned int i;
 
 	for (i = uses->n; i--;)
 		if (gpumem_block_is(uses->block[i], bo, offset))
-			return true;
+			return !(write && !list_empty(&uses->block[i]->copies));
 	return false;
 }
 
-/* Find or make the record of a block.  Return NULL if there is no memory. */
-static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
+/**
+ * gpumem_block_get - find or make the record of a block
+ * @bo: managed buffer object
+ * @offset: of a byte in the block
+ *
+ * Context: may sleep.
+ * Return: the block, or NULL if there is no memory.
+ */
+struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 {
 	struct gpumem_block *block = gpumem_block_find(bo, offset), *old;
 
@@ -426,6 +457,7 @@ static struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 		return NULL;
 	INIT_LIST_HEAD(&block->lru);
 	INIT_LIST_HEAD(&block->own);
+	INIT_LIST_HEAD(&block->copies);
 	block->bo = bo;
 	block->index = offset / GPUMEM_MANAGED_BLOCK;
 	block->home = NUMA_NO_NODE;
@@ -458,7 +490,8 @@ static void gpumem_block_settle(struct gpumem_block *block,
 		charged = false;
 		used = gpumem_shmem_used(&dev->mem);
 		spin_lock(&gpumem_managed_lock);
-		if (block->dev == dev || (block->dev && block->users > 1)) {
+		if (block->dev == dev || !list_empty(&block->copies) ||
+		    (block->dev && block->users > 1)) {
 			/* A block that others use stays where it is. */
 		} else if (gpumem_managed_fits_locked(&dev->mem, used, bytes)) {
 			went = block->dev;
@@ -528,14 +561,14 @@ static int gpumem_block_charge(struct gpumem_block *block,
 	int ret;
 
 	spin_lock(&gpumem_managed_lock);
-	paid = block->dev || block->charged;
+	paid = gpumem_block_placed(block) || block->charged;
 	spin_unlock(&gpumem_managed_lock);
 	if (paid)
 		return 0;
 	ret = gpumem_user_hold(client, pages, &refusal);
 	spin_lock(&gpumem_managed_lock);
 	/* Another worker may have paid, or made it resident. */
-	paid = block->dev || block->charged;
+	paid = gpumem_block_placed(block) || block->charged;
 	if (!ret && !paid)
 		block->charged = true;
 	spin_unlock(&gpumem_managed_lock);
@@ -546,8 +579,16 @@ static int gpumem_block_charge(struct gpumem_block *block,
 	return paid ? 0 : ret;
 }
 
-/* Become the only task that fetches the block. */
-static int gpumem_block_claim(struct gpumem_block *block)
+/**
+ * gpumem_block_claim - become the only task that fetches or discards a block
+ * @block: block of a buffer object that the caller keeps
+ *
+ * gpumem_block_unclaim() ends the claim.
+ *
+ * Context: may sleep, without locks.
+ * Return: 0, or -EINTR when killed.
+ */
+int gpumem_block_claim(struct gpumem_block *block)
 {
 	bool claimed;
 
@@ -564,7 +605,11 @@ static int gpumem_block_claim(struct gpumem_block *block)
 	}
 }
 
-static void gpumem_block_unclaim(struct gpumem_block *block)
+/**
+ * gpumem_block_unclaim - undo gpumem_block_claim()
+ * @block: block
+ */
+void gpumem_block_unclaim(struct gpumem_block *block)
 {
 	spin_lock(&gpumem_managed_lock);
 	block->moving = false;
@@ -639,10 +684,15 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 	if (held)
 		gpumem_shmem_let_go(bo->file, gpumem_block_first(block),
 				    gpumem_block_last(block));
-	if (target)
-		gpumem_block_settle(block, target, why);
-	if (target && target != dev && !READ_ONCE(block->dev))
-		gpumem_block_settle(block, dev, why);
+	/* The other copies go before the engine writes. */
+	if (why == GPUMEM_FETCH_WRITE)
+		gpumem_duplicate_join(block, dev, GPUMEM_DEPARTURE_WRITTEN);
+	if (why == GPUMEM_FETCH_WRITE || !gpumem_duplicate(block, dev, why)) {
+		if (target)
+			gpumem_block_settle(block, target, why);
+		if (target && target != dev && !READ_ONCE(block->dev))
+			gpumem_block_settle(block, dev, why);
+	}
 	ret = gpumem_block_charge(block, dev);
 	/* Advice must not make an entry fail. */
 	if (ret == -EDQUOT && !target) {
@@ -697,7 +747,7 @@ static bool gpumem_block_strays(struct gpumem_bo *bo, u64 offset,
  * @dev: device that is to work on the block
  * @devbit: bit of @dev in access masks, or 0 to ignore advice
  * @uses: of the entry; the block is added; full uses are dropped before
- * @why: a touch is counted as a fault if it makes the block resident
+ * @why: a read or write is counted as a fault if it makes the block resident
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *
@@ -717,7 +767,8 @@ int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 	if (uses->n == GPUMEM_USES)
 		gpumem_uses_drop(uses);
 	block = gpumem_block_strays(bo, offset, why) ? NULL :
-		gpumem_block_use(bo, offset, dev, devbit);
+		gpumem_block_use(bo, offset, dev, devbit,
+				 why == GPUMEM_FETCH_WRITE);
 	if (block) {
 		gpumem_uses_add(uses, block);
 		return 0;
@@ -749,7 +800,8 @@ static void gpumem_managed_move(struct gpumem_bo *bo, u64 offset, int node)
  * @node: memory node to move the pages to, or NUMA_NO_NODE to move them back to
  *	where they were before they moved to the device
  *
- * A block that is in use stays resident.
+ * A block that is in use stays resident.  A block that is mostly read stays
+ * resident, too: the host gets a copy.
  *
  * Context: may sleep.
  */
@@ -759,6 +811,8 @@ void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node)
 	bool evict = false, users = false;
 	struct gpumem_departed left;
 
+	if (block && gpumem_duplicate_to_host(block))
+		return;
 	if (block) {
 		spin_lock(&gpumem_managed_lock);
 		users = block->users;

@@ -32,7 +32,7 @@ struct gpumem_ucmd;
 struct gpumem_block {
 	/** @lru: in mem->managed_lru while resident and not in use */
 	struct list_head lru;
-	/** @own: in client->managed_lru, as @lru */
+	/** @own: in client->managed_lru while resident or duplicated and not in use */
 	struct list_head own;
 	/** @bo: managed buffer object; constant */
 	struct gpumem_bo *bo;
@@ -40,6 +40,10 @@ struct gpumem_block {
 	unsigned long index;
 	/** @dev: device on which the block is resident, or NULL */
 	struct gpumem_device *dev;
+	/** @copies: struct gpumem_copy; empty unless @dev is NULL */
+	struct list_head copies;
+	/** @stale: has @copies, which go when the block is no longer in use */
+	bool stale;
 	/** @users: streams and slices that use the block */
 	unsigned int users;
 	/** @held: populated, with a reference on each folio */
@@ -83,11 +87,13 @@ struct gpumem_managed {
 
 /**
  * enum gpumem_fetch - why a block is fetched
- * @GPUMEM_FETCH_TOUCH: an entry touches it
+ * @GPUMEM_FETCH_READ: an entry reads it
+ * @GPUMEM_FETCH_WRITE: an entry writes it
  * @GPUMEM_FETCH_PREFETCH: an entry prefetches it
  */
 enum gpumem_fetch {
-	GPUMEM_FETCH_TOUCH,
+	GPUMEM_FETCH_READ,
+	GPUMEM_FETCH_WRITE,
 	GPUMEM_FETCH_PREFETCH,
 };
 
@@ -112,6 +118,12 @@ struct gpumem_uses {
 
 #define GPUMEM_BLOCK_PAGES	(GPUMEM_MANAGED_BLOCK >> PAGE_SHIFT)
 
+/*
+ * Blocks that are evicted to make room for one.  The last block of a buffer
+ * object can be as small as a page.
+ */
+#define GPUMEM_BLOCK_VICTIMS	GPUMEM_BLOCK_PAGES
+
 /* gpumem_managed.c */
 extern spinlock_t gpumem_managed_lock;
 void gpumem_managed_init(void);
@@ -120,14 +132,22 @@ int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
 void gpumem_managed_handle_gone(struct gpumem_bo *bo);
 void gpumem_managed_release(struct gpumem_bo *bo);
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
-				      struct gpumem_device *dev, u32 devbit);
+				      struct gpumem_device *dev, u32 devbit,
+				      bool write);
 void gpumem_block_unuse(struct gpumem_block *block);
 bool gpumem_uses_add(struct gpumem_uses *uses, struct gpumem_block *block);
 void gpumem_uses_drop(struct gpumem_uses *uses);
 void gpumem_uses_drop_old(struct gpumem_uses *uses);
 bool gpumem_uses_resident(const struct gpumem_uses *uses);
 bool gpumem_uses_have(const struct gpumem_uses *uses, struct gpumem_bo *bo,
-		      u64 offset);
+		      u64 offset, bool write);
+void gpumem_block_use_locked(struct gpumem_block *block);
+struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset);
+int gpumem_block_claim(struct gpumem_block *block);
+void gpumem_block_unclaim(struct gpumem_block *block);
+void gpumem_block_count_in_locked(struct gpumem_block *block,
+				  struct gpumem_device *dev,
+				  enum gpumem_fetch why);
 int gpumem_managed_fetch(struct gpumem_bo *bo, u64 offset,
 			 struct gpumem_device *dev, u32 devbit,
 			 struct gpumem_uses *uses, enum gpumem_fetch why);
@@ -136,12 +156,23 @@ void gpumem_managed_read(struct gpumem_bo *bo,
 void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node);
 void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index);
 
+/* gpumem_discard.c */
+void gpumem_managed_discard(struct gpumem_bo *bo, u64 offset, u64 length);
+
 /* gpumem_advice.c */
 struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 					   struct gpumem_device *dev,
 					   u32 devbit, bool there);
+bool gpumem_advice_read_mostly(const struct gpumem_block *block);
+struct gpumem_device *gpumem_advice_device(const struct gpumem_block *block);
 enum gpumem_rank gpumem_advice_rank(const struct gpumem_block *block);
 int gpumem_ioctl_bo_advise(struct gpumem_ucmd *ucmd);
+
+/* Does the block count in the memory in use of a device? */
+static inline bool gpumem_block_placed(const struct gpumem_block *block)
+{
+	return READ_ONCE(block->dev) || !list_empty(&block->copies);
+}
 
 /* Where the block of @offset ends. */
 static inline u64 gpumem_block_end(u64 offset)

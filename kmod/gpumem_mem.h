@@ -60,7 +60,14 @@ struct gpumem_mem {
 	 * oldest first; same lock
 	 */
 	struct list_head managed_lru[GPUMEM_RANKS];
-	/** @managed_idle: bytes in @managed_lru; same lock; read without it */
+	/**
+	 * @managed_copies: gpumem_copy.lru of duplicated blocks not in use, the
+	 * oldest first; same lock
+	 */
+	struct list_head managed_copies;
+	/** @managed_duplicated: bytes in copies, part of @managed; same lock */
+	u64 managed_duplicated;
+	/** @managed_idle: bytes in both lists; same lock; read without it */
 	u64 managed_idle;
 	/** @managed_evicted: bytes evicted to make room, ever; same lock */
 	u64 managed_evicted;

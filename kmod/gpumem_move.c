@@ -134,9 +134,12 @@ static void gpumem_move_replace(struct gpumem_move *move, struct folio *old,
 	__folio_set_swapbacked(new);
 	folio_mark_uptodate(new);
 	folio_set_dirty(new);
-	replace_page_cache_folio(old, new);
-	/* That function counts references and huge pages for small folios. */
+	/*
+	 * The next function counts references and huge pages for small folios.
+	 * Others who find the new folio must see all of its references.
+	 */
 	folio_ref_add(new, nr - 1 + move->held);
+	replace_page_cache_folio(old, new);
 	if (folio_test_pmd_mappable(old)) {
 		lruvec_stat_mod_folio(old, NR_SHMEM_THPS, -nr);
 		lruvec_stat_mod_folio(new, NR_SHMEM_THPS, nr);

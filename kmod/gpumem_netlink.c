@@ -244,6 +244,9 @@ static const struct {
 	GPUMEM_NL_COUNTER(MANAGED_THRASH, managed_thrash),
 	GPUMEM_NL_COUNTER(MANAGED_MOVED, managed_moved),
 	GPUMEM_NL_COUNTER(MANAGED_STAYED, managed_stayed),
+	GPUMEM_NL_COUNTER(MANAGED_DUPLICATED, managed_duplicated),
+	GPUMEM_NL_COUNTER(MANAGED_DUPLICATIONS, managed_duplications),
+	GPUMEM_NL_COUNTER(MANAGED_COLLAPSES, managed_collapses),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,

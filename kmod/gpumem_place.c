@@ -63,6 +63,7 @@ int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
 			gpumem_pin_written(m->bo->pin);
 		place->m = m;
 	}
+	place->write = write;
 	*len = min(*len, m->last - addr + 1);
 	if (m->sparse) {
 		place->bo = gpumem_sparse_resolve(m, addr, &place->offset, len);
@@ -94,11 +95,12 @@ int gpumem_place_enter_managed(struct gpumem_stream *stream,
 		return 0;
 	gpumem_place_leave(place);
 	place->block = gpumem_block_use(bo, place->offset, stream->dev,
-					stream->devbit);
+					stream->devbit, place->write);
 	if (place->block)
 		return 0;
 	stream->need.bo = bo;
 	stream->need.offset = place->offset;
+	stream->need.write = place->write;
 	return -ENODATA;
 }
 
@@ -137,7 +139,8 @@ int gpumem_need_fetch(struct gpumem_stream *stream)
 	stream->need.bo = NULL;
 	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
 				   stream->devbit, &stream->uses,
-				   GPUMEM_FETCH_TOUCH);
+				   stream->need.write ? GPUMEM_FETCH_WRITE :
+							GPUMEM_FETCH_READ);
 	gpumem_object_put(&bo->obj);
 	/* After a fatal signal the worker leaves before the next slice. */
 	return ret && ret != -EINTR ? ret : -EAGAIN;
@@ -158,10 +161,12 @@ static bool gpumem_prefetch_full(struct gpumem_stream *stream, u64 bytes)
 static int gpumem_prefetch_find(struct gpumem_stream *stream,
 				struct gpumem_place *place, u64 addr, u64 *len)
 {
+	/* A discard changes the contents. */
+	bool write = stream->sqe.handle == GPUMEM_PREFETCH_DISCARD;
 	int ret;
 
 	guard(rwsem_read)(&stream->vm->lock);
-	ret = gpumem_place_find(stream, place, addr, false, len);
+	ret = gpumem_place_find(stream, place, addr, write, len);
 	if (ret)
 		return ret;
 	if (!place->bo || !place->bo->managed)
@@ -194,7 +199,9 @@ int gpumem_prefetch_step(struct gpumem_stream *stream)
 		return ret;
 	bo = place.bo;
 	len = min(len, gpumem_block_end(place.offset) - place.offset);
-	if (sqe->handle != GPUMEM_PREFETCH_DEVICE) {
+	if (sqe->handle == GPUMEM_PREFETCH_DISCARD) {
+		gpumem_managed_discard(bo, place.offset, len);
+	} else if (sqe->handle != GPUMEM_PREFETCH_DEVICE) {
 		gpumem_managed_evict(bo, place.offset,
 				     sqe->handle == GPUMEM_PREFETCH_NODE ?
 				     (int)sqe->value : NUMA_NO_NODE);
@@ -248,17 +255,18 @@ static int gpumem_prepare_side(struct gpumem_stream *stream,
 	if (!READ_ONCE(stream->fenced.keeps))
 		return -ENOLCK;
 	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
-	if (gpumem_uses_have(&stream->uses, place->bo, place->offset))
+	if (gpumem_uses_have(&stream->uses, place->bo, place->offset, write))
 		return 0;
 	if (stream->uses.n == GPUMEM_USES)
 		return -E2BIG;
-	block = gpumem_block_use(place->bo, place->offset, NULL, 0);
+	block = gpumem_block_use(place->bo, place->offset, NULL, 0, write);
 	if (block) {
 		gpumem_uses_add(&stream->uses, block);
 		return 0;
 	}
 	stream->need.bo = place->bo;
 	stream->need.offset = place->offset;
+	stream->need.write = write;
 	return -ENODATA;
 }
 

@@ -26,6 +26,8 @@ struct gpumem_place {
 	struct gpumem_bo *bo;
 	/** @offset: of the address in @bo */
 	u64 offset;
+	/** @write: the device is to write */
+	bool write;
 	/** @block: managed block in use, or NULL */
 	struct gpumem_block *block;
 };

@@ -61,6 +61,7 @@
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
 #include "gpumem_compat.h"
+#include "gpumem_fault.h"
 #include "gpumem_linger.h"
 #include "gpumem_mem.h"
 #include "gpumem_shmem.h"
@@ -98,8 +99,10 @@ static gpumem_compat_mmap_op gpumem_shmem_mmap_op __ro_after_init;
  */
 void gpumem_backing_free(struct gpumem_backing *backing)
 {
-	if (backing)
+	if (backing) {
 		gpumem_charge_free(backing->charge);
+		kfree(backing->vm_ops);
+	}
 	kfree(backing);
 }
 
@@ -240,6 +243,7 @@ int gpumem_shmem_mount(struct gpumem_mem *mem)
 	}
 	for (rank = 0; rank < GPUMEM_RANKS; rank++)
 		INIT_LIST_HEAD(&mem->managed_lru[rank]);
+	INIT_LIST_HEAD(&mem->managed_copies);
 	mem->mnt = mnt;
 	mem->mount_size = mem->size;
 	mem->layout = layout;
@@ -562,6 +566,22 @@ bool gpumem_shmem_has_page(struct file *file, pgoff_t first, pgoff_t end)
 }
 
 /**
+ * gpumem_shmem_has_data - does a range of a file have a page, in memory or swap?
+ * @file: of managed memory
+ * @first: index of the first page
+ * @end: index behind the last page
+ *
+ * Context: any but interrupts.
+ * Return: true if it has one.
+ */
+bool gpumem_shmem_has_data(struct file *file, pgoff_t first, pgoff_t end)
+{
+	unsigned long index = first;
+
+	return xa_find(&file->f_mapping->i_pages, &index, end - 1, XA_PRESENT);
+}
+
+/**
  * gpumem_shmem_let_go - undo gpumem_shmem_hold()
  * @file: of managed memory
  * @first: index of the first page
@@ -582,6 +602,47 @@ void gpumem_shmem_let_go(struct file *file, pgoff_t first, pgoff_t end)
 		next = folio_next_index(folio);
 		folio_put_refs(folio, 2);
 	}
+}
+
+/**
+ * gpumem_shmem_unmap - take the pages of a range out of all page tables
+ * @file: of managed memory
+ * @first: index of the first page of a held range
+ * @end: index behind the last page
+ *
+ * Each fault that has looked at the file or the block before this call has
+ * mapped its page when this function unmaps the range.
+ *
+ * Context: may sleep, without locks.
+ * Return: false if another subsystem has pinned a page of the range.
+ */
+bool gpumem_shmem_unmap(struct file *file, pgoff_t first, pgoff_t end)
+{
+	struct address_space *mapping = file->f_mapping;
+	struct folio_batch fbatch;
+	bool pinned = false;
+	unsigned int i;
+	pgoff_t index;
+
+	folio_batch_init(&fbatch);
+	for (index = first;
+	     filemap_get_folios(mapping, &index, end - 1, &fbatch);) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++) {
+			folio_lock(fbatch.folios[i]);
+			folio_unlock(fbatch.folios[i]);
+		}
+		folio_batch_release(&fbatch);
+		cond_resched();
+	}
+	unmap_mapping_pages(mapping, first, end - first, false);
+	for (index = first;
+	     filemap_get_folios(mapping, &index, end - 1, &fbatch);) {
+		for (i = 0; i < folio_batch_count(&fbatch); i++)
+			pinned |= folio_maybe_dma_pinned(fbatch.folios[i]);
+		folio_batch_release(&fbatch);
+		cond_resched();
+	}
+	return !pinned;
 }
 
 /**
@@ -690,6 +751,14 @@ void gpumem_shmem_destroy(struct file *file)
 	fput(file);
 }
 
+/* Windows have other private data; managed memory has no windows. */
+static bool gpumem_shmem_managed(struct file *file)
+{
+	const struct gpumem_backing *backing = file->private_data;
+
+	return file->f_op == &gpumem_shmem_fops && backing->managed;
+}
+
 /**
  * gpumem_shmem_mmap - hand a VMA to a file
  * @file: memory
@@ -702,6 +771,8 @@ int gpumem_shmem_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	int ret = gpumem_compat_mmap_file(file, vma);
 
+	if (!ret && gpumem_shmem_managed(file))
+		ret = gpumem_fault_mmap(file, vma);
 	if (ret)
 		return ret;
 	vma_set_file(vma, file);

@@ -32,8 +32,10 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 				 struct gpumem_charge *charge);
 struct file *gpumem_shmem_create_managed(const char *name, u64 length);
 int gpumem_shmem_hold(struct file *file, pgoff_t first, pgoff_t end);
+bool gpumem_shmem_has_data(struct file *file, pgoff_t first, pgoff_t end);
 bool gpumem_shmem_has_page(struct file *file, pgoff_t first, pgoff_t end);
 void gpumem_shmem_let_go(struct file *file, pgoff_t first, pgoff_t end);
+bool gpumem_shmem_unmap(struct file *file, pgoff_t first, pgoff_t end);
 u64 gpumem_shmem_present(struct file *file);
 void gpumem_shmem_destroy_managed(struct file *file);
 bool gpumem_shmem_discard(struct file *file, struct gpumem_charge **charge);

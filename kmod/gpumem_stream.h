@@ -100,6 +100,8 @@ struct gpumem_stream {
 		u64 offset;
 		/** @need.pages: a portion came to the end of a window */
 		bool pages;
+		/** @need.write: the entry is to write */
+		bool write;
 	} need;
 	/** @windows: of source and destination; of a fenced entry's owner */
 	struct gpumem_pageable_window windows[2];

@@ -62,12 +62,14 @@ DEFINE_EVENT(gpumem_managed_in, gpumem_managed_prefetch,
 TRACE_DEFINE_ENUM(GPUMEM_DEPARTURE_EVICTED);
 TRACE_DEFINE_ENUM(GPUMEM_DEPARTURE_MOVED);
 TRACE_DEFINE_ENUM(GPUMEM_DEPARTURE_FREED);
+TRACE_DEFINE_ENUM(GPUMEM_DEPARTURE_WRITTEN);
 
-/* A block stops being resident on its device. */
+/* A block, or a copy of it, stops being resident on @dev. */
 TRACE_EVENT(gpumem_managed_evict,
-	TP_PROTO(const struct gpumem_block *block, u64 bytes,
+	TP_PROTO(const struct gpumem_block *block,
+		 const struct gpumem_device *dev, u64 bytes,
 		 enum gpumem_departure reason),
-	TP_ARGS(block, bytes, reason),
+	TP_ARGS(block, dev, bytes, reason),
 	TP_STRUCT__entry(
 		__field(u32, client)
 		__field(u32, device)
@@ -78,7 +80,7 @@ TRACE_EVENT(gpumem_managed_evict,
 	),
 	TP_fast_assign(
 		__entry->client = block->bo->obj.client->id;
-		__entry->device = block->dev->ordinal;
+		__entry->device = dev->ordinal;
 		__entry->bo = block->bo->obj.id;
 		__entry->reason = reason;
 		__entry->block = block->index;
@@ -90,7 +92,8 @@ TRACE_EVENT(gpumem_managed_evict,
 		  __print_symbolic(__entry->reason,
 				   { GPUMEM_DEPARTURE_EVICTED, "room" },
 				   { GPUMEM_DEPARTURE_MOVED, "moved" },
-				   { GPUMEM_DEPARTURE_FREED, "freed" }))
+				   { GPUMEM_DEPARTURE_FREED, "freed" },
+				   { GPUMEM_DEPARTURE_WRITTEN, "written" }))
 );
 
 #endif /* GPUMEM_TRACE_H */

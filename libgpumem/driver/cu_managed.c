@@ -63,9 +63,8 @@ STREAM_FORMS(cuStreamAttachMemAsync,
  *	only the type must be valid
  *
  * The advice is stored for cuMemRangeGetAttribute(). When an engine touches a block of 2 MiB that lies in the range
- * as a whole, the kernel follows a preferred location and ACCESSED_BY. READ_MOSTLY has no other effect (deviation).
- * As recorded, memory of a pool takes no advice: it prefers the pool's location. No preferred location or ACCESSED_BY
- * can be set to an exclusive device.
+ * as a whole, the kernel follows the advice. As recorded, memory of a pool takes no advice: it prefers the pool's
+ * location. No preferred location or ACCESSED_BY can be set to an exclusive device.
  *
  * Return: INVALID_VALUE, INVALID_DEVICE for an exclusive device, INVALID_CONTEXT, OUT_OF_MEMORY; NOT_SUPPORTED for
  * memory of a pool.
@@ -156,8 +155,9 @@ STREAM_FORMS(cuMemPrefetchBatchAsync,
 /**
  * cuMemDiscardBatchAsync - the contents of many ranges of managed memory are not needed any more
  *
- * Until a range is written again, reading it returns undefined data, and does not fail. Here the data stays as it
- * was, and the memory stays allocated (deviation). The arguments are those of cuMemPrefetchBatchAsync().
+ * Until a range is written again, reading it returns undefined data, and does not fail. In stream order, the kernel
+ * takes the whole pages of the range back, and the blocks of 2 MiB that it touches are no longer resident. The arguments
+ * are those of cuMemPrefetchBatchAsync().
  */
 STREAM_FORMS(cuMemDiscardBatchAsync,
 	     (CUdeviceptr *ptrs, size_t *sizes, size_t count, unsigned long long flags,

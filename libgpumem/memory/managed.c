@@ -6,10 +6,11 @@
  * device the CPU has no access at times. The kernel decides where it is: blocks become resident on the device of an
  * engine that touches them, and are evicted when the device has no room. Advice is checked and stored, and attribute
  * queries return it. The kernel then gets it for the blocks that lie completely in the range, and follows it. Advice
- * that the kernel has no memory for is an error, and stays stored. READ_MOSTLY is only stored. The location of a
- * prefetch is stored at once. An entry in the stream then moves the blocks of the range: to a device, or to the
- * system's memory, on the node that the location names, if any. Discards are only checked: the contents are undefined
- * afterwards, and here they are what they were. Attachments have an effect if a device is exclusive (exec/attach.c).
+ * that the kernel has no memory for is an error, and stays stored. The location of a prefetch is stored at once. An
+ * entry in the stream then moves the blocks of the range: to a device, or to the system's memory, on the node that
+ * the location names, if any. A discard is such an entry, too: the kernel takes the whole pages of the range back,
+ * and they are zero afterwards, or what they were. Attachments have an effect if a device is exclusive
+ * (exec/attach.c).
  *
  * If the kernel's module parameter forbids managed memory, device memory takes its place (address/bo.c). It never
  * moves. Advice and prefetches of it are only stored.
@@ -337,6 +338,7 @@ static CUresult range_find(uint64_t ptr, uint64_t count, struct span *span)
 struct range {
 	uint64_t ptr, count;
 	const struct saying *saying;
+	bool discard;
 	struct span span;
 	struct note *note;
 	bool pageable;			/* range_pageable() */
@@ -465,7 +467,7 @@ static int location_number(const struct location *place)
 /* Whether a range of a batch is to be moved. */
 static bool range_moves(const struct range *range)
 {
-	return range->saying && range->span.flags & ALLOC_MOVABLE;
+	return (range->saying || range->discard) && range->span.flags & ALLOC_MOVABLE;
 }
 
 /* The node of the host that a prefetch names, or -1: the pages return to where they came from. */
@@ -504,7 +506,26 @@ static CUresult range_put(CUstream stream, struct queue *queue, const struct ran
 	return result ? result : ring_put(queue, &sqe);
 }
 
-/* Have the ranges of a batch moved in the order of a stream. No lock is held. */
+/* Have the kernel take the pages of a range back. */
+static CUresult range_discard(struct queue *queue, const struct range *range)
+{
+	const struct gpumem_sqe sqe = {
+		.op = GPUMEM_OP_PREFETCH, .dst = range->ptr, .width = range->count,
+		.handle = GPUMEM_PREFETCH_DISCARD,
+	};
+	CUresult result = order_renew(queue);
+
+	return result ? result : ring_put(queue, &sqe);
+}
+
+static CUresult range_queue(CUstream stream, struct queue *queue, const struct range *range)
+{
+	CUresult result = range->discard ? range_discard(queue, range) : CUDA_SUCCESS;
+
+	return result || !range->saying ? result : range_put(stream, queue, range);
+}
+
+/* Have the ranges of a batch discarded and then moved in the order of a stream. No lock is held. */
 static CUresult ranges_move(CUstream stream, const struct range *ranges, size_t count)
 {
 	struct queue *queue;
@@ -522,7 +543,7 @@ static CUresult ranges_move(CUstream stream, const struct range *ranges, size_t 
 	if (!result) {
 		for (; !result && i < count; i++)
 			if (range_moves(&ranges[i]))
-				result = range_put(stream, queue, &ranges[i]);
+				result = range_queue(stream, queue, &ranges[i]);
 		result = ring_finish(queue, result);
 	}
 	lock_drop(&stream->lock);
@@ -576,6 +597,11 @@ static CUresult range_advise(const struct range *range)
 		advise.advice = saying->set ? GPUMEM_ADVICE_ACCESSED_BY :
 			GPUMEM_ADVICE_NOT_ACCESSED_BY;
 		advise.device = client.device[__builtin_ctz(saying->clear)].index;
+		break;
+	case SAY_READ_MOSTLY:
+		advise.advice = saying->set ? GPUMEM_ADVICE_READ_MOSTLY :
+			GPUMEM_ADVICE_NOT_READ_MOSTLY;
+		advise.device = GPUMEM_ADVICE_NONE;
 		break;
 	default:
 		return CUDA_SUCCESS;
@@ -747,6 +773,7 @@ static CUresult batch_ranges(const struct managed_batch *batch, struct range *ra
 		ranges[i] = (struct range){
 			.ptr = batch->ptrs[i], .count = batch->sizes[i],
 			.saying = sayings ? &sayings[place] : NULL,
+			.discard = batch->what != MANAGED_PREFETCH,
 		};
 	}
 	return ranges_say(ranges, batch->count);

@@ -90,7 +90,7 @@ WARM(attributes, keeper, attributes, copy_in_check);
 WARM(attributes_3d, keeper, attributes_3d, copy_in_check);
 COLD(first_prefetch, cold_places, prefetch, prefetch_undo, .calm = true);
 WARM(prefetch, warm_places_setup, prefetch, prefetch_undo, .calm = true);
-WARM(discard, places_setup, discard, free_ptr, .calm = true);
+WARM(discard, warm_places_setup, discard, free_ptr, .calm = true);
 WARM(discard_and_prefetch, warm_places_setup, discard_and_prefetch, prefetch_undo, .calm = true);
 WARM(words, copy_setup, words, words_check, .calm = true);
 WARM(event_ipc, event_ipc_make, event_ipc, event_destroy);

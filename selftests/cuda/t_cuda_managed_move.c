@@ -353,16 +353,50 @@ TEST_F(moves, prefetch_in_order)
 	EXPECT_EQ(1, blocks_on(0));
 	ASSERT_CU(cuMemFree(q));
 	EXPECT_EQ(0, blocks_on(0));
-	/* A discard moves nothing. */
+	/* A discard gives the block back, and a prefetch behind it makes it resident again. */
 	FILL(p, 1, BLOCK);
+	EXPECT_EQ(1, blocks_on(0));
 	ASSERT_CU(cuMemDiscardBatchAsync(&p, sizes, 1, 0, self->s));
 	ASSERT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(0, blocks_on(0));
+	FILL(p, 1, BLOCK);
+	ASSERT_CU(cuMemDiscardAndPrefetchBatchAsync(&p, sizes, 1, &where[1], indices, 1, 0, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
 	EXPECT_EQ(1, blocks_on(0));
+	EXPECT_TRUE(all_are(cpu(p), 0, BLOCK));
 	/* A free waits for the prefetches. */
 	ASSERT_CU(cuMemPrefetchAsync(p, 2 * BLOCK, on_device(0), 0, self->s));
 	ASSERT_CU(cuMemFree(p));
 	EXPECT_CU(cuStreamSynchronize(self->s));
 	EXPECT_EQ(0, blocks_on(0));
+}
+
+/* Memory that is mostly read: a read of the device duplicates it, and a write of the CPU ends that. */
+TEST_F(moves, read_mostly)
+{
+	CUdeviceptr p = managed(2 * BLOCK), to = managed(BLOCK);
+	CUmemLocation any = on_host();
+
+	memset(cpu(p), 5, 2 * BLOCK);
+	ASSERT_CU(cuMemAdvise(p, 2 * BLOCK, CU_MEM_ADVISE_SET_READ_MOSTLY, any));
+	ASSERT_CU(cuMemcpyDtoDAsync(to, p, BLOCK, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(to, p + BLOCK, BLOCK, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	EXPECT_EQ(3, blocks_on(0));
+	EXPECT_TRUE(all_are(cpu(p), 5, 2 * BLOCK));
+	EXPECT_EQ(3, blocks_on(0));
+	cpu(p)[1] = 6;
+	EXPECT_EQ(2, blocks_on(0));
+	/* A prefetch to the host leaves the device's copy. */
+	PREFETCH(p, 2 * BLOCK, on_device(0));
+	EXPECT_EQ(3, blocks_on(0));
+	PREFETCH(p, 2 * BLOCK, on_host());
+	EXPECT_EQ(3, blocks_on(0));
+	ASSERT_CU(cuMemAdvise(p, 2 * BLOCK, CU_MEM_ADVISE_UNSET_READ_MOSTLY, any));
+	EXPECT_EQ(1, blocks_on(0));
+	EXPECT_EQ(6, cpu(p)[1]);
+	ASSERT_CU(cuMemFree(p));
+	ASSERT_CU(cuMemFree(to));
 }
 
 /* A prefetch to another device than the stream's is in the stream's order, too. */

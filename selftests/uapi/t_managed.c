@@ -226,7 +226,8 @@ TEST_F(managed, prefetch)
 	__VA_ARGS__;								\
 	EXPECT_EQ(want, stream_error_of(self->fd, self->vm, bad));		\
 } while (0)
-	BAD(EOPNOTSUPP, bad.handle = GPUMEM_PREFETCH_NODE + 1);
+	BAD(EOPNOTSUPP, bad.handle = GPUMEM_PREFETCH_DISCARD + 1);
+	BAD(EINVAL, bad.handle = GPUMEM_PREFETCH_DISCARD, bad.value = 1);
 	BAD(EINVAL, bad.handle = GPUMEM_PREFETCH_NODE, bad.value = 1ULL << 31);
 	BAD(EINVAL, bad.width = 0);
 	BAD(EINVAL, bad.height = 1);

@@ -227,7 +227,9 @@ TEST_F(managed, bad_advice)
 	EXPECT_EQ(-EACCES, ADVISE(id, 0, BLOCK, ACCESSED_BY, GPUMEM_ADVICE_HOST));
 	EXPECT_EQ(-EACCES, ADVISE(id, 0, BLOCK, NOT_ACCESSED_BY, GPUMEM_ADVICE_NONE));
 	EXPECT_EQ(-EOPNOTSUPP, gp_bo_advise(self->fd, id, 0, BLOCK, 0, 0));
-	EXPECT_EQ(-EOPNOTSUPP, gp_bo_advise(self->fd, id, 0, BLOCK, 4, 0));
+	EXPECT_EQ(-EOPNOTSUPP, gp_bo_advise(self->fd, id, 0, BLOCK, 6, 0));
+	EXPECT_EQ(-EINVAL, ADVISE(id, 0, BLOCK, READ_MOSTLY, 0));
+	EXPECT_EQ(-EINVAL, ADVISE(id, 0, BLOCK, NOT_READ_MOSTLY, GPUMEM_ADVICE_HOST));
 	/* None of these said anything. */
 	ASSERT_EQ(0, FILL(ADDR, 1, 2 * BLOCK));
 	EXPECT_EQ(2, RESIDENT(id));

@@ -323,7 +323,7 @@ FIXTURE(uapi)
 FIXTURE_VARIANT(uapi)
 {
 	unsigned int cmd, size, flags, known, reserved, first;
-	struct span out[36];
+	struct span out[40];
 };
 
 #define V(name, CMD, type, ...)						\
@@ -407,7 +407,9 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, managed_faults), SPAN(gpumem_stats, managed_evictions),
 	   SPAN(gpumem_stats, managed_in), SPAN(gpumem_stats, managed_out),
 	   SPAN(gpumem_stats, managed_held), SPAN(gpumem_stats, managed_thrash),
-	   SPAN(gpumem_stats, managed_moved), SPAN(gpumem_stats, managed_stayed) });
+	   SPAN(gpumem_stats, managed_moved), SPAN(gpumem_stats, managed_stayed),
+	   SPAN(gpumem_stats, managed_duplicated), SPAN(gpumem_stats, managed_duplications),
+	   SPAN(gpumem_stats, managed_collapses) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),

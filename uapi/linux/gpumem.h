@@ -468,11 +468,17 @@ struct gpumem_bo_info {
  *	index, GPUMEM_ADVICE_HOST or GPUMEM_ADVICE_NONE; it replaces another
  * @GPUMEM_ADVICE_ACCESSED_BY: @device works on them where they are
  * @GPUMEM_ADVICE_NOT_ACCESSED_BY: undo GPUMEM_ADVICE_ACCESSED_BY
+ * @GPUMEM_ADVICE_READ_MOSTLY: reads duplicate them; @device is
+ *	GPUMEM_ADVICE_NONE
+ * @GPUMEM_ADVICE_NOT_READ_MOSTLY: undo GPUMEM_ADVICE_READ_MOSTLY, and drop the
+ *	copies; @device is GPUMEM_ADVICE_NONE
  */
 enum gpumem_advice {
 	GPUMEM_ADVICE_PREFERRED = 1,
 	GPUMEM_ADVICE_ACCESSED_BY = 2,
 	GPUMEM_ADVICE_NOT_ACCESSED_BY = 3,
+	GPUMEM_ADVICE_READ_MOSTLY = 4,
+	GPUMEM_ADVICE_NOT_READ_MOSTLY = 5,
 };
 
 /* Preferred locations that are not devices: the host, and no location. */
@@ -488,8 +494,9 @@ enum gpumem_advice {
  * @advice: enum gpumem_advice
  * @device: index of a device in this client, or a preferred location
  *
- * The call moves nothing.  It is about the blocks that lie completely in the
- * range, with or without pages; the last block may be shorter than others.  The
+ * The call moves no block, unless GPUMEM_ADVICE_READ_MOSTLY ends.  It is about the
+ * blocks that lie completely in the range, with or without pages; the last block
+ * may be shorter than others.  The
  * kernel follows the advice when an engine touches a block that is not in use:
  *
  *  - A block that prefers the host does not become resident.  If the user may
@@ -506,8 +513,20 @@ enum gpumem_advice {
  * the blocks that prefer the device last.  GPUMEM_OP_PREFETCH moves blocks as
  * without advice.
  *
+ * GPUMEM_ADVICE_READ_MOSTLY comes before the other advice.  If an engine reads
+ * such a block, or prefetches it, its device gets a copy, which counts as resident
+ * there.  The copies that other devices have stay.  A prefetch to the host makes
+ * the device's block a copy.  A write of the CPU to the block drops all copies.  A
+ * write of an engine drops all but one, where the block becomes resident, and
+ * moves it to the engine's device if that has room.  A device evicts copies before
+ * it evicts resident blocks.  A block with a pinned page is not duplicated.
+ * Long-term pins of the buffer object for writing may fail with EFAULT from the
+ * first GPUMEM_ADVICE_READ_MOSTLY on.  When the advice ends, a block that prefers a
+ * device with a copy becomes resident there.
+ *
  * Errors: EOPNOTSUPP for an @advice that is not known, and if @id is not managed
- * memory; EINVAL for @length 0, EOVERFLOW, EACCES, ENOMEM.
+ * memory; EINVAL for @length 0, and for a @device with advice that has none;
+ * EOVERFLOW, EACCES, ENOMEM.
  */
 struct gpumem_bo_advise {
 	__u32 size;
@@ -974,8 +993,8 @@ struct gpumem_vm_bind {
  *	entries took, and take one; @value is 0; fails with EINVAL if the
  *	timeline was not made with GPUMEM_TIMELINE_COUNTING
  * @GPUMEM_OP_PREFETCH: make the blocks of managed memory that the @width bytes
- *	at @dst touch resident on the stream's device, or with
- *	GPUMEM_PREFETCH_HOST or GPUMEM_PREFETCH_NODE in @handle evict them.  A prefetch stops, and
+ *	at @dst touch resident on the stream's device, or do what enum
+ *	gpumem_prefetch in @handle says.  A prefetch stops, and
  *	completes without an error, at a byte that is not mapped, that is not
  *	managed memory or to which the device has no access, where there is no
  *	memory, and at a page that failed or cannot be read from swap
@@ -1000,11 +1019,15 @@ enum gpumem_op {
  *	node on which they were before they moved to a device's node
  * @GPUMEM_PREFETCH_NODE: to the system's memory, to the memory node whose number
  *	is in @value; also pages of blocks that are not resident move there
+ * @GPUMEM_PREFETCH_DISCARD: nowhere: the blocks are evicted, and the whole pages
+ *	of the range are given back to the system.  Blocks in use, and pages that
+ *	another subsystem holds, stay.  The pages are zero, or what they were
  */
 enum gpumem_prefetch {
 	GPUMEM_PREFETCH_DEVICE = 0,
 	GPUMEM_PREFETCH_HOST = 1,
 	GPUMEM_PREFETCH_NODE = 2,
+	GPUMEM_PREFETCH_DISCARD = 3,
 };
 
 /*
@@ -1821,6 +1844,12 @@ struct gpumem_refusal_info {
  * @managed_stayed: bytes of managed memory that were to move to another memory
  *	node and stayed: other subsystems held the pages, or the node had no
  *	memory
+ * @managed_duplicated: bytes in copies of blocks, which are part of
+ *	@managed_resident
+ * @managed_duplications: how often a device, or the host by a prefetch, got a copy
+ *	of a block
+ * @managed_collapses: how often the copies of a block went because it was written,
+ *	or because its advice ended
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1863,6 +1892,9 @@ struct gpumem_stats {
 	__aligned_u64 managed_thrash;
 	__aligned_u64 managed_moved;
 	__aligned_u64 managed_stayed;
+	__aligned_u64 managed_duplicated;
+	__aligned_u64 managed_duplications;
+	__aligned_u64 managed_collapses;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)

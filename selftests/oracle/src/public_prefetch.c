@@ -203,6 +203,8 @@ GROUP(discard_batch)
 	T("count_0_all_null", cuMemDiscardBatchAsync(NULL, NULL, 0, 0, s));
 	T("ptrs_null", cuMemDiscardBatchAsync(NULL, sizes, N, 0, s));
 	T("sizes_null", cuMemDiscardBatchAsync(mem, NULL, N, 0, s));
+	/* A discard that is still queued would take what the CPU writes. */
+	cuCtxSynchronize();
 	for (int i = 0; i < N; i++)
 		fill(HPTR(mem[i]), BYTES, (unsigned)i);
 #define DISCARD(id, change) do { memcpy(p, mem, sizeof(p)); memcpy(z, sizes, sizeof(z)); change;  \
@@ -244,6 +246,7 @@ GROUP(discard_prefetch)
 	REQ(begin());
 	places(cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardAndPrefetchBatchAsync_ptsz);
 	ordered(cuMemDiscardAndPrefetchBatchAsync);
+	cuCtxSynchronize();
 	for (int i = 0; i < N; i++)
 		fill(HPTR(mem[i]), BYTES, (unsigned)i);
 	emit("written_by_cpu", "%s", all_intact());
