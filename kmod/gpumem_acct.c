@@ -312,6 +312,13 @@ static ssize_t pageable_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(pageable);
 
+static ssize_t concurrent_managed_show(struct device *dev,
+				       struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", gpumem_device_concurrent(to_gpumem(dev)));
+}
+static DEVICE_ATTR_RO(concurrent_managed);
+
 static ssize_t host_used_show(const struct class *class,
 			      const struct class_attribute *attr, char *buf)
 {
@@ -372,6 +379,7 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_imports.attr,
 	&dev_attr_managed.attr,
 	&dev_attr_pageable.attr,
+	&dev_attr_concurrent_managed.attr,
 	&dev_attr_budget.attr,
 	NULL,
 };
