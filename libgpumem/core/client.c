@@ -532,6 +532,7 @@ static CUresult client_init_locked(void (*start_strict)(void))
 	client.inlining_device = client.inlining && !client.strict;
 	client.clearing = !env_is("GPUMEM_CLEAR", "0");
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
+	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
 	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);
 	for (i = 0; !result && i < nodes && count < GPUMEM_MAX_DEVICES; i++)

@@ -46,6 +46,7 @@ struct client {
 	bool inlining_device;		/* inlining and not strict */
 	bool exclusive;			/* a device is exclusive */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
+	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
 	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
 	struct device device[GPUMEM_MAX_DEVICES];

@@ -849,7 +849,9 @@ enum attach_fault attach_fault(uint64_t addr, struct attach_work *work)
 		queue = keeper(attach, &work->single);
 		if (queue) {
 			work_describe(queue, work);
-			answer = ATTACH_DENIED;
+			if (client.check)
+				grant(attach);
+			answer = attach->withdrawn ? ATTACH_DENIED : ATTACH_REPORTED;
 		} else {
 			grant(attach);
 			answer = attach->withdrawn ? ATTACH_UNKNOWN : ATTACH_GRANTED;

@@ -45,6 +45,7 @@ enum attach_fault {
 	ATTACH_UNKNOWN,			/* no attachment is the reason */
 	ATTACH_GRANTED,			/* access is granted now: repeat it */
 	ATTACH_DENIED,			/* work uses the memory */
+	ATTACH_REPORTED,		/* work uses the memory, and access is granted all the same: report it */
 	ATTACH_FORKED,			/* access was withdrawn when the parent forked */
 };
 
@@ -59,7 +60,7 @@ struct attach_work {
 	uint64_t addr, length;		/* what the entry writes; length 0: nothing */
 };
 
-/* For the handler of SIGSEGV: @work is written if the answer is ATTACH_DENIED. */
+/* For the handler of SIGSEGV: @work is written if the answer is ATTACH_DENIED or ATTACH_REPORTED. */
 enum attach_fault attach_fault(uint64_t addr, struct attach_work *work);
 
 #endif /* GPUMEM_EXEC_ATTACH_H */

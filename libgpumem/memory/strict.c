@@ -166,17 +166,15 @@ static void put_work(struct text *text, const struct attach_work *work)
 	put_text(text, ")");
 }
 
-/*
- * The CPU accessed managed memory that work may use. The caller lets the access fail; a mode that reports such
- * accesses and continues would grant access here.
- */
-static void explain_attached(uint64_t addr, const struct attach_work *work)
+/* The CPU accessed managed memory that work may use. @goes_on: the access is repeated, and does not fail. */
+static void explain_attached(uint64_t addr, const struct attach_work *work, bool goes_on)
 {
 	char line[LINE];
 	struct text text = { .at = line, .size = sizeof(line) };
 	struct span span;
 
-	put_text(&text, "gpumem: the CPU cannot access managed memory while work may use it: ");
+	put_text(&text, goes_on ? "gpumem-check: the CPU accessed managed memory while work may use it: " :
+		 "gpumem: the CPU cannot access managed memory while work may use it: ");
 	put_place(&text, addr, vm_lookup_in_signal(addr, &span) ? &span : NULL);
 	put_text(&text, work ? work->single ? ", attached to one stream: " :
 		 ", attached to all streams: " : ": the process forked meanwhile");
@@ -192,13 +190,13 @@ static bool resolve_fault(uint64_t addr)
 	struct attach_work work;
 	enum attach_fault found = client.exclusive ? attach_fault(addr, &work) : ATTACH_UNKNOWN;
 
-	if (found == ATTACH_DENIED)
-		explain_attached(addr, &work);
+	if (found == ATTACH_DENIED || found == ATTACH_REPORTED)
+		explain_attached(addr, &work, found == ATTACH_REPORTED);
 	else if (found == ATTACH_FORKED)
-		explain_attached(addr, NULL);
+		explain_attached(addr, NULL, false);
 	else if (found == ATTACH_UNKNOWN)
 		explain_fault(addr);
-	return found == ATTACH_GRANTED;
+	return found == ATTACH_GRANTED || found == ATTACH_REPORTED;
 }
 
 /* Let the interrupted code fault again without a handler. */

@@ -1,36 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Tests attachments of managed memory on devices without concurrent managed access (module parameter
- * concurrent_managed).  Work that waits behind a gate keeps streams busy.  An access by the CPU that the
- * attachment forbids ends the process with SIGSEGV and one line on standard error.
- *
- * Each scene runs in a child that calls cuInit() itself.  A child returns 0, or the number of the line
- * that failed.
- */
+/* Tests attachments of managed memory: what they forbid, what gives access back, and their order. */
 #include <pthread.h>
 #include <setjmp.h>
-#include <sys/wait.h>
 
-#include "kselftest_harness.h"
-#include "cuda_case_util.h"
+#include "attach_fixture.h"
 
 #include <cuda_runtime_api.h>
-
-#define PREFIX	"gpumem: the CPU cannot access managed memory while work may use it: "
-#define SIZE	10000u
-#define AT	5000u			/* offset of the byte that children touch */
-
-enum { GLOBAL = CU_MEM_ATTACH_GLOBAL, HOST = CU_MEM_ATTACH_HOST, SINGLE = CU_MEM_ATTACH_SINGLE };
-
-/* What a child leaves behind.  It may die at any time, so this is shared memory. */
-struct outcome {
-	CUdeviceptr p;
-	CUstream stream;
-	unsigned long long id;		/* of @stream */
-	unsigned int steps, handled;
-	int status;
-	char err[4096];
-};
 
 /* A row of the table of attachments. */
 struct row {
@@ -39,194 +14,7 @@ struct row {
 	bool denied;
 };
 
-static struct outcome *o;
 static struct row row;
-static bool store;			/* the child writes instead of reading */
-
-/* The state of a child. */
-static CUcontext ctx;
-static CUstream s1, s2;
-static CUdeviceptr dev;
-static volatile cuuint32_t *gate, *mark;
-
-#define NEED(cond)	do { if (!(cond)) return __LINE__; } while (0)
-#define NEED_CU(call)	do {								\
-	CUresult result_ = (call);							\
-	if (result_) {									\
-		fprintf(stderr, "line %d: error %d\n", __LINE__, result_);		\
-		return __LINE__;							\
-	}										\
-} while (0)
-
-static void run_scene(int (*fn)(void))
-{
-	int line = fn();
-
-	if (line)
-		fprintf(stderr, "line %d\n", line);
-	_exit(!!line);
-}
-
-static bool run(int (*fn)(void))
-{
-	size_t length = 0;
-	int pipes[2];
-	ssize_t n;
-	pid_t pid;
-
-	if (!o)
-		o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (o == MAP_FAILED || pipe2(pipes, O_CLOEXEC))
-		return false;
-	memset(o, 0, sizeof(*o));
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(pipes[1], STDERR_FILENO);
-		close(pipes[1]);
-		run_scene(fn);
-	}
-	close(pipes[1]);
-	while ((n = read(pipes[0], o->err + length, sizeof(o->err) - 1 - length)) > 0)
-		length += n;
-	close(pipes[0]);
-	return pid > 0 && waitpid(pid, &o->status, 0) == pid;
-}
-
-/* The child did all that it should, and printed nothing. */
-static bool fine(void)
-{
-	if (WIFEXITED(o->status) && !WEXITSTATUS(o->status) && !o->err[0])
-		return true;
-	printf("# status %#x, step %u: %s\n", o->status, o->steps, o->err);
-	return false;
-}
-
-/* The child died of SIGSEGV in step @step, and printed one line that has @text. */
-static bool denied(unsigned int step, const char *text)
-{
-	char place[160];
-
-	snprintf(place, sizeof(place), PREFIX "0x%llx is at offset %u of the allocation at 0x%llx of ",
-		 o->p + AT, AT, o->p);
-	if (WIFSIGNALED(o->status) && WTERMSIG(o->status) == SIGSEGV && o->steps == step &&
-	    !strncmp(o->err, place, strlen(place)) && strstr(o->err, text) &&
-	    strchr(o->err, '\n') == o->err + strlen(o->err) - 1)
-		return true;
-	printf("# status %#x, step %u, without \"%s\": %s\n", o->status, o->steps, text, o->err);
-	return false;
-}
-
-/* Touch the byte at @addr.  The compiler must not know where the pointer comes from. */
-static void touch_at(CUdeviceptr addr)
-{
-	volatile unsigned char *c = cpu(addr);
-
-	__asm__ volatile("" : "+r"(c));
-	if (store)
-		*c = 1;
-	else
-		(void)*c;
-}
-
-static void touch(void)
-{
-	o->steps++;
-	touch_at(o->p + AT);
-}
-
-/* Whether a system call may read the byte. */
-static int system_call(void)
-{
-	int pipes[2], error = 0;
-
-	if (pipe(pipes))
-		return -1;
-	if (write(pipes[1], cpu(o->p + AT), 1) != 1)
-		error = errno;
-	close(pipes[0]);
-	close(pipes[1]);
-	return error;
-}
-
-/* A context, two streams, a gate, device memory, and managed memory of the given default. */
-static CUresult begin_with(CUdevice device, unsigned int flags)
-{
-	CUresult result = cuInit(0);
-
-	if (!result)
-		result = cuDevicePrimaryCtxRetain(&ctx, device);
-	if (!result)
-		result = cuCtxSetCurrent(ctx);
-	if (!result)
-		result = cuStreamCreate(&s1, CU_STREAM_NON_BLOCKING);
-	if (!result)
-		result = cuStreamCreate(&s2, CU_STREAM_NON_BLOCKING);
-	if (!result)
-		result = cuMemAllocHost((void **)&gate, 4096);
-	if (!result)
-		result = cuMemAlloc(&dev, SIZE);
-	if (!result)
-		result = cuMemAllocManaged(&o->p, SIZE, flags);
-	mark = gate + 16;
-	return result;
-}
-
-static CUresult begin(void)
-{
-	return begin_with(0, GLOBAL);
-}
-
-/* Keep a stream busy until gate_open(gate). */
-static CUresult hold(CUstream stream)
-{
-	CUresult result = gate_put(stream, gate);
-
-	o->stream = stream;
-	if (!result && stream)
-		result = cuStreamGetId(stream, &o->id);
-	return result ? result : cuMemsetD8Async(dev, 1, SIZE, stream);
-}
-
-/* Keep another stream busy for as long as the process lives. */
-static CUresult hold_for_ever(CUstream stream)
-{
-	return cuStreamWaitValue32(stream, (uintptr_t)(gate + 32), 1, CU_STREAM_WAIT_VALUE_GEQ);
-}
-
-static CUresult attach(CUstream stream, unsigned int flags)
-{
-	return cuStreamAttachMemAsync(stream, o->p, 0, flags);
-}
-
-/* Wait, without a call of the library, until a stream has done all that it has got. */
-static int wait_silently(void)
-{
-	for (int i = 0; i < 1000 && !*mark; i++)
-		nap_ms(10);
-	NEED(*mark);
-	/* The entry counts as done a moment after its write. */
-	nap_ms(300);
-	return 0;
-}
-
-/* A device without concurrent managed access, for children of the test. */
-FIXTURE(attach)
-{
-	struct changed changed;
-};
-
-FIXTURE_SETUP(attach)
-{
-	ASSERT_TRUE(dev_quiet(10));
-	store = false;
-	ASSERT_TRUE(file_change(&self->changed, "/sys/module/gpumem/parameters/concurrent_managed",
-				"0"));
-}
-
-/* The parameter gets its former value when the process of the case ends. */
-QUIET_AFTERWARDS(attach)
 
 /* --- the table */
 
@@ -341,11 +129,41 @@ TEST_F(attach, line)
 	snprintf(want, sizeof(want), " of %u bytes on device 0, attached to all streams: stream %p (id %llu) of "
 		 "device 0 executes operation 0 (wait for a word)\n", SIZE, (void *)o->stream, o->id);
 	EXPECT_TRUE(denied(1, want));
-	ASSERT_TRUE(run(line_thread));
-	EXPECT_TRUE(denied(1, " executes operation 0 (wait for a word)\n"));
-	ASSERT_TRUE(run(line_fill));
-	EXPECT_TRUE(denied(1, " (fill to 0x"));
+	DENIED(line_thread, 1, " executes operation 0 (wait for a word)\n");
+	DENIED(line_fill, 1, " (fill to 0x");
 	EXPECT_TRUE(denied(1, ", 33554432 bytes)\n"));
+}
+
+static int line_check(void)
+{
+	NEED(!setenv("GPUMEM_CHECK", "1", 1));
+	NEED_CU(begin());
+	NEED_CU(hold(s1));
+	touch();
+	/* Access was granted, so this is no second report. */
+	touch();
+	/* New work takes access away again. */
+	NEED_CU(cuMemsetD8Async(dev, 1, SIZE, s1));
+	touch();
+	gate_open(gate);
+	NEED_CU(cuStreamSynchronize(s1));
+	touch();
+	return 0;
+}
+
+/* With GPUMEM_CHECK=1 the access is reported, and succeeds. */
+TEST_F(attach, check)
+{
+	static const char report[] = "gpumem-check: the CPU accessed managed memory while work may use it: ";
+	const char *second;
+
+	ASSERT_TRUE(run(line_check));
+	EXPECT_TRUE(WIFEXITED(o->status) && !WEXITSTATUS(o->status));
+	EXPECT_EQ(4, o->steps);
+	EXPECT_EQ(0, strncmp(o->err, report, strlen(report)));
+	ASSERT_NE(NULL, second = strchr(o->err, '\n'));
+	EXPECT_EQ(0, strncmp(++second, report, strlen(report)));
+	EXPECT_EQ(second + strlen(second) - 1, strchr(second, '\n'));
 }
 
 /* --- what gives access back */
@@ -465,18 +283,12 @@ static int by_fault(void)
 
 TEST_F(attach, given_back)
 {
-	ASSERT_TRUE(run(by_event));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_complete_event));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_unused_stream));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_context));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_copy));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_fault));
-	EXPECT_TRUE(fine());
+	FINE(by_event);
+	FINE(by_complete_event);
+	FINE(by_unused_stream);
+	FINE(by_context);
+	FINE(by_copy);
+	FINE(by_fault);
 }
 
 /* --- the program's own handler */
@@ -540,8 +352,7 @@ TEST_F(attach, handlers)
 	EXPECT_TRUE(strstr(o->err, PREFIX) == o->err) {
 		TH_LOG("%s", o->err);
 	}
-	ASSERT_TRUE(run(handler_after));
-	EXPECT_TRUE(fine());
+	FINE(handler_after);
 	ASSERT_TRUE(run(own_protection));
 	EXPECT_TRUE(WIFSIGNALED(o->status) && WTERMSIG(o->status) == SIGSEGV);
 	EXPECT_STREQ("", o->err);
@@ -668,387 +479,13 @@ static int freed(void)
 
 TEST_F(attach, order)
 {
-	ASSERT_TRUE(run(host_early));
-	EXPECT_TRUE(denied(1, ", attached to all streams: "));
-	ASSERT_TRUE(run(host_late));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(global_late));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(single_late));
-	EXPECT_TRUE(denied(2, ", attached to one stream: "));
-	ASSERT_TRUE(run(moves));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(many));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(freed));
-	EXPECT_TRUE(fine());
-}
-
-/* --- host functions: their stream counts as idle while they run */
-
-struct call {
-	CUdeviceptr p;
-	int result;			/* of a system call */
-	volatile int state;		/* 1: the function runs; 2: it may return; 3: it returns */
-};
-
-static void CUDA_CB use_memory(void *arg)
-{
-	struct call *call = arg;
-
-	call->result = system_call();
-	touch();
-	cpu(call->p)[1] = 5;
-}
-
-static void CUDA_CB stay(void *arg)
-{
-	struct call *call = arg;
-
-	call->state = 1;
-	while (call->state != 2)
-		nap_ms(1);
-	call->state = 3;
-}
-
-/* A function uses memory of its stream, and of all streams, between two operations. */
-static int function_uses(void)
-{
-	struct call call;
-
-	NEED_CU(begin());
-	for (int i = 0; i < 2; i++) {
-		NEED_CU(attach(s1, i ? SINGLE : GLOBAL));
-		NEED_CU(cuStreamSynchronize(s1));
-		call = (struct call){ .p = o->p, .result = -1 };
-		NEED_CU(hold(s1));
-		NEED_CU(cuMemsetD8Async(o->p, 7, SIZE, s1));
-		NEED_CU(cuLaunchHostFunc(s1, use_memory, &call));
-		NEED_CU(cuMemsetD8Async(o->p + 2, 9, SIZE - 2, s1));
-		NEED(system_call() == EFAULT);
-		gate_open(gate);
-		NEED_CU(cuStreamSynchronize(s1));
-		NEED(!call.result);
-		NEED(cpu(o->p)[0] == 7 && cpu(o->p)[1] == 5 && cpu(o->p)[AT] == 9);
-	}
-	return 0;
-}
-
-/* Other threads have access, too, also if other streams wait for the function.  Then the streams go on. */
-static int function_stays(void)
-{
-	struct call call = { .state = 0 };
-	CUevent event;
-
-	NEED_CU(begin());
-	NEED_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
-	while (!call.state)
-		nap_ms(1);
-	NEED(!system_call());
-	NEED_CU(cuEventRecord(event, s1));
-	NEED_CU(cuStreamWaitEvent(s2, event, 0));
-	NEED_CU(cuMemsetD8Async(o->p, 1, SIZE, s2));
-	NEED_CU(hold(s2));
-	NEED(!system_call());
-	touch();
-	call.state = 2;
-	NEED_CU(cuStreamSynchronize(s1));
-	NEED(system_call() == EFAULT);
-	touch();
-	return 0;
-}
-
-/* A function without work behind it leaves the stream idle. */
-static int function_last(void)
-{
-	struct call call = { .state = 2 };
-
-	NEED_CU(begin());
-	for (int i = 0; i < 200; i++) {
-		call.state = 0;
-		NEED_CU(cuLaunchHostFunc(s1, stay, &call));
-		while (!call.state)
-			;
-		call.state = 2;
-		for (int k = 0; k < 100; k++)
-			touch_at(o->p + AT);
-		NEED(!system_call());
-		/* The next round must not take the answer away. */
-		while (call.state != 3)
-			nap_ms(1);
-	}
-	return 0;
-}
-
-/* Work of another stream counts all the same. */
-static int function_beside(void)
-{
-	struct call call = { .p = 0 };
-
-	NEED_CU(begin());
-	call.p = o->p;
-	NEED_CU(hold(s2));
-	NEED_CU(cuLaunchHostFunc(s1, use_memory, &call));
-	NEED_CU(cuStreamSynchronize(s1));
-	return 0;
-}
-
-/* A stream is destroyed while its function runs: its memory is attached to it until the work is done. */
-static int function_destroyed(void)
-{
-	struct call call = { .state = 0 };
-
-	NEED_CU(begin_with(0, HOST));
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
-	while (!call.state)
-		nap_ms(1);
-	NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
-	NEED_CU(hold(s1));
-	NEED_CU(cuStreamDestroy(s1));
-	touch();
-	call.state = 2;
-	NEED(!wait_silently());
-	touch();
-	return 0;
-}
-
-/* The same with nothing behind the function: then the memory is attached to all streams. */
-static int function_orphan(void)
-{
-	struct call call = { .state = 0 };
-
-	NEED_CU(begin());
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(cuLaunchHostFunc(s1, stay, &call));
-	while (!call.state)
-		nap_ms(1);
-	NEED_CU(cuStreamDestroy(s1));
-	call.state = 2;
-	NEED_CU(cuCtxSynchronize());
-	NEED(!system_call());
-	NEED_CU(hold(s2));
-	NEED(system_call() == EFAULT);
-	gate_open(gate);
-	NEED_CU(cuStreamSynchronize(s2));
-	return 0;
-}
-
-TEST_F(attach, functions)
-{
-	ASSERT_TRUE(run(function_uses));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(function_stays));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(function_last));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(function_beside));
-	EXPECT_TRUE(denied(1, ", attached to all streams: "));
-	ASSERT_TRUE(run(function_destroyed));
-	EXPECT_TRUE(denied(2, ", attached to one stream: a destroyed stream of "));
-	ASSERT_TRUE(run(function_orphan));
-	EXPECT_TRUE(fine());
-}
-
-/* --- destroyed streams */
-
-static int destroyed_busy(void)
-{
-	NEED_CU(begin());
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s1));
-	NEED_CU(cuStreamDestroy(s1));
-	touch();
-	return 0;
-}
-
-/* The stream's work is done: the memory is attached to all streams again. */
-static int destroyed_done(void)
-{
-	CUevent event;
-
-	NEED_CU(begin());
-	NEED_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s1));
-	NEED_CU(cuEventRecord(event, s1));
-	NEED_CU(cuStreamDestroy(s1));
-	gate_open(gate);
-	NEED_CU(cuEventSynchronize(event));
-	touch();
-	NEED_CU(hold(s2));
-	touch();
-	return 0;
-}
-
-/* The same without a call that waits: a page fault finds the default. */
-static int destroyed_silently(void)
-{
-	NEED_CU(begin());
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s1));
-	NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
-	NEED_CU(cuStreamDestroy(s1));
-	gate_open(gate);
-	NEED(!wait_silently());
-	touch();
-	NEED_CU(hold(s2));
-	touch();
-	return 0;
-}
-
-static int destroyed_idle(void)
-{
-	NEED_CU(begin());
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s2));
-	touch();
-	NEED_CU(cuStreamDestroy(s1));
-	touch();
-	return 0;
-}
-
-/* The default is HOST. */
-static int destroyed_host(void)
-{
-	CUevent event;
-
-	NEED_CU(begin_with(0, HOST));
-	NEED_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s1));
-	NEED_CU(hold_for_ever(s2));
-	NEED_CU(cuEventRecord(event, s1));
-	NEED_CU(cuStreamDestroy(s1));
-	NEED(system_call() == EFAULT);
-	gate_open(gate);
-	NEED_CU(cuEventSynchronize(event));
-	NEED(!system_call());
-	touch();
-	gate[32] = 1;
-	return 0;
-}
-
-/* With the default HOST, exclusive devices are refused again: of an idle stream, a busy one, and by a page fault. */
-static int destroyed_refuses(void)
-{
-	NEED_CU(begin_with(0, HOST));
-	for (int i = 0; i < 3; i++) {
-		*mark = 0;
-		NEED_CU(attach(s1, SINGLE));
-		NEED_CU(cuMemsetD8(o->p, 1, SIZE));
-		if (i) {
-			NEED_CU(hold(s1));
-			NEED_CU(cuStreamWriteValue32(s1, (uintptr_t)mark, 1, 0));
-		}
-		NEED_CU(cuStreamDestroy(s1));
-		gate_open(gate);
-		if (i == 1)
-			NEED_CU(cuCtxSynchronize());
-		if (i == 2) {
-			NEED(!wait_silently());
-			touch();
-		}
-		NEED(cuMemsetD8(o->p, 1, SIZE) == INVALID);
-		NEED(cuMemcpyDtoDAsync(dev, o->p, SIZE, s2) == INVALID);
-		NEED(!system_call());
-		NEED_CU(cuStreamCreate(&s1, CU_STREAM_NON_BLOCKING));
-	}
-	return 0;
-}
-
-/* A change that another stream has not made yet is not undone. */
-static int destroyed_then_asked(void)
-{
-	NEED_CU(begin_with(0, HOST));
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(hold(s2));
-	NEED_CU(attach(s2, GLOBAL));
-	NEED_CU(cuStreamDestroy(s1));
-	NEED_CU(cuMemsetD8Async(o->p, 4, SIZE, s2));
-	gate_open(gate);
-	NEED_CU(cuStreamSynchronize(s2));
-	NEED(all_are(cpu(o->p), 4, SIZE));
-	NEED_CU(cuMemsetD8(o->p, 5, SIZE));
-	NEED_CU(hold(s2));
-	NEED(system_call() == EFAULT);
-	gate_open(gate);
-	return 0;
-}
-
-/* The stream is destroyed before the change: afterwards the memory has its default. */
-static int destroyed_before(void)
-{
-	NEED_CU(begin_with(0, HOST));
-	NEED_CU(hold(s1));
-	NEED_CU(attach(s1, SINGLE));
-	NEED_CU(cuStreamDestroy(s1));
-	touch();
-	gate_open(gate);
-	NEED_CU(cuCtxSynchronize());
-	NEED(cuMemsetD8(o->p, 1, SIZE) == INVALID);
-	NEED_CU(hold(s2));
-	touch();
-	gate_open(gate);
-	return 0;
-}
-
-/* Many streams, with work and without, and a context that ends with attached memory. */
-static int destroyed_many(void)
-{
-	CUcontext other;
-	CUdeviceptr p;
-	CUstream s;
-
-	NEED_CU(begin());
-	for (int i = 0; i < 200; i++) {
-		NEED_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-		NEED_CU(attach(s, SINGLE));
-		if (i % 2)
-			NEED_CU(cuMemsetD8Async(o->p, i, SIZE, s));
-		NEED_CU(cuStreamDestroy(s));
-		if (i % 3)
-			NEED_CU(cuCtxSynchronize());
-	}
-	NEED_CU(cuCtxSynchronize());
-	touch();
-	NEED_CU(cuCtxCreate(&other, NULL, 0, 0));
-	NEED_CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-	NEED_CU(cuMemAllocManaged(&p, 3 * MIB, GLOBAL));
-	NEED_CU(cuStreamAttachMemAsync(s, p, 0, SINGLE));
-	NEED_CU(cuStreamAttachMemAsync(s, o->p, 0, SINGLE));
-	NEED_CU(cuMemsetD8Async(p, 1, 3 * MIB, s));
-	NEED_CU(cuCtxDestroy(other));
-	NEED_CU(cuCtxSetCurrent(ctx));
-	touch();
-	NEED_CU(hold(s2));
-	NEED(system_call() == EFAULT);
-	gate_open(gate);
-	NEED_CU(cuStreamSynchronize(s2));
-	return 0;
-}
-
-TEST_F(attach, destroyed_streams)
-{
-	ASSERT_TRUE(run(destroyed_busy));
-	EXPECT_TRUE(denied(1, ", attached to one stream: a destroyed stream of device 0 executes operation "));
-	ASSERT_TRUE(run(destroyed_done));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(destroyed_silently));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(destroyed_idle));
-	EXPECT_TRUE(denied(2, ", attached to all streams: "));
-	ASSERT_TRUE(run(destroyed_host));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(destroyed_refuses));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(destroyed_then_asked));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(destroyed_before));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(destroyed_many));
-	EXPECT_TRUE(fine());
+	DENIED(host_early, 1, ", attached to all streams: ");
+	FINE(host_late);
+	DENIED(global_late, 2, ", attached to all streams: ");
+	DENIED(single_late, 2, ", attached to one stream: ");
+	DENIED(moves, 2, ", attached to all streams: ");
+	FINE(many);
+	FINE(freed);
 }
 
 /* --- several devices */
@@ -1094,10 +531,10 @@ TEST_F(attach, devices)
 		SKIP(return, "there is one device");
 	EXPECT_EQ(0, file_restore(&self->changed));
 	ASSERT_TRUE(file_change(&second, "/sys/module/gpumem/parameters/concurrent_managed", "1,0"));
-	ASSERT_TRUE(run(two_concurrent));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(two_exclusive));
-	EXPECT_TRUE(denied(1, " of device 1 executes "));
+	EXPECT_EQ(1, dev_attr(0, "concurrent_managed"));
+	EXPECT_EQ(0, dev_attr(1, "concurrent_managed"));
+	FINE(two_concurrent);
+	DENIED(two_exclusive, 1, " of device 1 executes ");
 	EXPECT_EQ(0, file_restore(&second));
 }
 
@@ -1205,8 +642,7 @@ static int killed(void)
 
 TEST_F(attach, threads)
 {
-	ASSERT_TRUE(run(threads));
-	EXPECT_TRUE(fine());
+	FINE(threads);
 	ASSERT_TRUE(run(killed));
 	EXPECT_TRUE(WIFSIGNALED(o->status) && WTERMSIG(o->status) == SIGKILL);
 }
@@ -1288,22 +724,15 @@ TEST_F(attach, memory)
 {
 	struct changed managed;
 
-	ASSERT_TRUE(run(neighbours));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(allocated));
-	EXPECT_TRUE(denied(1, " of 5242880 bytes on device 0, attached to all streams: "));
-	ASSERT_TRUE(run(again));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(freed_beside));
-	EXPECT_TRUE(fine());
+	FINE(neighbours);
+	DENIED(allocated, 1, " of 5242880 bytes on device 0, attached to all streams: ");
+	FINE(again);
+	FINE(freed_beside);
 	/* Device memory takes the place of managed memory. */
 	ASSERT_TRUE(file_change(&managed, "/sys/module/gpumem/parameters/managed", "0"));
-	ASSERT_TRUE(run(again));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(by_copy));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(line_wait));
-	EXPECT_TRUE(denied(1, ", attached to all streams: "));
+	FINE(again);
+	FINE(by_copy);
+	DENIED(line_wait, 1, ", attached to all streams: ");
 	EXPECT_EQ(0, file_restore(&managed));
 }
 
@@ -1427,15 +856,11 @@ static int concurrent(void)
 
 TEST_F(attach, calls)
 {
-	ASSERT_TRUE(run(host_refused));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(undefined_calls));
-	EXPECT_TRUE(fine());
-	ASSERT_TRUE(run(bad_arguments));
-	EXPECT_TRUE(fine());
+	FINE(host_refused);
+	FINE(undefined_calls);
+	FINE(bad_arguments);
 	EXPECT_EQ(0, file_restore(&self->changed));
-	ASSERT_TRUE(run(concurrent));
-	EXPECT_TRUE(fine());
+	FINE(concurrent);
 }
 
 TEST_HARNESS_MAIN
