@@ -2,8 +2,9 @@
 /*
  * Buffer objects: the kernel's units of memory. memory/ and pool/ make blocks and chunks of them.
  *
- * Owns the marks that the process has had movable memory, and that the kernel has refused it. The library also has buffer objects for itself: staging
- * memory, time stamps and workers' buffers. Lookups do not find these, and they stay until the process ends.
+ * Owns the marks that the process has had movable memory, and that the kernel has refused it. The library also has
+ * buffer objects for itself: staging memory, time stamps and workers' buffers. Lookups do not find these, and they stay
+ * until the process ends.
  *
  * Locks: mem_lock while addresses are reserved or released.
  */
