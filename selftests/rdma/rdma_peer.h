@@ -111,6 +111,7 @@ struct traffic {
 	struct request request;
 	pthread_t thread;
 	atomic_bool over;
+	atomic_bool dead;	/* the process that has the memory is dead */
 	atomic_ullong count;
 	int status;		/* of the first write that failed */
 };
@@ -181,6 +182,19 @@ static inline int engine_rest(struct end *e, __u64 *rounds)
 	return 0;
 }
 
+/* Wait for a completion: less long if the process dies meanwhile. */
+static inline int traffic_wait(struct traffic *t, struct ibv_wc *wc)
+{
+	int ret = -ETIMEDOUT;
+
+	for (int waited = 0; ret && waited < PATIENCE; waited += PATIENCE_DEAD) {
+		ret = side_wait_for(t->side, wc, PATIENCE_DEAD);
+		if (t->dead)
+			break;
+	}
+	return ret;
+}
+
 static inline void *traffic_main(void *arg)
 {
 	struct traffic *t = arg;
@@ -201,7 +215,7 @@ static inline void *traffic_main(void *arg)
 		}
 		if (!busy)
 			break;
-		if (side_wait(t->side, &wc)) {
+		if (traffic_wait(t, &wc)) {
 			t->status = -ETIMEDOUT;
 			break;
 		}
@@ -229,7 +243,7 @@ static inline int traffic_start(struct end *e, struct slot *slot, enum ibv_wr_op
 static inline bool traffic_moves(struct end *e)
 {
 	unsigned long long since = e->traffic.count;
-	__u64 end = in_seconds(PATIENCE);
+	__u64 end = in_seconds(e->traffic.dead ? PATIENCE_DEAD : PATIENCE);
 
 	while (e->traffic.count < since + 2 * UNDER_WAY) {
 		if (e->traffic.status || mono_ns() > end)

@@ -25,6 +25,8 @@
 			 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 /* Seconds for a completion: a request to a peer that died fails after its retries. */
 #define PATIENCE	60
+/* Seconds for the writes to a process that is known to be dead: rxe does not complete all of them. */
+#define PATIENCE_DEAD	15
 
 struct side {
 	struct rdma_cm_id *listener, *id;
@@ -287,10 +289,10 @@ static inline int side_recv(struct side *side, __u64 addr, __u32 bytes, __u32 lk
 		-ibv_post_recv(side->id->qp, &wr, &bad);
 }
 
-/* Wait for one completion. */
-static inline int side_wait(struct side *side, struct ibv_wc *wc)
+/* Wait for one completion, for some seconds. */
+static inline int side_wait_for(struct side *side, struct ibv_wc *wc, unsigned int seconds)
 {
-	__u64 end = in_seconds(PATIENCE);
+	__u64 end = in_seconds(seconds);
 	int n;
 
 	while (!(n = ibv_poll_cq(side->cq, 1, wc))) {
@@ -299,6 +301,11 @@ static inline int side_wait(struct side *side, struct ibv_wc *wc)
 		usleep(50);
 	}
 	return n < 0 ? -EIO : 0;
+}
+
+static inline int side_wait(struct side *side, struct ibv_wc *wc)
+{
+	return side_wait_for(side, wc, PATIENCE);
 }
 
 /* Post a request and wait for it: its status, or a negative errno. */

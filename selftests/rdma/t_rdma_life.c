@@ -172,6 +172,7 @@ TEST_F(life, reset)
 TEST_F(life, exit)
 {
 	EXPECT_EQ(0, far_end(&self->sc.far));
+	self->sc.near.traffic.dead = true;
 	EXPECT_FALSE(traffic_moves(&self->sc.near));
 	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
 	scene_end(_metadata, &self->sc, true);
@@ -180,6 +181,7 @@ TEST_F(life, exit)
 TEST_F(life, killed)
 {
 	EXPECT_EQ(-SIGKILL, kill_child(self->sc.far.pid));
+	self->sc.near.traffic.dead = true;
 	EXPECT_FALSE(traffic_moves(&self->sc.near));
 	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
 	scene_end(_metadata, &self->sc, true);
