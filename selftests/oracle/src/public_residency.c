@@ -3,7 +3,7 @@
  * Cases of the location of managed memory.  public_managed.c has the arguments of each function.
  *
  * - How much device memory does managed memory take after allocation, CPU access, device access,
- *   prefetch, advice and free?
+ *   prefetch, advice, discard and free?
  * - Can an allocation be larger than the device?  Is managed memory evicted for a plain allocation?
  * - Which calls take a range of two allocations?
  * - Do registration, IPC and value writes accept managed memory?  Do munmap() of a part and fork()
@@ -131,6 +131,102 @@ GROUPALONE(resident_info)
 	emit("read_mostly_read_by_cpu", "%s", taken(f, n));
 	memset(HPTR(d), 5, n);
 	emit("read_mostly_written_by_cpu", "%s", taken(f, n));
+	MUST(cuMemFree(d));
+	emit("freed", "%s", taken(f, n));
+}
+
+/* What engines read: all of @n bytes, into device memory. */
+static void device_reads(CUdeviceptr other, CUdeviceptr d, size_t n)
+{
+	for (size_t i = 0; i < n; i += PIECE)
+		MUST(cuMemcpyDtoD(other, d + i, PIECE));
+}
+
+GROUPALONE(resident_read_mostly)
+{
+	CUdeviceptr d, other = piece_of_device();
+	size_t n = MiB(128), f = available();
+
+	d = managed(n);
+	memset(HPTR(d), 1, n);
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	device_reads(other, d, n);
+	emit("read_by_device", "%s", taken(f, n));
+	emit("read_by_cpu", "%d %s", allbyte(HPTR(d), n, 1), taken(f, n));
+	for (size_t i = 0; i < n; i += MiB(2))
+		*(volatile char *)HPTR(d + i) = 2;
+	emit("byte_of_each_block_written_by_cpu", "%s", taken(f, n));
+	device_reads(other, d, n);
+	emit("read_again", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	emit("prefetched_to_host", "%s", taken(f, n));
+	device_fills(d, 3, n);
+	emit("filled_by_device", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	emit("filled_and_prefetched_to_host", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_UNSET_READ_MOSTLY, gpu()));
+	emit("advice_unset", "%s", taken(f, n));
+	prefetch(d, n, cpu);
+	emit("unset_and_prefetched_to_host", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, gpu()));
+	device_reads(other, d, n);
+	emit("preferred_and_read", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_UNSET_READ_MOSTLY, gpu()));
+	emit("preferred_and_unset", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, cpu));
+	prefetch(d, n, cpu);
+	device_reads(other, d, n);
+	emit("prefers_host_and_read", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_UNSET_READ_MOSTLY, gpu()));
+	emit("prefers_host_and_unset", "%s", taken(f, n));
+	emit("content", "%d", allbyte(HPTR(d), n, 3));
+	MUST(cuMemFree(d));
+	emit("freed", "%s", taken(f, n));
+}
+
+static void discard(CUdeviceptr d, size_t n)
+{
+	MUST(cuMemDiscardBatchAsync(&d, &n, 1, 0, CU_STREAM_PER_THREAD));
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+
+GROUPALONE(resident_discard)
+{
+	CUmemLocation to = gpu();
+	CUdeviceptr d;
+	size_t n = MiB(128), zero = 0, f;
+
+	piece_of_device();
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	f = available();
+	d = managed(n);
+	device_fills(d, 1, n);
+	emit("filled", "%s", taken(f, n));
+	discard(d, n);
+	emit("discarded", "%s", taken(f, n));
+	device_fills(d, 2, n);
+	emit("filled_again", "%d %s", allbyte(HPTR(d), n, 2), taken(f, n));
+	device_fills(d, 3, n);
+	discard(d, n / 2);
+	emit("half_discarded", "%d %s", allbyte(HPTR(d + n / 2), n / 2, 3), taken(f, n));
+	prefetch(d, n, gpu());
+	discard(d, n);
+	memset(HPTR(d), 4, n);
+	emit("discarded_and_written_by_cpu", "%d %s", allbyte(HPTR(d), n, 4), taken(f, n));
+	discard(d, n);
+	emit("discarded_on_host", "%s", taken(f, n));
+	MUST(cuMemDiscardAndPrefetchBatchAsync(&d, &n, 1, &to, &zero, 1, 0, CU_STREAM_PER_THREAD));
+	MUST(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	emit("discarded_and_prefetched", "%s", taken(f, n));
+	MUST(cuMemAdvise(d, n, CU_MEM_ADVISE_SET_READ_MOSTLY, gpu()));
+	memset(HPTR(d), 5, n);
+	prefetch(d, n, gpu());
+	discard(d, n);
+	emit("read_mostly_discarded", "%s", taken(f, n));
+	memset(HPTR(d), 6, n);
+	emit("read_mostly_discarded_and_written", "%d %s", allbyte(HPTR(d), n, 6), taken(f, n));
 	MUST(cuMemFree(d));
 	emit("freed", "%s", taken(f, n));
 }
