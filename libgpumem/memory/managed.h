@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Managed memory. managed.c owns the hints about ranges of it.
+ * Managed memory (managed.c), and what programs have said about ranges of it (notes.c).
  */
 #ifndef GPUMEM_MEMORY_MANAGED_H
 #define GPUMEM_MEMORY_MANAGED_H
