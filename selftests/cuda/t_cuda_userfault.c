@@ -3,15 +3,10 @@
  * Pageable memory whose pages a userfaultfd provides: the engine waits for them as a thread of the
  * process does, other streams go on, and a process that never provides a page can be killed.
  */
-#include <linux/userfaultfd.h>
-
-#include <poll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 #include "common/limits_util.h"
+#include "common/userfault.h"
 
 #define PARAMETER	"/sys/module/gpumem/parameters/pageable"
 #define PAGE_BYTES	4096ull
@@ -29,27 +24,19 @@ FIXTURE(userfault)
 
 FIXTURE_SETUP(userfault)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-
 	ASSERT_TRUE(dev_quiet(10));
-	self->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (self->uffd < 0 && errno == ENOSYS)
+	self->uffd = userfault_open();
+	if (self->uffd == -ENOSYS)
 		SKIP(return, "the kernel has no userfaultfd");
 	ASSERT_LE(0, self->uffd);
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_API, &api));
 	ASSERT_TRUE(file_change(&self->param, PARAMETER, "1,0"));
 	ASSERT_CU(cuda_start(&self->ctx));
 	ASSERT_EQ(0, file_restore(&self->param));
 	ASSERT_CU(cuStreamCreate(&self->s, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuStreamCreate(&self->other, CU_STREAM_NON_BLOCKING));
 	ASSERT_CU(cuMemAlloc(&self->dev, PAGES * PAGE_BYTES));
-	self->p = mmap(NULL, PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
+	self->p = userfault_map(self->uffd, PAGES * PAGE_BYTES);
 	ASSERT_NE(MAP_FAILED, self->p);
-	range.range.start = (uintptr_t)self->p;
-	range.range.len = PAGES * PAGE_BYTES;
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_REGISTER, &range));
 }
 
 FIXTURE_TEARDOWN_PARENT(userfault)
@@ -60,10 +47,9 @@ FIXTURE_TEARDOWN_PARENT(userfault)
 /* Wait for a fault, and return its address; 0 if there is none in a while. */
 static uintptr_t fault_of(int uffd)
 {
-	struct pollfd poll_for = { .fd = uffd, .events = POLLIN };
 	struct uffd_msg msg;
 
-	if (poll(&poll_for, 1, 20000) != 1 || read(uffd, &msg, sizeof(msg)) != sizeof(msg) ||
+	if (!userfault_waits(uffd) || read(uffd, &msg, sizeof(msg)) != sizeof(msg) ||
 	    msg.event != UFFD_EVENT_PAGEFAULT)
 		return 0;
 	return msg.arg.pagefault.address & -PAGE_BYTES;

@@ -2,20 +2,13 @@
 /*
  * Entries on memory of the process whose pages nobody provides: the fault waits, and nothing else does.
  */
-#include <linux/userfaultfd.h>
-
-#include <errno.h>
-#include <poll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "common/file.h"
 #include "common/limits_util.h"
 #include "common/stream.h"
+#include "common/userfault.h"
 #include "common/util.h"
 
 #define PARAMETER	"/sys/module/gpumem/parameters/pageable"
@@ -34,15 +27,11 @@ FIXTURE(pageable)
 
 FIXTURE_SETUP(pageable)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-
 	ASSERT_TRUE(dev_quiet(10));
-	self->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (self->uffd < 0 && errno == ENOSYS)
+	self->uffd = userfault_open();
+	if (self->uffd == -ENOSYS)
 		SKIP(return, "the kernel has no userfaultfd");
 	ASSERT_LE(0, self->uffd);
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_API, &api));
 	ASSERT_TRUE(file_change(&self->param, PARAMETER, "1,0"));
 	self->fd = gp_open(0);
 	ASSERT_LE(0, self->fd);
@@ -51,11 +40,8 @@ FIXTURE_SETUP(pageable)
 	ASSERT_EQ(0, gp_bo_alloc(self->fd, 2 * BYTES, &self->bo));
 	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, ADDR, 2 * BYTES, 1, 1));
 	ASSERT_EQ(0, stream_open(&self->s, self->fd, self->vm, 0, 64));
-	self->p = mmap(NULL, BYTES, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	self->p = userfault_map(self->uffd, BYTES);
 	ASSERT_NE(MAP_FAILED, self->p);
-	range.range.start = (uintptr_t)self->p;
-	range.range.len = BYTES;
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_REGISTER, &range));
 }
 
 FIXTURE_TEARDOWN(pageable)
@@ -67,14 +53,6 @@ FIXTURE_TEARDOWN(pageable)
 	/* The fault that waits fails. */
 	close(self->uffd);
 	EXPECT_TRUE(dev_quiet(10));
-}
-
-/* Whether somebody waits for a page. */
-static bool fault_waits(int uffd)
-{
-	struct pollfd poll_for = { .fd = uffd, .events = POLLIN };
-
-	return poll(&poll_for, 1, 20000) == 1;
 }
 
 static struct gpumem_sqe from(const unsigned char *p)
@@ -106,12 +84,12 @@ static void close_in_fault(struct __test_metadata *_metadata, FIXTURE_DATA(pagea
 			   struct gpumem_sqe sqe)
 {
 	ASSERT_EQ(0, stream_push(&self->s, &sqe));
-	ASSERT_TRUE(fault_waits(self->uffd));
+	ASSERT_TRUE(userfault_waits(self->uffd));
 	EXPECT_EQ(0, stream_close(&self->s));
 	close(self->fd);
 	self->fd = -1;
 	EXPECT_TRUE(number_becomes("/sys/class/gpumem/gpumem0/used", 0));
-	EXPECT_TRUE(fault_waits(self->uffd));
+	EXPECT_TRUE(userfault_waits(self->uffd));
 }
 
 TEST_F(pageable, close_in_copy)
@@ -137,7 +115,7 @@ TEST_F(pageable, others_go_on)
 
 	ASSERT_EQ(0, stream_open(&other, self->fd, self->vm, 0, 64));
 	ASSERT_EQ(0, stream_push(&self->s, &sqe));
-	ASSERT_TRUE(fault_waits(self->uffd));
+	ASSERT_TRUE(userfault_waits(self->uffd));
 	sqe = sqe_fill(ADDR + BYTES, 1, 3, BYTES);
 	ASSERT_EQ(0, stream_push(&other, &sqe));
 	EXPECT_EQ(0, stream_sync(&other));
@@ -155,7 +133,7 @@ TEST_F(pageable, fault_fails)
 	struct gpumem_sqe sqe = from(self->p);
 
 	ASSERT_EQ(0, stream_push(&self->s, &sqe));
-	ASSERT_TRUE(fault_waits(self->uffd));
+	ASSERT_TRUE(userfault_waits(self->uffd));
 	ASSERT_EQ(0, mprotect(self->p, BYTES, PROT_NONE));
 	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_UNREGISTER, &range));
 	stream_sync(&self->s);
@@ -169,7 +147,7 @@ TEST_F(pageable, provided)
 	struct gpumem_sqe sqe = from(self->p);
 
 	ASSERT_EQ(0, stream_push(&self->s, &sqe));
-	ASSERT_TRUE(fault_waits(self->uffd));
+	ASSERT_TRUE(userfault_waits(self->uffd));
 	zero.range.start = (uintptr_t)self->p;
 	zero.range.len = BYTES;
 	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_ZEROPAGE, &zero));
