@@ -19,7 +19,7 @@
  * With @skips the sweep tries each of the first FAIL_MANY points, and one in five of the others at
  * random.
  */
-#define FAIL_MANY	100
+#define FAIL_MANY	40
 
 struct fail_sweep {
 	step setup, act, undo;		/* setup and undo: or NULL */

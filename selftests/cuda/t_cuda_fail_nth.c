@@ -10,7 +10,7 @@
  * kind, in which the library makes what it keeps, so each fault gets a process of its own.  As that
  * takes long, the sweep tests every eleventh point (47th with GPUMEM_QUICK; GPUMEM_STRIDE sets
  * another distance), beginning at a random one.  Of a warm operation's points GPUMEM_QUICK tests
- * the first hundred and, at random, one in five of the others, which are page allocations and
+ * the first forty and, at random, one in five of the others, which are page allocations and
  * alike.
  *
  * Everything is queued (GPUMEM_INLINE=0): copies by the caller do not enter the kernel.
