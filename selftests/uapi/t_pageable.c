@@ -126,6 +126,40 @@ TEST_F(pageable, others_go_on)
 	EXPECT_EQ(0, self->s.page->value);
 }
 
+/* The address of a text of the kernel, or 0. */
+static __u64 kernel_text(void)
+{
+	unsigned long long addr = 0;
+	char line[256], name[64];
+	FILE *f = fopen("/proc/kallsyms", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx %*c %63s", &addr, name) == 2 && !strcmp(name, "linux_banner"))
+			break;
+		addr = 0;
+	}
+	if (f)
+		fclose(f);
+	return addr;
+}
+
+/* An entry that names memory of the kernel fails, and tells nothing about it. */
+TEST_F(pageable, kernel_memory)
+{
+	unsigned char *seen = gp_map(self->fd, self->bo, 0, BYTES, RW);
+	struct gpumem_sqe sqe = from(NULL);
+
+	ASSERT_NE(NULL, seen);
+	sqe.src = kernel_text();
+	sqe.width = 16;
+	ASSERT_NE(0, sqe.src);
+	ASSERT_EQ(0, stream_push(&self->s, &sqe));
+	EXPECT_NE(0, stream_sync(&self->s));
+	EXPECT_EQ(EFAULT, self->s.page->error);
+	EXPECT_EQ(0, seen[0]);
+	munmap(seen, BYTES);
+}
+
 /* A fault that ends without a page makes the entry fail. */
 TEST_F(pageable, fault_fails)
 {
