@@ -23,7 +23,7 @@ skip_all()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 golden=$top/golden/h200-580
-export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-5}"
+export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-10}"
 export ORACLE_OVERSUBSCRIBE=1
 seconds=${GPUMEM_TIMEOUT:-300}
 "$program" --jobs 2 --deadline $((seconds * 6 / 10)) >"$work/out" \
