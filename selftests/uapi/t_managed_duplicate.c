@@ -12,43 +12,11 @@
 #include "kselftest_harness.h"
 #include "common/pin_util.h"
 #include "common/util.h"
+#include "advice_util.h"
 #include "busy_util.h"
 #include "managed_util.h"
 #include "share_util.h"
 
-/* A second device's stream of the client. */
-struct second {
-	int fd;
-	__u32 device;
-	struct stream s;
-};
-
-static int second_open(int fd, __u32 vm, struct second *second)
-{
-	int ret;
-
-	second->fd = gp_open(1);
-	if (second->fd < 0)
-		return second->fd;
-	ret = gp_attach(fd, second->fd, &second->device);
-	return ret ? ret : stream_open(&second->s, fd, vm, second->device, 64);
-}
-
-static __u32 make_for_both(int fd, __u32 vm, __u64 length, __u64 addr)
-{
-	__u32 id;
-
-	return gp_managed_alloc(fd, length, &id) || gp_vm_map(fd, vm, id, 0, addr, length, 3, 3) ?
-	       0 : id;
-}
-
-static long long blocks_on(unsigned int device)
-{
-	return dev_attr(device, "managed") / (long long)BLOCK;
-}
-
-#define ADVISE(id, offset, length, advice, device) \
-	gp_bo_advise(self->fd, (id), (offset), (length), GPUMEM_ADVICE_##advice, (device))
 #define READ_MOSTLY(id, length) ADVISE((id), 0, (length), READ_MOSTLY, GPUMEM_ADVICE_NONE)
 #define NOT_READ_MOSTLY(id, length) ADVISE((id), 0, (length), NOT_READ_MOSTLY, GPUMEM_ADVICE_NONE)
 /* The engine of a stream reads @bytes at @addr, into the client's device memory. */
