@@ -50,6 +50,7 @@
 #include "gpumem_linger.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
+#include "gpumem_move.h"
 #include "gpumem_notice.h"
 #include "gpumem_resident.h"
 #include "gpumem_shmem.h"
@@ -263,6 +264,8 @@ static void gpumem_copy_keep_locked(struct gpumem_copy *copy,
 	gpumem_copy_del_locked(copy);
 	block->stale = false;
 	block->dev = dev;
+	/* No page has moved for the copies.  The next prefetch moves them. */
+	block->astray = gpumem_move_possible(dev->mem.node);
 	gpumem_resident_begin(block);
 	if (why == GPUMEM_DEPARTURE_WRITTEN)
 		atomic64_inc(&block->bo->obj.client->count.managed_collapses);

@@ -496,8 +496,8 @@ enum gpumem_advice {
  *
  * The call moves no block, unless GPUMEM_ADVICE_READ_MOSTLY ends.  It is about the
  * blocks that lie completely in the range, with or without pages; the last block
- * may be shorter than others.  The
- * kernel follows the advice when an engine touches a block that is not in use:
+ * may be shorter than others.  The kernel follows the advice when an engine touches
+ * a block that is not in use:
  *
  *  - A block that prefers the host does not become resident.  If the user may
  *    not pin more, it becomes resident as without advice.
