@@ -17,6 +17,7 @@
 #  - when it leaves something behind: /sys/class/gpumem/*/{clients,bos,exports,views,used},
 #    anything that "gpumem leaks" finds, or shared memory that is still charged to the
 #    programs' control group;
+#  - when it leaves a parameter of the module changed, which then gets its former value back;
 #  - when it skips a case that "skips.tsv" does not name for this kernel.
 #
 # Where several runs share the work, GPUMEM_QUEUE is a directory that all of them see.  The run that
@@ -225,6 +226,30 @@ leftovers() {	# [all]: sets left
 	[ -z "$n" ] || left+="${left:+, }$n"
 }
 
+# Sets is to the values of the module's parameters.
+declare -A is=() was=()
+parameters() {
+	local f value
+	is=()
+	for f in /sys/module/gpumem/parameters/*; do
+		value=
+		read -r value 2>/dev/null <"$f"
+		is[${f##*/}]=$value
+	done
+}
+
+# Writes the parameters that are not as they were.  Sets changed to what they were set to.
+restore_parameters() {
+	local name
+	changed=
+	parameters
+	for name in "${!was[@]}"; do
+		[ "${is[$name]-}" != "${was[$name]}" ] || continue
+		changed+="${changed:+, }$name=${is[$name]-}"
+		echo "${was[$name]}" 2>/dev/null >"/sys/module/gpumem/parameters/$name"
+	done
+}
+
 bad() {		# one more failure, and why
 	echo "not ok $*"
 	failed=$((failed + 1))
@@ -400,7 +425,7 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
-	local name=${1%%:*} only=() title rc left program shmem held grown took seconds
+	local name=${1%%:*} only=() title rc left program shmem held grown took seconds changed
 	[[ $1 == *:* ]] && only=(-t "${1#*:}")
 	title="$1"
 	shift
@@ -441,6 +466,8 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 			left+="${left:+, }$grown KiB of shared memory charged to the control group"
 	fi
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
+	restore_parameters
+	[ -z "$changed" ] || bad "$name left the module's parameters changed: $changed"
 	if complaint; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
@@ -464,6 +491,10 @@ fi
 
 follow_log
 file_shmem
+parameters
+for name in "${!is[@]}"; do
+	was[$name]=${is[$name]}
+done
 
 # Read once: without it programs would silently not run again.
 mapfile -t modes < <(grep -v '^#' "$here/modes.tsv")

@@ -2,6 +2,7 @@
 /* See file.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -61,24 +62,54 @@ bool number_becomes(const char *path, long long want)
 	return false;
 }
 
+/* The file that a keeper locks while it is about to write a former text back. */
+#define LOCKS	"/tmp/changed"
+
+/* Take the lock at @name within a minute.  The descriptor is inherited, or -1. */
+static int lock_take(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT, 0600);
+
+	if (fd < 0)
+		return -1;
+	for (int i = 0; i < 6000; i++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return fd;
+		nap_ms(10);
+	}
+	close(fd);
+	fprintf(stderr, "# a process has held %s for a minute\n", name);
+	return -1;
+}
+
 /*
  * Wait until no process is about to write the former text back, and keep others from changing the file.  The keeper
  * inherits the descriptor, and with it the lock.
  */
 static int file_lock(const char *path)
 {
-	char name[256] = "/tmp/changed";
+	char name[256] = LOCKS;
 	size_t length = strlen(name);
-	int fd;
 
 	snprintf(name + length, sizeof(name) - length, "%s", path);
 	for (char *c = name + length; *c; c++)
 		if (*c == '/')
 			*c = '-';
-	fd = open(name, O_RDWR | O_CREAT, 0600);
-	for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB); i++)
-		nap_ms(10);
-	return fd;
+	return lock_take(name);
+}
+
+/*
+ * At the program's end: wait until all former texts are back.  run_kselftest.sh kills what is left of a program as
+ * soon as it has ended.
+ */
+__attribute__((destructor)) static void wait_for_keepers(void)
+{
+	glob_t locks = { .gl_pathc = 0 };
+
+	if (!glob(LOCKS "*", 0, NULL, &locks))
+		for (size_t i = 0; i < locks.gl_pathc; i++)
+			close(lock_take(locks.gl_pathv[i]));
+	globfree(&locks);
 }
 
 bool file_change(struct changed *changed, const char *path, const char *text)
@@ -86,6 +117,8 @@ bool file_change(struct changed *changed, const char *path, const char *text)
 	char former[64], command[256];
 	int lock = file_lock(path);
 
+	if (lock < 0)
+		return false;
 	if (!read_text(path, former, sizeof(former))) {
 		close(lock);
 		return false;

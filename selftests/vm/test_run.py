@@ -109,6 +109,9 @@ KSELFTEST = [
     ("t_last", "printf '1..1\\nok 1 a'", ()),
     ("t_child", "setsid sh -c 'exec sleep 4321' & sleep 1; echo 1..1; echo ok 1 a", ()),
     ("t_after", "echo 1..1; grep -lxz '432[1]' /proc/[0-9]*/cmdline || echo ok 1 a", ()),
+    ("t_changes", "echo 1..1; echo N >/sys/module/gpumem/parameters/managed; echo ok 1 a",
+     (r"t_changes left the module's parameters changed: managed=N$",)),
+    ("t_restored", "echo 1..1; grep -q Y /sys/module/gpumem/parameters/managed && echo ok 1 a", ()),
     ("t_mode", "echo 1..1; [ \"$GPUMEM_X$GPUMEM_Y\" = 12 ] || [ ! \"$GPUMEM_X$GPUMEM_Y\" ] &&"
                " echo ok 1 a", ()),
 ]
@@ -522,7 +525,7 @@ int main(void)
         """run_kselftest.sh on programs whose verdict is known."""
         out = self.kselftest("kselftest", KSELFTEST, "*\tt_mode\tGPUMEM_X=1\tGPUMEM_Y=2\n", "GPUMEM_TIMEOUT=10")
         want("\n# t_mode (GPUMEM_X=1 GPUMEM_Y=2)\n" in out, "no other mode", out)
-        want(out.endswith("\n10 passed, 7 failed, 0 skipped\n"), "the sum is wrong", out)
+        want(out.endswith("\n12 passed, 8 failed, 0 skipped\n"), "the sum is wrong", out)
 
     def test_kselftest_camera(self):
         """A complaint of vivid's thread fails the test that uses the camera, and says where it is from."""
