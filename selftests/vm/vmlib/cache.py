@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cache of everything that is fetched or built once: kernels, headers, roots, package lists.
 
-It is $GPUMEM_CACHE, else /var/cache/gpumem for root, else ~/.cache/gpumem.  An entry is a
-directory CACHE/KIND/KEY whose files never change once it has its name (a kernel's may get an
-unpacked image beside its packed one); the key tells what it was made from, so a new package makes
-a new entry and an old one stays valid for whoever is using it.  Entries are made under another
-name and renamed, below an exclusive lock: a half-made one is never seen.  Nothing is ever
+It is $GPUMEM_CACHE, else /var/cache/gpumem for root, else gpumem in $XDG_CACHE_HOME or ~/.cache.
+An entry is a directory CACHE/KIND/KEY whose files never change once it has its name (a kernel's may
+get an unpacked image beside its packed one); the key tells what it was made from, so a new package
+makes a new entry and an old one stays valid for whoever is using it.  Entries are made under
+another name and renamed, below an exclusive lock: a half-made one is never seen.  Nothing is ever
 installed on the host.
 """
 import contextlib
@@ -24,9 +24,14 @@ def cache_dir():
     """The cache, created when absent."""
     path = os.environ.get("GPUMEM_CACHE")
     if not path:
-        path = "/var/cache/gpumem" if os.geteuid() == 0 else os.path.expanduser("~/.cache/gpumem")
+        path = "/var/cache/gpumem" if os.geteuid() == 0 else os.path.join(
+            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gpumem")
     path = os.path.abspath(path)
-    os.makedirs(path, exist_ok=True)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise Problem("%s cannot be made: %s; GPUMEM_CACHE names another directory"
+                      % (path, e.strerror)) from e
     return path
 
 

@@ -60,7 +60,7 @@ class Packaged:
             old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
             if old:
                 return max(old, key=os.path.getmtime)
-            raise Problem("no package for kernel %s (%s): apt-get update, or see --list"
+            raise Problem("no package for kernel %s (%s): apt-get update, or name another kernel"
                           % (name, " or ".join(self.metas)))
         return make_entry("kernels", "%s_%s" % (name, safe(new[1])),
                           lambda tmp, final: self.build(new[0], tmp, final))

@@ -112,20 +112,23 @@ def parse(argv):
     return o
 
 
-def sources():
+def sources(top=CHECKOUT):
     """The files that gpumem.ko is made of."""
     for name in ("Kbuild", "Makefile"):
-        yield os.path.join(CHECKOUT, name)
+        yield os.path.join(top, name)
     for sub in ("kmod", "uapi"):
-        for where, _, names in os.walk(os.path.join(CHECKOUT, sub)):
+        for where, _, names in os.walk(os.path.join(top, sub)):
             for name in names:
                 if name.endswith((".c", ".h")):
                     yield os.path.join(where, name)
 
 
-def module_for(kernel):
-    """The gpumem.ko built for @kernel; builds it when absent or older than its sources."""
-    out = os.environ.get("GPUMEM_MODULES") or os.path.join(CHECKOUT, "build")
+def module_for(kernel, build=None):
+    """The gpumem.ko built for @kernel; builds it when absent or older than its sources.
+
+    @build: where the modules are, if GPUMEM_MODULES does not say.
+    """
+    out = os.environ.get("GPUMEM_MODULES") or build or os.path.join(CHECKOUT, "build")
     ko = os.path.join(out, kernel.version, "gpumem.ko")
     built = os.path.join(os.path.dirname(ko), ".built")
     # A kernel of the same version may have another configuration.
@@ -160,15 +163,36 @@ def library_path():
     return ":".join(build_dir(d) for d in ("compat", "lib"))
 
 
+class Checkout:
+    """Where the module, the kernels and COMMAND's environment come from: the checkout and its build.
+
+    The command "gpumem vm" has another one, tool.py.
+    """
+
+    def kernel(self, name):
+        return kernels.get(name)
+
+    def module(self, kernel):
+        return module_for(kernel)
+
+    def paths(self):
+        """What COMMAND needs, besides the paths that it names."""
+        return [CHECKOUT, build_dir()]
+
+    def environment(self, o):
+        env = {"HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8", "USER": "root",
+               "PATH": build_dir("bin")
+               + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        env.update((k, v) for k, v in os.environ.items() if PASS_ENV.match(k)
+                   and (o.guests == 1 or k not in guest.RANK_ENV))
+        if o.insmod:
+            env["LD_LIBRARY_PATH"] = library_path()
+        return env
+
+
 def command_script(o):
     """The shell script that becomes COMMAND."""
-    env = {"HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8", "USER": "root",
-           "PATH": build_dir("bin")
-           + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    env.update((k, v) for k, v in os.environ.items() if PASS_ENV.match(k)
-               and (o.guests == 1 or k not in guest.RANK_ENV))
-    if o.insmod:
-        env["LD_LIBRARY_PATH"] = library_path()
+    env = o.place.environment(o)
     text = "".join("export %s=%s\n" % (k, shlex.quote(v)) for k, v in sorted(env.items()))
     words = list(o.command)
     if o.icount and os.path.exists(words[0]):
@@ -217,7 +241,7 @@ def kept_of_tmp(o):
 
     Paths within another one of these are left out.  Where a link is on the way, all of /tmp is kept.
     """
-    needed = [os.getcwd(), CHECKOUT, build_dir()] + [w for w in o.command if os.path.exists(w)]
+    needed = [os.getcwd()] + o.place.paths() + [w for w in o.command if os.path.exists(w)]
     kept = []
     for path in sorted({os.path.abspath(p) for p in needed if os.path.exists(p)}):
         if not (path + "/").startswith("/tmp/"):
@@ -248,7 +272,7 @@ def make_initrd(o, kernel, busybox, modules, share):
     if o.guests > 1:
         early = early + cluster.DRIVERS
     if o.insmod:
-        ko = module_for(kernel)
+        ko = o.place.module(kernel)
         needs = module_needs(ko)
         with open(ko, "rb") as f:
             c.file("vm/gpumem.ko", f.read(), 0o644)
@@ -280,13 +304,19 @@ def make_initrd(o, kernel, busybox, modules, share):
 
 def main(argv):
     o = parse(argv)
+    o.place = Checkout()
+    return boot(o)
+
+
+def boot(o):
+    """Run COMMAND in one or several guests; returns the exit status."""
     for sig in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, lambda *_: sys.exit(125))
     work = tempfile.mkdtemp(prefix="gpumem-vm.")
     machines = []
     try:
         busybox = qemu.tools()
-        kernel = kernels.get(o.kernel)
+        kernel = o.place.kernel(o.kernel)
         modules = initrd.Modules(kernel.modules)
         cluster.check(o.guests, o, modules)
         share = "9p" if modules.has("9p") else "virtiofs"
