@@ -260,7 +260,11 @@ dirs := $(sort $(patsubst %/,%,$(dir $(wildcard tools/*/*.c))))
 progs := $(patsubst %.c,$(out)/bin/%,$(notdir $(one))) $(foreach d,$(dirs),$(out)/bin/$(call prog,$(d)))
 
 .PHONY: tools
-tools: $(progs)
+tools: $(progs) $(out)/libexec/gpumem/gpumem-vm
+
+# "gpumem vm" finds this program in libexec/gpumem, here as in an installation.
+$(out)/libexec/gpumem/gpumem-vm: tools/vm/gpumem-vm
+	@mkdir -p $(@D) && ln -sfn $(top)/$< $@
 
 # $(call program,NAME,SOURCES)
 define program
@@ -400,6 +404,10 @@ man: $(out)/man/.made
 
 # ---- installation
 
+# What gpumem-vm needs of the virtual machine of the tests.
+vmlib := $(addprefix selftests/vm/vmlib/,$(addsuffix .py,__init__ apt cache chroot cluster guest initrd kernels \
+	machine qemu runner splat tool))
+
 # BUILT=1 installs the libraries and programs that are built, as they are.
 .PHONY: install
 install: $(if $(BUILT),,lib tools) man $(for_builds)
@@ -418,6 +426,9 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(DESTDIR)$(INCLUDEDIR)/linux
 	$(INSTALL) -m 644 tools/udev/70-gpumem.rules $(DESTDIR)$(UDEVDIR)/rules.d
 	$(if $(progs),$(INSTALL) $(progs) $(DESTDIR)$(PREFIX)/bin)
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
+	$(INSTALL) tools/vm/gpumem-vm $(DESTDIR)$(PREFIX)/libexec/gpumem
+	$(INSTALL) -m 644 $(vmlib) $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
 	for m in Documentation/man/*.[1-9] $(out)/man/*.[1-9]; do \
 		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
 	$(if $(DESTDIR),,-ldconfig)

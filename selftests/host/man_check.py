@@ -124,7 +124,7 @@ def commands():
     source, page = read("tools/gpumem/gpumem.c"), read("Documentation/man/gpumem.1")
     usage = re.search(r"usage\[\] =\n(.*?);", source, re.S).group(1)
     used = set(re.findall(r'(?:usage:|  ) *gpumem (?:\[\w+\] )?([a-z]+)', usage))
-    accepted = set(re.findall(r'strcmp\(command, "(\w+)"\)', source))
+    accepted = set(re.findall(r'strcmp\((?:command|argv\[1\]), "(\w+)"\)', source))
     described = {t.split()[0] for t in terms(section(page, "DESCRIPTION"), "Cm")}
     shown = set(re.findall(r"^\.Cm (\w+)$", section(page, "SYNOPSIS"), re.M)) & accepted
     sub = {"clients", "objects"}

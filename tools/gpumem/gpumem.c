@@ -35,6 +35,7 @@ static const char usage[] =
 "       gpumem leaks            everything that exists, and what does not add up\n"
 "       gpumem stat [-b] PID... the clients of processes\n"
 "       gpumem stat [-b] --all  the clients of all processes\n"
+"       gpumem vm [OPTION...] [--] COMMAND    run it in a machine that has gpumem\n"
 "       gpumem --version | --help\n"
 "\n"
 "  -b, --bytes  sizes in bytes\n"
@@ -286,6 +287,9 @@ int main(int argc, char **argv)
 	char *end;
 	int c;
 
+	/* This command has options of its own. */
+	if (argc > 1 && !strcmp(argv[1], "vm"))
+		vm(argv + 1);
 	while ((c = getopt_long(argc, argv, "abhn:V", options, NULL)) != -1) {
 		switch (c) {
 		case 'a':
