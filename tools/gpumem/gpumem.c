@@ -36,6 +36,7 @@ static const char usage[] =
 "       gpumem stat [-b] PID... the clients of processes\n"
 "       gpumem stat [-b] --all  the clients of all processes\n"
 "       gpumem vm [OPTION...] [--] COMMAND    run it in a machine that has gpumem\n"
+"       gpumem cdi generate [--output FILE]   a CDI specification for containers\n"
 "       gpumem --version | --help\n"
 "\n"
 "  -b, --bytes  sizes in bytes\n"
@@ -287,9 +288,11 @@ int main(int argc, char **argv)
 	char *end;
 	int c;
 
-	/* This command has options of its own. */
+	/* These commands have options of their own. */
 	if (argc > 1 && !strcmp(argv[1], "vm"))
 		vm(argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "cdi"))
+		return cdi(argc - 1, argv + 1);
 	while ((c = getopt_long(argc, argv, "abhn:V", options, NULL)) != -1) {
 		switch (c) {
 		case 'a':

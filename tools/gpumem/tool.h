@@ -19,8 +19,9 @@ void watch(unsigned long count);
 /* Returns 0 if nothing exists and all values agree, 1 if it printed lines. */
 int leaks(void);
 
-/* vm.c; argv[0] is the command's name */
+/* vm.c and cdi.c; argv[0] is the command's name */
 __attribute__((noreturn))
 void vm(char **argv);
+int cdi(int argc, char **argv);
 
 #endif
