@@ -38,6 +38,13 @@ rc=$?
 [ -s "$work/options" ] || rc=1
 verdict $rc "the manual page has the options of --help"
 
+# The options of the job files and of the documents.
+grep -hoE 'bin/gpumem vm .*' "$top"/examples/ci/*.yml "$top"/Documentation/*.rst | sed 's/ -- .*//' |
+	grep -oE -e ' --[a-z0-9]+' | tr -d ' ' | sort -u >"$work/used"
+comm -13 "$work/options" "$work/used" >"$work/log"
+[ -s "$work/used" ] && [ ! -s "$work/log" ]
+verdict $? "the job files and the documents use options that exist"
+
 root=$work/root
 make --no-print-directory -C "$top" O="$build" BUILT=1 DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib \
 	INCLUDEDIR=/usr/include install >"$work/log" 2>&1
