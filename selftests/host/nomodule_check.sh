@@ -32,4 +32,5 @@ echo "TAP version 13"
 wrong "modprobe gpumem" "$build/bin/gpumem-demo" --out "$work/out"
 wrong "modprobe gpumem" "$build/bin/gpumem" list
 wrong "modprobe gpumem" "$build/bin/gpumem" stat --all
+wrong "modprobe gpumem" "$build/bin/gpumem" cdi generate
 finish
