@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Check that the Debian packages contain what "make install" installs: install as debian/rules does, then compare with
 # the lists of the packages.  A program that uses cuFile builds with the installed headers and pkg-config files.
+# "make check-packages" builds and installs the packages.
 #
 # usage: packages_check.sh [BUILD]	BUILD is the output directory, build/ by default
 set -u
@@ -36,6 +37,25 @@ verdict $? "each file that is installed is in one package"
 sed 's/$/: nothing is installed there/' "$work/unused" >"$work/log"
 [ ! -s "$work/log" ]
 verdict $? "each line of the packages' lists names an installed file"
+
+# Files of the sources that packages copy: the first word of a line.
+for list in "$top"/debian/*.install "$top"/debian/*.docs "$top"/debian/*.examples "$top"/debian/*.manpages \
+		"$top"/debian/*.dkms; do
+	while read -r source to; do
+		[ -n "$to" ] || [ "${list##*.}" != install ] || continue
+		compgen -G "$top/$source" >/dev/null || echo "${list##*/}: there is no $source"
+	done <"$list"
+done >"$work/log"
+[ ! -s "$work/log" ]
+verdict $? "each file of the sources that packages copy exists"
+
+# The first column is NAME@NODE.  A pattern, "(symver)NODE", has no name.
+awk -F '[ @]' '/^lib/ { library = $1 } library == "libgpumem.so.1" && /^ [A-Za-z_]/ { print $2 }' \
+	"$top/debian/libgpumem1.symbols" | sort -u >"$work/symbols"
+nm -D --defined-only "$root/$lib/libgpumem.so.1" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u |
+	comm -23 "$work/symbols" - | sed 's/$/ is in libgpumem1.symbols and not in the library/' >"$work/log"
+[ -s "$work/symbols" ] && [ ! -s "$work/log" ]
+verdict $? "the library has each symbol of libgpumem1.symbols"
 
 for path in "$lib/gpumem/libcufile.so.0" "$lib/gpumem/libcufile.so" "$lib/pkgconfig/cufile.pc" \
 		usr/include/gpumem/cufile.h usr/include/gpumem/cufile_stats.h usr/share/man/man3/gpumem_file_counters.3; do
