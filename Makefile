@@ -291,10 +291,15 @@ selftests: lib
 	$(Q)$(MAKE) --no-print-directory -C selftests OUTPUT=$(out)/selftests LIB=$(out)/lib CC='$(CC)' \
 		SAN='$(SAN)' CFLAGS='$(CFLAGS) $(if $(COV),-DGPUMEM_COV)' $(pass)
 
+# Files that have the version, each with the line.
+versioned = 'dkms.conf:PACKAGE_VERSION="$(VERSION)"' 'debian/changelog:gpumem ($(VERSION)) .*' \
+	'Documentation/changes.rst:$(VERSION)\( (.*)\)\?' 'tools/packages/rpm/gpumem.spec:Version: *$(VERSION)' \
+	'tools/packages/arch/PKGBUILD:pkgver=$(VERSION)'
+
 .PHONY: check-version
 check-version:
-	@grep -qx 'PACKAGE_VERSION="$(VERSION)"' dkms.conf || { \
-		echo "dkms.conf: not version $(VERSION)" >&2; exit 1; }
+	@for v in $(versioned); do grep -qx -e "$${v#*:}" "$${v%%:*}" || { \
+		echo "$${v%%:*}: not version $(VERSION)" >&2; exit 1; }; done
 
 check_env = NATIVE='$(NATIVE)' VM_KERNEL='$(VM_KERNEL)' INSMOD='$(INSMOD)' CC='$(CC)' \
 	TIMEOUT='$(CHECK_TIMEOUT)' BUILD='$(out)' GPUMEM_BUILD='$(out)' \
@@ -439,6 +444,14 @@ modules_install: modules
 	$(Q)$(MAKE) $(if $(V),,--no-print-directory) -C $(kdir) M=$(stage) $(pass) \
 		INSTALL_MOD_PATH='$(INSTALL_MOD_PATH)' INSTALL_MOD_DIR=updates modules_install
 
+# ---- releases: the sources of the last commit, the same bytes each time
+
+.PHONY: dist
+dist: check-version
+	@git diff-index --quiet HEAD || { echo "dist: there are changes that are not committed" >&2; exit 1; }
+	$(call say,DIST,$(out)/gpumem-$(VERSION).tar.gz)mkdir -p $(out) && git -c tar.umask=0022 archive \
+		--prefix=gpumem-$(VERSION)/ -o $(out)/gpumem-$(VERSION).tar HEAD && gzip -9nf $(out)/gpumem-$(VERSION).tar
+
 # ---- the rest
 
 .PHONY: clean
@@ -475,6 +488,7 @@ help:
 	"make bench-cuda       the same program on NVIDIA's libcuda.so.1, where there is one, and on ours" \
 	'make install          library, headers, programs, manual pages, udev rule: DESTDIR= PREFIX= LIBDIR=' \
 	'make modules_install  gpumem.ko, as kbuild does: INSTALL_MOD_PATH= (or DESTDIR=)' \
+	'make dist             build/gpumem-VERSION.tar.gz, the sources of the last commit' \
 	'make clean            remove build/' \
 	'' \
 	'  V=1          show the commands           W=1   more warnings' \
