@@ -82,6 +82,7 @@ static void gpumem_fill_stats(struct gpumem_client *client,
 	stats->managed_duplicated = atomic64_read(&c->managed_duplicated);
 	stats->managed_duplications = atomic64_read(&c->managed_duplications);
 	stats->managed_collapses = atomic64_read(&c->managed_collapses);
+	stats->engine_ns = atomic64_read(&c->engine_ns);
 }
 
 int gpumem_ioctl_stats(struct gpumem_ucmd *ucmd)
@@ -135,8 +136,7 @@ static void gpumem_show_region(struct seq_file *m, const char *region,
 
 /*
  * Show the keys that the kernel's drm-usage-stats.rst defines, except those for
- * shared bytes, which the module does not count, and for engine time, because
- * an engine executes on CPUs.
+ * shared bytes, which the module does not count.
  */
 static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 			       const struct gpumem_stats *s)
@@ -146,6 +146,8 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 
 	seq_puts(m, "drm-driver:\tgpumem\n");
 	seq_printf(m, "drm-client-id:\t%u\n", client->id);
+	seq_printf(m, "drm-engine-cpu:\t%llu ns\n", s->engine_ns);
+	seq_printf(m, "drm-engine-capacity-cpu:\t%u\n", num_online_cpus());
 	gpumem_show_region(m, "vram",
 			   s->bo_bytes + s->view_bytes + s->managed_resident,
 			   s->pool_cached - min(s->pool_cached, cached));
@@ -218,6 +220,7 @@ void gpumem_show_fdinfo(struct seq_file *m, struct file *file)
 		   s.managed_duplications);
 	seq_printf(m, "gpumem-managed-collapses:\t%llu\n",
 		   s.managed_collapses);
+	seq_printf(m, "gpumem-engine-ns:\t%llu\n", s.engine_ns);
 	gpumem_show_devices(m, client);
 	gpumem_show_memory(m, client, &s);
 }

@@ -78,6 +78,7 @@ struct gpumem_counters {
 	atomic64_t managed_duplicated;
 	atomic64_t managed_duplications;
 	atomic64_t managed_collapses;
+	atomic64_t engine_ns;
 };
 
 /**

@@ -247,6 +247,7 @@ static const struct {
 	GPUMEM_NL_COUNTER(MANAGED_DUPLICATED, managed_duplicated),
 	GPUMEM_NL_COUNTER(MANAGED_DUPLICATIONS, managed_duplications),
 	GPUMEM_NL_COUNTER(MANAGED_COLLAPSES, managed_collapses),
+	GPUMEM_NL_COUNTER(ENGINE_NS, engine_ns),
 };
 
 static int gpumem_nl_put_mem(struct sk_buff *skb, int first, int pad,

@@ -254,6 +254,7 @@ static bool gpumem_runner_work(void *data)
 	struct gpumem_runner *runner = &worker->client->runner;
 	struct gpumem_stream *stream = NULL;
 	bool more = false;
+	u64 begin;
 
 	worker->task = current;
 	for (;;) {
@@ -268,7 +269,10 @@ static bool gpumem_runner_work(void *data)
 			break;
 		spin_unlock_irq(&runner->lock);
 		__set_current_state(TASK_RUNNING);
+		begin = ktime_get_ns();
 		more = gpumem_stream_run(stream);
+		atomic64_add(ktime_get_ns() - begin,
+			     &worker->client->count.engine_ns);
 		if (unlikely(stream->miss.len)) {
 			gpumem_runner_fault(worker, stream);
 			stream = NULL;

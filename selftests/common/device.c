@@ -119,6 +119,7 @@ const struct stat_name stat_names[] = {
 	STAT(managed_in), STAT(managed_out), STAT(managed_held), STAT(managed_thrash),
 	STAT(managed_moved), STAT(managed_stayed),
 	STAT(managed_duplicated), STAT(managed_duplications), STAT(managed_collapses),
+	STAT(engine_ns),
 };
 const unsigned int stat_count = sizeof(stat_names) / sizeof(stat_names[0]);
 

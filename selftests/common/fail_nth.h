@@ -251,6 +251,7 @@ static inline int fail_look(struct fail_state *s, int fd, bool own)
 	s->stats.managed_out = 0;
 	s->stats.managed_duplications = 0;
 	s->stats.managed_collapses = 0;
+	s->stats.engine_ns = 0;
 	for (unsigned int i = 0; i < 6; i++)
 		s->dev[i] = dev_attr(0, fail_attrs[i]);
 	s->fds = fail_count_fds();

@@ -457,6 +457,8 @@ TEST_F(refusal, fdinfo_common_keys)
 	KEY("drm-driver", "gpumem");
 	snprintf(want, sizeof(want), "%u", me.id);
 	KEY("drm-client-id", want);
+	/* No stream had work. */
+	KEY("drm-engine-cpu", "0 ns");
 	KEY("drm-total-vram", "3145728");
 	KEY("drm-resident-vram", "3145728");
 	KEY("drm-purgeable-vram", "0");

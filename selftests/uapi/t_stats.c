@@ -49,6 +49,9 @@ static unsigned int disagree(int fd, const struct gpumem_stats *want, const char
 	for (unsigned int i = 0; i < stat_count; i++) {
 		__u64 a = stat_get(&stats, i), b = stat_get(&info, i), c = stat_get(want, i);
 
+		/* A worker adds its time when it leaves a stream, after the work is done. */
+		if (!strcmp(stat_names[i].name, "engine_ns") && want->jobs && a <= b)
+			continue;
 		if (a != b || a != c) {
 			fprintf(stderr, "# %s: %s: stats %llu, fdinfo %llu, model %llu\n", when,
 				stat_names[i].name, (unsigned long long)a, (unsigned long long)b,

@@ -409,7 +409,7 @@ V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
 	   SPAN(gpumem_stats, managed_held), SPAN(gpumem_stats, managed_thrash),
 	   SPAN(gpumem_stats, managed_moved), SPAN(gpumem_stats, managed_stayed),
 	   SPAN(gpumem_stats, managed_duplicated), SPAN(gpumem_stats, managed_duplications),
-	   SPAN(gpumem_stats, managed_collapses) });
+	   SPAN(gpumem_stats, managed_collapses), SPAN(gpumem_stats, engine_ns) });
 V(bo_pin, BO_PIN, gpumem_bo_pin, FLAGS(gpumem_bo_pin, GPUMEM_BO_PIN_RDONLY),
   RESERVED(gpumem_bo_pin), .out = { SPAN(gpumem_bo_pin, id) });
 V(event_create, EVENT_CREATE, gpumem_event_create, FLAGS(gpumem_event_create, 3),

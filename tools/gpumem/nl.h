@@ -34,7 +34,7 @@ struct gnl_host {
 };
 
 /* Counters by attribute, GPUMEM_A_CLIENT_OBJECTS and what follows. */
-#define GNL_COUNTERS	(GPUMEM_A_CLIENT_MANAGED_COLLAPSES - GPUMEM_A_CLIENT_OBJECTS + 1)
+#define GNL_COUNTERS	(GPUMEM_A_CLIENT_ENGINE_NS - GPUMEM_A_CLIENT_OBJECTS + 1)
 #define GNL_COUNT(client, name)	((client)->counts[GPUMEM_A_CLIENT_##name - GPUMEM_A_CLIENT_OBJECTS])
 
 struct gnl_client {
@@ -79,6 +79,8 @@ int gnl_listen(struct gnl *nl);
 /* Wait for refusals, and call @heard for each until @heard returns false. */
 int gnl_hear(struct gnl *nl, bool (*heard)(const struct gnl_refusal *refusal, void *arg), void *arg);
 
+/* The name of a client's counter, such as "bo-bytes", as in Documentation/netlink/gpumem.yaml. */
+const char *gnl_counter_name(unsigned int i);
 /* The name of a limit, such as "the device's memory", and of an object's type, such as "stream". */
 const char *gnl_limit_name(__u32 limit);
 const char *gnl_type_name(const struct gnl_object *object);

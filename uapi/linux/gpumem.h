@@ -1850,6 +1850,7 @@ struct gpumem_refusal_info {
  *	of a block
  * @managed_collapses: how often the copies of a block went because it was written,
  *	or because its advice ended
+ * @engine_ns: nanoseconds in which workers had ready streams, summed over workers
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
@@ -1895,6 +1896,7 @@ struct gpumem_stats {
 	__aligned_u64 managed_duplicated;
 	__aligned_u64 managed_duplications;
 	__aligned_u64 managed_collapses;
+	__aligned_u64 engine_ns;
 };
 
 #define GPUMEM_STATS _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_STATS)
