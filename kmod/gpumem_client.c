@@ -68,6 +68,7 @@
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
 #include "gpumem_token.h"
+#include "gpumem_trace.h"
 #include "gpumem_user.h"
 #include "gpumem_vm.h"
 
@@ -168,14 +169,57 @@ int gpumem_object_reserve(struct gpumem_ucmd *ucmd, struct gpumem_object *obj)
 	return 0;
 }
 
+static void gpumem_object_brief(struct gpumem_object *obj,
+				struct gpumem_object_brief *brief)
+{
+	memset(brief, 0, sizeof(*brief));
+	brief->id = obj->id;
+	brief->type = obj->type;
+	switch (obj->type) {
+	case GPUMEM_OBJ_BO:
+		gpumem_bo_brief(container_of(obj, struct gpumem_bo, obj),
+				brief);
+		break;
+	case GPUMEM_OBJ_TOKEN:
+		brief->length = container_of(obj, struct gpumem_token,
+					     obj)->length;
+		break;
+	case GPUMEM_OBJ_STREAM:
+		brief->dev = container_of(obj, struct gpumem_stream, obj)->dev;
+		break;
+	case GPUMEM_OBJ_POOL:
+		gpumem_pool_brief(container_of(obj, struct gpumem_pool, obj),
+				  brief);
+		break;
+	case GPUMEM_OBJ_POOL_REF:
+		gpumem_pool_ref_brief(container_of(obj, struct gpumem_pool_ref,
+						   obj), brief);
+		break;
+	default:
+		break;
+	}
+}
+
+static void gpumem_object_trace_new(struct gpumem_object *obj)
+{
+	struct gpumem_object_brief brief;
+
+	gpumem_object_brief(obj, &brief);
+	trace_gpumem_object_new(obj, &brief);
+}
+
 /**
  * gpumem_object_finalize - make a reserved object visible
  * @obj: object; its id owns the caller's reference from now on
  */
 void gpumem_object_finalize(struct gpumem_object *obj)
 {
-	void *old = xa_store(&obj->client->objects, obj->id, obj, GFP_KERNEL);
+	void *old;
 
+	/* Afterwards another thread may destroy it. */
+	if (trace_gpumem_object_new_enabled())
+		gpumem_object_trace_new(obj);
+	old = xa_store(&obj->client->objects, obj->id, obj, GFP_KERNEL);
 	/* The slot was allocated with the id. */
 	WARN_ON(xa_is_err(old));
 	atomic_inc(&gpumem_generation);
@@ -241,6 +285,7 @@ static void gpumem_object_release(struct kref *ref)
 						 ref);
 	struct gpumem_client *client = obj->client;
 
+	trace_gpumem_object_free(obj);
 	if (obj->serial) {
 		spin_lock(&client->gone_lock);
 		rb_erase(&obj->gone, &client->gone);
@@ -295,41 +340,11 @@ static void gpumem_object_list_gone(struct gpumem_object *obj)
  */
 void gpumem_object_handle_gone(struct gpumem_object *obj)
 {
+	trace_gpumem_object_gone(obj);
 	if (gpumem_object_ops[obj->type].handle_gone)
 		gpumem_object_ops[obj->type].handle_gone(obj);
 	gpumem_object_list_gone(obj);
 	gpumem_object_put(obj);
-}
-
-static void gpumem_object_brief(struct gpumem_object *obj,
-				struct gpumem_object_brief *brief)
-{
-	memset(brief, 0, sizeof(*brief));
-	brief->id = obj->id;
-	brief->type = obj->type;
-	switch (obj->type) {
-	case GPUMEM_OBJ_BO:
-		gpumem_bo_brief(container_of(obj, struct gpumem_bo, obj),
-				brief);
-		break;
-	case GPUMEM_OBJ_TOKEN:
-		brief->length = container_of(obj, struct gpumem_token,
-					     obj)->length;
-		break;
-	case GPUMEM_OBJ_STREAM:
-		brief->dev = container_of(obj, struct gpumem_stream, obj)->dev;
-		break;
-	case GPUMEM_OBJ_POOL:
-		gpumem_pool_brief(container_of(obj, struct gpumem_pool, obj),
-				  brief);
-		break;
-	case GPUMEM_OBJ_POOL_REF:
-		gpumem_pool_ref_brief(container_of(obj, struct gpumem_pool_ref,
-						   obj), brief);
-		break;
-	default:
-		break;
-	}
 }
 
 static struct gpumem_object *gpumem_object_gone_from(struct rb_root *root,

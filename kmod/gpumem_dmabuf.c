@@ -59,6 +59,7 @@
 #include "gpumem_pin.h"
 #include "gpumem_resv.h"
 #include "gpumem_shmem.h"
+#include "gpumem_trace.h"
 #include "gpumem_user.h"
 #include "gpumem_vm.h"
 
@@ -477,6 +478,7 @@ static void gpumem_dmabuf_free_head(struct gpumem_dmabuf *buf)
 	atomic64_dec(&count->exports);
 	atomic64_sub(buf->length, &count->export_bytes);
 	atomic_dec(&buf->dev->exports);
+	trace_gpumem_export_free(buf->client, buf->dev, buf->length, false);
 	if (buf->nparts > 1)
 		gpumem_user_unmap(buf->client, buf->nparts);
 	gpumem_client_put(buf->client);
@@ -538,6 +540,7 @@ static struct gpumem_dmabuf *gpumem_dmabuf_alloc(struct gpumem_client *client,
 	atomic64_inc(&client->count.exports);
 	atomic64_add(length, &client->count.export_bytes);
 	atomic_inc(&dev->exports);
+	trace_gpumem_export_new(client, dev, length, false);
 	return buf;
 }
 

@@ -30,6 +30,7 @@
 #include "gpumem_device.h"
 #include "gpumem_handle.h"
 #include "gpumem_ioctl.h"
+#include "gpumem_trace.h"
 
 static void gpumem_handle_count(struct gpumem_bo *root, int by)
 {
@@ -38,6 +39,12 @@ static void gpumem_handle_count(struct gpumem_bo *root, int by)
 	atomic64_add(by, &count->exports);
 	atomic64_add(by * (s64)root->length, &count->export_bytes);
 	atomic_add(by, &root->dev->exports);
+	if (by > 0)
+		trace_gpumem_export_new(root->obj.client, root->dev,
+					root->length, true);
+	else
+		trace_gpumem_export_free(root->obj.client, root->dev,
+					 root->length, true);
 }
 
 static int gpumem_handle_release(struct inode *inode, struct file *file)

@@ -59,6 +59,7 @@
 #include "gpumem_object.h"
 #include "gpumem_refusal.h"
 #include "gpumem_shmem.h"
+#include "gpumem_trace.h"
 #include "gpumem_user.h"
 
 #define GPUMEM_REFUSALS_CLIENT	10
@@ -792,6 +793,7 @@ void gpumem_refused(struct gpumem_client *client,
 	struct sk_buff *skb;
 	u32 missed = 0;
 
+	trace_gpumem_refusal(client, refusal);
 	/* A worker makes no ioctl that asks what it was refused. */
 	if (!(current->flags & PF_USER_WORKER))
 		gpumem_refusal_keep(client, refusal);

@@ -58,6 +58,7 @@
 #include "gpumem_runner.h"
 #include "gpumem_stream.h"
 #include "gpumem_timeline.h"
+#include "gpumem_trace.h"
 #include "gpumem_vm.h"
 
 /* Slices of work in one run of a stream. */
@@ -129,6 +130,7 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 	stream->misses = 0;
 	stream->fault = 0;
 	stream->busy = true;
+	trace_gpumem_entry_begin(stream);
 	/* The slot is the client's again. */
 	smp_store_release(&stream->timeline->page->head, stream->head);
 	return true;
@@ -240,6 +242,7 @@ static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
  */
 void gpumem_stream_complete(struct gpumem_stream *stream, int error)
 {
+	trace_gpumem_entry_end(stream, error);
 	stream->busy = false;
 	if (gpumem_stream_writes(&stream->sqe))
 		gpumem_stream_kick_polls(stream->obj.client);
