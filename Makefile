@@ -252,7 +252,7 @@ name_demo := gpumem-demo
 name_bench := gpumem-bench
 LDLIBS_gpumem-demo := -lpng -lz -lrdmacm -libverbs
 LDLIBS_gpumem-bench := -libverbs
-LDLIBS_gpumem := -lnl-genl-3 -lnl-3
+LDLIBS_gpumem := -lnl-genl-3 -lnl-3 -ljansson
 CPPFLAGS_gpumem := -isystem /usr/include/libnl3
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
 one := $(wildcard tools/*.c)
@@ -284,7 +284,7 @@ $(foreach d,$(dirs),$(eval $(call program,$(call prog,$(d)),$(wildcard $(d)/*.c)
 # NATIVE=1 inserts the module into the running kernel; otherwise a virtual machine boots one.
 VM_KERNEL ?= 6.12
 INSMOD ?= devices=2 vram=256M
-CHECK_TIMEOUT ?= 3000
+CHECK_TIMEOUT ?= 4200
 
 .PHONY: selftests
 selftests: lib
@@ -418,7 +418,8 @@ vmlib := $(addprefix selftests/vm/vmlib/,$(addsuffix .py,__init__ apt cache chro
 install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(LIBDIR)/gpumem/cmake \
 		$(INCLUDEDIR)/gpumem \
-		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d)
+		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d $(addprefix $(PREFIX)/share/,gpumem \
+		bash-completion/completions zsh/site-functions fish/vendor_completions.d))
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
 		$(cufile) $(DESTDIR)$(LIBDIR)/gpumem
@@ -434,6 +435,10 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
 	$(INSTALL) tools/vm/gpumem-vm $(DESTDIR)$(PREFIX)/libexec/gpumem
 	$(INSTALL) -m 644 $(vmlib) $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
+	$(INSTALL) -m 644 tools/dashboard/gpumem.json $(DESTDIR)$(PREFIX)/share/gpumem
+	$(INSTALL) -m 644 tools/completion/gpumem.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gpumem
+	$(INSTALL) -m 644 tools/completion/_gpumem $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(INSTALL) -m 644 tools/completion/gpumem.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	for m in Documentation/man/*.[1-9] $(out)/man/*.[1-9]; do \
 		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
 	$(if $(DESTDIR),,-ldconfig)

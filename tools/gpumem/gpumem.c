@@ -1,359 +1,233 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The command gpumem: shows devices, clients, objects, and allocations that a limit refused.
+ * The command gpumem: shows devices, clients, objects, and allocations that a limit refused; sets limits; looks for
+ * mistakes of the installation.
  *
- * The command reads /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a process) and
- * netlink (live.c: all clients, objects, refusals).  It does not open a device, so it changes no
- * counter.
- *
- * A client is one open file of a device node.  "gpumem stat" shows a client once for each
- * descriptor: a child process that inherited a descriptor shows the client too.
+ * The command reads /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a process) and netlink (all clients,
+ * objects, refusals).  It does not open a device, so it changes no counter.
  */
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <getopt.h>
 #include <gpumem.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool.h"
 
-#define CLASS		"/sys/class/gpumem"
-#define MAX_DEVICES	64
+struct options options = { .interval = 1 };
 
 static const char usage[] =
-"usage: gpumem list [-b]        the devices\n"
-"       gpumem list [-b] clients\n"
-"       gpumem list [-b] objects [CLIENT]\n"
-"       gpumem top [-b] [-n COUNT]    devices and clients, once a second\n"
-"       gpumem watch [-b] [-n COUNT]  allocations that a limit refuses\n"
+"usage: gpumem list             the devices\n"
+"       gpumem list clients\n"
+"       gpumem list objects [CLIENT]\n"
+"       gpumem top              devices and clients, once a second\n"
+"       gpumem watch            allocations that a limit refuses\n"
 "       gpumem leaks            everything that exists, and what does not add up\n"
-"       gpumem stat [-b] PID... the clients of processes\n"
-"       gpumem stat [-b] --all  the clients of all processes\n"
+"       gpumem stat PID...      the clients of processes\n"
+"       gpumem stat --all       the clients of all processes\n"
+"       gpumem set [NAME=VALUE...]    limits and budgets; without arguments, all of them\n"
+"       gpumem doctor           what is wrong, and the command that mends it\n"
+"       gpumem metrics          Prometheus text\n"
 "       gpumem vm [OPTION...] [--] COMMAND    run it in a machine that has gpumem\n"
-"       gpumem cdi generate [--output FILE]   a CDI specification for containers\n"
+"       gpumem cdi generate     a CDI specification for containers\n"
+"       gpumem trace -- COMMAND...    a timeline of streams and memory\n"
 "       gpumem --version | --help\n"
 "\n"
-"  -b, --bytes  sizes in bytes\n"
-"  -n, --count  end after so many\n"
-"  -a, --all    all processes that may be looked at\n";
+"  -a, --all            stat: all processes that may be looked at\n"
+"  -b, --bytes          sizes in bytes\n"
+"  -c, --clients        metrics: of each client, too\n"
+"  -d, --delay SECONDS  top: time between two screens\n"
+"  -j, --json           one JSON document (not metrics)\n"
+"  -n, --count COUNT    top, watch: end after so many\n"
+"  -o, --output FILE    metrics: replace a file; trace: the file to write\n"
+"      --openmetrics    metrics: OpenMetrics text\n"
+"  -p, --pid PID        trace: a process, until its end or ^C\n"
+"  -s, --sort ORDER     top: by memory, pinned, engine, copy, streams or resident\n"
+"  -t, --timestamps     top, watch: the time in UTC\n";
 
-static bool bytes;
-
-void die(const char *format, ...)
+static int run_list(char **words)
 {
-	va_list ap;
-
-	fflush(stdout);
-	fputs("gpumem: ", stderr);
-	va_start(ap, format);
-	vfprintf(stderr, format, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(1);
+	if (!words[0])
+		return list();
+	if (!strcmp(words[0], "clients") && !words[1])
+		return list_clients();
+	if (!strcmp(words[0], "objects") && (!words[1] || !words[2]))
+		return list_objects(words[1]);
+	misused("list takes nothing, clients, or objects [CLIENT]");
 }
 
-/*
- * Read the first line of a file, without the line end; false if the file has none or cannot be
- * read.
- */
-static bool read_line(const char *path, char *line, size_t size)
+static int run_stat(char **words)
 {
-	FILE *f = fopen(path, "r");
-	bool ok = f && fgets(line, size, f);
-
-	if (f)
-		fclose(f);
-	if (ok)
-		line[strcspn(line, "\n")] = 0;
-	return ok;
+	if (options.all == !!words[0])
+		misused("stat wants process ids, or --all");
+	return options.all ? stat_all() : stat_some(words);
 }
 
-/* Format a number of bytes, such as "3.5 MiB"; with --bytes as a plain number. */
-void format_size(unsigned long long value, char *text, size_t size)
+/* A command without words. */
+static void no_words(const char *name, char **words)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-	double v = value;
-	unsigned int i = 0;
-
-	if (bytes) {
-		snprintf(text, size, "%llu", value);
-		return;
-	}
-	while (v >= 1024 && i < 5) {
-		v /= 1024;
-		i++;
-	}
-	snprintf(text, size, v == (unsigned long long)v ? "%.0f %s" : "%.1f %s", v, units[i]);
+	if (words[0])
+		misused("%s takes no arguments", name);
 }
 
-static bool module_loaded(void)
+static int run_top(char **words)
 {
-	return !access(CLASS, F_OK);
+	no_words("top", words);
+	return top();
 }
 
-/* Store the numbers N of the devices gpumemN, in rising order; returns how many. */
-static unsigned int device_numbers(unsigned int numbers[MAX_DEVICES])
+static int run_watch(char **words)
 {
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < MAX_DEVICES; i++) {
-		char path[64];
-
-		snprintf(path, sizeof(path), CLASS "/gpumem%u", i);
-		if (!access(path, F_OK))
-			numbers[n++] = i;
-	}
-	return n;
+	no_words("watch", words);
+	return watch();
 }
 
-int list(void)
+static int run_leaks(char **words)
 {
-	static const struct {
-		const char *title, *attribute;
-		int width;
-	} columns[] = {
-		{ "SIZE", "size", 12 }, { "USED", "used", 12 }, { "NODE", "node", 5 },
-		{ "ENGINE", "engine", 8 }, { "CLIENTS", "clients", 8 }, { "BOS", "bos", 6 },
-		{ "EXPORTS", "exports", 8 }, { "VIEWS", "views", 6 }, { "POOLS", "pools", 6 },
-	};
-	const unsigned int count = sizeof(columns) / sizeof(*columns);
-	unsigned int numbers[MAX_DEVICES], n;
-
-	if (!module_loaded())
-		die("the module is not loaded: modprobe gpumem");
-	n = device_numbers(numbers);
-	if (!n)
-		die("the module has no devices: look for its messages in dmesg");
-	printf("%-10s", "DEVICE");
-	for (unsigned int k = 0; k < count; k++)
-		printf("%*s", columns[k].width + (bytes && k < 2) * 4, columns[k].title);
-	putchar('\n');
-	for (unsigned int i = 0; i < n; i++) {
-		printf("gpumem%-4u", numbers[i]);
-		for (unsigned int k = 0; k < count; k++) {
-			char path[128], value[64];
-
-			snprintf(path, sizeof(path), CLASS "/gpumem%u/%s", numbers[i],
-				 columns[k].attribute);
-			if (!read_line(path, value, sizeof(value)))
-				die("%s: %s: module and tool are of different versions", path,
-				    strerror(errno));
-			if (k < 2)
-				format_size(strtoull(value, NULL, 10), value, sizeof(value));
-			printf("%*s", columns[k].width + (bytes && k < 2) * 4, value);
-		}
-		putchar('\n');
-	}
-	return 0;
+	no_words("leaks", words);
+	return leaks();
 }
 
-/* Print the gpumem lines of a descriptor's fdinfo; false if it cannot be read. */
-static bool show_client(const char *proc, const char *fd, const char *target)
+static int run_doctor(char **words)
 {
-	char path[300], line[256], comm[64] = "?";
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/comm", proc);
-	read_line(path, comm, sizeof(comm));
-	snprintf(path, sizeof(path), "%s/fdinfo/%s", proc, fd);
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	printf("%s %s: descriptor %s, %s\n", proc + strlen("/proc/"), comm, fd, target);
-	while (fgets(line, sizeof(line), f)) {
-		char *key = line, *value = strchr(line, ':'), text[64];
-
-		if (strncmp(key, "gpumem-", 7) || !value)
-			continue;
-		key += 7;
-		*value++ = 0;
-		value += strspn(value, " \t");
-		value[strcspn(value, "\n")] = 0;
-		if ((strstr(key, "bytes") || strstr(key, "reserved")) && isdigit((unsigned char)*value)) {
-			format_size(strtoull(value, NULL, 10), text, sizeof(text));
-			value = text;
-		}
-		printf("  %-16s %s\n", key, value);
-	}
-	fclose(f);
-	return true;
+	no_words("doctor", words);
+	return doctor();
 }
 
-/*
- * Print the clients of a process; returns how many descriptors it has of them, or -1 with errno
- * set.
- */
-static int show_process(const char *proc)
+static int run_metrics(char **words)
 {
-	char path[64];
-	struct dirent *e;
-	int count = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "%s/fd", proc);
-	dir = opendir(path);
-	if (!dir)
-		return -1;
-	while ((e = readdir(dir))) {
-		char target[64];
-		ssize_t n = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
-
-		target[n > 0 ? n : 0] = 0;
-		if (!strncmp(target, "/dev/gpumem", 11))
-			count += show_client(proc, e->d_name, target);
-	}
-	closedir(dir);
-	return count;
+	no_words("metrics", words);
+	return metrics();
 }
 
-static int stat_all(void)
-{
-	unsigned int hidden = 0, shown = 0;
-	DIR *dir = opendir("/proc");
-	struct dirent *e;
+static const struct {
+	const char *name, *options;	/* letters of the options that it takes */
+	int (*run)(char **words);
+} commands[] = {
+	{ "list", "bj", run_list },
+	{ "top", "bdjnst", run_top },
+	{ "watch", "bjnt", run_watch },
+	{ "leaks", "j", run_leaks },
+	{ "stat", "abj", run_stat },
+	{ "set", "j", set },
+	{ "doctor", "bj", run_doctor },
+	{ "metrics", "coO", run_metrics },
+	{ "trace", "op", trace },
+};
 
-	if (!dir)
-		die("/proc: %s: mount it", strerror(errno));
-	while ((e = readdir(dir))) {
-		char proc[64];
-		int n;
-
-		if (!isdigit((unsigned char)e->d_name[0]))
-			continue;
-		snprintf(proc, sizeof(proc), "/proc/%.20s", e->d_name);
-		n = show_process(proc);
-		if (n > 0)
-			shown += n;
-		else if (n < 0 && errno == EACCES)
-			hidden++;
-	}
-	closedir(dir);
-	if (!shown)
-		printf("no clients\n");
-	if (hidden) {
-		fflush(stdout);
-		fprintf(stderr, "gpumem: %u processes of others were left out: root sees all\n",
-			hidden);
-	}
-	return 0;
-}
-
-static int stat_one(const char *text)
-{
-	char proc[64], *end;
-	unsigned long pid = strtoul(text, &end, 10);
-	int n;
-
-	if (!isdigit((unsigned char)*text) || *end || !pid || pid > 1 << 22)
-		die("%s is not a process id; gpumem stat --all shows all processes", text);
-	snprintf(proc, sizeof(proc), "/proc/%lu", pid);
-	n = show_process(proc);
-	if (n < 0 && errno == ENOENT)
-		die("process %lu does not exist; stat --all finds those that do", pid);
-	if (n < 0)
-		die("process %lu: %s: become its user or root", pid, strerror(errno));
-	if (!n)
-		die("process %lu has no gpumem device open", pid);
-	return 0;
-}
-
-static void version(void)
+static int version(void)
 {
 	char module[64];
 
 	if (!read_line("/sys/module/gpumem/version", module, sizeof(module)))
 		strcpy(module, "not loaded");
 	printf("gpumem %s, libgpumem %s, module %s\n", GPUMEM_VERSION, gpumem_version(), module);
+	return 0;
+}
+
+/* Run the command of @words.  @given: letters of the options. */
+static int run(char **words, const char *given)
+{
+	if (!words[0]) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		if (strcmp(commands[i].name, words[0]))
+			continue;
+		for (const char *c = given; *c; c++)
+			if (!strchr(commands[i].options, *c))
+				misused("%s has no option %s", words[0], *c == 'O' ? "--openmetrics" :
+					(char [3]){ '-', *c });
+		return commands[i].run(words + 1);
+	}
+	misused("%s: no such command", words[0]);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
+	static const struct option table[] = {
 		{ "all", no_argument, NULL, 'a' },
 		{ "bytes", no_argument, NULL, 'b' },
+		{ "clients", no_argument, NULL, 'c' },
 		{ "count", required_argument, NULL, 'n' },
+		{ "delay", required_argument, NULL, 'd' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "openmetrics", no_argument, NULL, 'O' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "pid", required_argument, NULL, 'p' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "timestamps", no_argument, NULL, 't' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
-	const char *command;
-	unsigned long count = 0;
-	bool all = false;
-	char *end;
-	int c;
+	char given[64] = "", *end;
+	int c, ret;
 
 	/* These commands have options of their own. */
 	if (argc > 1 && !strcmp(argv[1], "vm"))
 		vm(argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "cdi"))
 		return cdi(argc - 1, argv + 1);
-	while ((c = getopt_long(argc, argv, "abhn:V", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "abcd:hjn:o:p:s:tV", table, NULL)) != -1) {
+		if (strlen(given) + 1 < sizeof(given) && !strchr(given, c))
+			given[strlen(given)] = c;
 		switch (c) {
 		case 'a':
-			all = true;
+			options.all = true;
 			break;
 		case 'b':
-			bytes = true;
+			options.bytes = true;
+			break;
+		case 'c':
+			options.clients = true;
+			break;
+		case 'd':
+			options.interval = strtod(optarg, &end);
+			if (!isdigit((unsigned char)*optarg) || *end || options.interval < 0.1 ||
+			    options.interval > 86400)
+				misused("--delay %s: give seconds from 0.1 to 86400", optarg);
+			break;
+		case 'j':
+			options.json = true;
+			break;
+		case 'n':
+			options.count = strtoul(optarg, &end, 10);
+			if (!isdigit((unsigned char)*optarg) || *end || !options.count)
+				misused("--count %s: not a number above 0", optarg);
+			break;
+		case 'o':
+			options.output = optarg;
+			break;
+		case 'O':
+			options.openmetrics = true;
+			break;
+		case 'p':
+			options.pid = strtoul(optarg, &end, 10);
+			if (!isdigit((unsigned char)*optarg) || *end || !options.pid)
+				misused("--pid %s: not a process id", optarg);
+			break;
+		case 's':
+			options.sort = optarg;
+			break;
+		case 't':
+			options.times = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);
+			check_output();
 			return 0;
-		case 'n':
-			count = strtoul(optarg, &end, 10);
-			if (!isdigit((unsigned char)*optarg) || *end || !count)
-				die("--count %s: not a number above 0", optarg);
-			break;
 		case 'V':
 			version();
+			check_output();
 			return 0;
 		default:
 			fputs("Try gpumem --help.\n", stderr);
 			return 2;
 		}
 	}
-	command = optind < argc ? argv[optind++] : NULL;
-	if (!command) {
-		fputs(usage, stderr);
-		return 2;
-	}
-	if (!strcmp(command, "list") && optind == argc && !all)
-		return list();
-	if (!strcmp(command, "list")) {
-		command = argv[optind++];
-		if (!all && command && !strcmp(command, "clients") && optind == argc)
-			list_clients();
-		else if (!all && command && !strcmp(command, "objects") && optind + 1 >= argc)
-			list_objects(optind < argc ? argv[optind] : NULL);
-		else
-			die("list takes nothing, clients, or objects [CLIENT]; try gpumem --help");
-		return 0;
-	}
-	if (!strcmp(command, "top") || !strcmp(command, "watch") || !strcmp(command, "leaks")) {
-		if (optind < argc || all)
-			die("%s takes no arguments; try gpumem --help", command);
-		if (command[0] == 'l')
-			return leaks();
-		if (command[0] == 't')
-			top(count);
-		else
-			watch(count);
-		return 0;
-	}
-	if (strcmp(command, "stat"))
-		die("%s: no such command; there are list, top, watch, stat and leaks", command);
-	if (all == (optind < argc))
-		die("stat wants process ids, or --all");
-	if (!module_loaded())
-		die("the module is not loaded: modprobe gpumem");
-	if (all)
-		return stat_all();
-	while (optind < argc)
-		stat_one(argv[optind++]);
-	return 0;
+	ret = run(argv + optind, given);
+	check_output();
+	return ret;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The commands that query the module by netlink: list clients, list objects, top, watch, leaks.
+ * The commands that query the module by netlink: list clients, list objects, watch, leaks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "nl.h"
 #include "tool.h"
 
-static void open_or_die(struct gnl *nl)
+void open_or_die(struct gnl *nl)
 {
 	int ret = gnl_open(nl);
 
@@ -20,7 +20,7 @@ static void open_or_die(struct gnl *nl)
 		die("netlink: %s", gnl_why(ret));
 }
 
-static void note_partial(void)
+void note_partial(void)
 {
 	if (geteuid()) {
 		fflush(stdout);
@@ -36,15 +36,7 @@ static void size_column(unsigned long long value, int width)
 	printf(" %*s", width, text);
 }
 
-/* The clients at one time. */
-struct sample {
-	struct gnl_client *clients;
-	size_t n;
-	bool torn;
-	double time;	/* seconds */
-};
-
-static void take_sample(struct gnl *nl, struct sample *s)
+void take_sample(struct gnl *nl, struct sample *s)
 {
 	int ret = gnl_clients(nl, &s->clients, &s->n, &s->torn);
 	struct timespec now;
@@ -75,86 +67,41 @@ static void show_clients(const struct sample *s)
 		puts("(clients came and went meanwhile: some may be missing)");
 }
 
-/* The client with the same number in an earlier sample, or NULL. */
-static const struct gnl_client *find_client(const struct sample *s, __u32 id)
+json_t *client_json(const struct gnl_client *client)
 {
-	for (size_t i = 0; i < s->n; i++)
-		if (s->clients[i].id == id)
-			return &s->clients[i];
-	return NULL;
+	json_t *object = pack("{s:I, s:I, s:I, s:I, s:b}", "client", (json_int_t)client->id, "pid",
+			      (json_int_t)client->pid, "uid", (json_int_t)client->uid, "device",
+			      (json_int_t)client->device, "dead", client->dead);
+
+	/* A name need not be UTF-8. */
+	put(object, "command", json_string(client->comm) ?: json_string("?"));
+	for (unsigned int i = 0; i < GNL_COUNTERS; i++)
+		put_number(object, gnl_counter_name(i), client->counts[i]);
+	return object;
 }
 
-/* Print how fast a counter of @c grew since @before; a client that is new began with 0. @seconds: 0 if unknown. */
-static void rate_column(const struct gnl_client *c, const struct gnl_client *before, int attr,
-			double seconds, bool is_size)
-{
-	int i = attr - GPUMEM_A_CLIENT_OBJECTS;
-	double rate;
-
-	if (seconds <= 0) {
-		printf(" %*s", is_size ? 12 : 10, "-");
-		return;
-	}
-	rate = (c->counts[i] - (before ? before->counts[i] : 0)) / seconds;
-	if (is_size)
-		size_column(rate, 12);
-	else
-		printf(" %10.0f", rate);
-}
-
-/* Print the clients that have, or had, managed memory. */
-static void show_managed(const struct sample *s, const struct sample *before)
-{
-	static const struct {
-		const char *title;
-		int attr;
-		bool is_size;
-	} rates[] = {
-		{ "FAULTS/s", GPUMEM_A_CLIENT_MANAGED_FAULTS, false },
-		{ "EVICTED/s", GPUMEM_A_CLIENT_MANAGED_EVICTIONS, false },
-		{ "THRASH/s", GPUMEM_A_CLIENT_MANAGED_THRASH, false },
-		{ "IN/s", GPUMEM_A_CLIENT_MANAGED_IN, true },
-		{ "OUT/s", GPUMEM_A_CLIENT_MANAGED_OUT, true },
-	};
-	const unsigned int count = sizeof(rates) / sizeof(*rates);
-	double seconds = before->time ? s->time - before->time : 0;
-	bool titled = false;
-
-	for (size_t i = 0; i < s->n; i++) {
-		const struct gnl_client *c = &s->clients[i], *was = find_client(before, c->id);
-
-		if (!GNL_COUNT(c, MANAGED) && !GNL_COUNT(c, MANAGED_IN))
-			continue;
-		if (!titled) {
-			printf("\n%-8s %-16s %8s %12s", "CLIENT", "COMMAND", "MANAGED", "RESIDENT");
-			for (unsigned int k = 0; k < count; k++)
-				printf(" %*s", rates[k].is_size ? 12 : 10, rates[k].title);
-			putchar('\n');
-			titled = true;
-		}
-		/* The sample before may lack a client that was there. */
-		bool known = was || !before->torn;
-
-		printf("%-8u %-16s %8llu", c->id, c->comm,
-		       (unsigned long long)GNL_COUNT(c, MANAGED));
-		size_column(GNL_COUNT(c, MANAGED_RESIDENT), 12);
-		for (unsigned int k = 0; k < count; k++)
-			rate_column(c, was, rates[k].attr, known ? seconds : 0, rates[k].is_size);
-		putchar('\n');
-	}
-}
-
-void list_clients(void)
+int list_clients(void)
 {
 	struct sample s;
 	struct gnl nl;
 
 	open_or_die(&nl);
 	take_sample(&nl, &s);
-	show_clients(&s);
+	if (options.json) {
+		json_t *doc = document("list clients"), *array = pack("[]");
+
+		for (size_t i = 0; i < s.n; i++)
+			append(array, client_json(&s.clients[i]));
+		put(doc, "complete", json_boolean(!s.torn));
+		put(doc, "clients", array);
+		print_document(doc);
+	} else {
+		show_clients(&s);
+	}
 	free(s.clients);
 	gnl_close(&nl);
 	note_partial();
+	return 0;
 }
 
 /* Print the values of a pool other than its size, behind the pool's name. */
@@ -189,28 +136,43 @@ static void managed_notes(const struct gnl_object *o)
 	       (unsigned long long)o->thrash, in, out);
 }
 
-void list_objects(const char *which)
+static json_t *object_json(const struct gnl_object *o)
 {
-	struct gnl_object *objects;
-	unsigned long client = 0;
-	struct gnl nl;
-	bool torn;
-	char *end;
-	size_t n;
-	int ret;
+	json_t *object = pack("{s:I, s:I, s:s, s:b, s:b}", "client", (json_int_t)o->client, "id", (json_int_t)o->id,
+			      "type", gnl_type_name(o), "gone", !!(o->flags & GPUMEM_OBJECT_FLAG_GONE), "exported",
+			      !!(o->flags & GPUMEM_OBJECT_FLAG_EXPORTED));
 
-	if (which) {
-		client = strtoul(which, &end, 10);
-		if (*end || !client || client > UINT32_MAX)
-			die("%s is not a client's number; gpumem list clients shows them", which);
+	put(object, "device", o->device >= 0 ? json_integer(o->device) : json_null());
+	put(object, "name", json_string(o->name) ?: json_string("?"));
+	put_number(object, "length", o->length);
+	if (o->pool)
+		put_number(object, "pool", o->pool);
+	if (o->type == GPUMEM_OBJECT_TYPE_POOL) {
+		put_number(object, "limit", o->limit);
+		put_number(object, "reserved", o->reserved);
+		put_number(object, "reserved-high", o->reserved_high);
+		put_number(object, "client-used", o->used);
+		put_number(object, "client-used-high", o->used_high);
+		put_number(object, "chunks", o->chunks);
+		put_number(object, "imports", o->imports);
+		put_number(object, "cached", o->cached);
 	}
-	open_or_die(&nl);
-	ret = gnl_objects(&nl, client, &objects, &n, &torn);
-	if (ret)
-		die("objects: %s", gnl_why(ret));
+	if (o->kind == GPUMEM_BO_MANAGED) {
+		put_number(object, "resident", o->resident);
+		put_number(object, "faults", o->faults);
+		put_number(object, "evictions", o->evictions);
+		put_number(object, "thrash", o->thrash);
+		put_number(object, "moved-in", o->moved_in);
+		put_number(object, "moved-out", o->moved_out);
+	}
+	return object;
+}
+
+static void print_objects(const struct gnl_object *objects, size_t n, bool torn)
+{
 	printf("%-8s %8s %-14s %4s %12s %s\n", "CLIENT", "ID", "TYPE", "DEV", "SIZE", "NAME");
 	for (size_t i = 0; i < n; i++) {
-		struct gnl_object *o = &objects[i];
+		const struct gnl_object *o = &objects[i];
 		char device[16] = "-";
 
 		if (o->device >= 0)
@@ -230,45 +192,70 @@ void list_objects(const char *which)
 	}
 	if (torn)
 		puts("(objects came and went meanwhile: some may be missing or shown twice)");
+}
+
+int list_objects(const char *which)
+{
+	struct gnl_object *objects;
+	unsigned long client = 0;
+	struct gnl nl;
+	bool torn;
+	char *end;
+	size_t n;
+	int ret;
+
+	if (which) {
+		client = strtoul(which, &end, 10);
+		if (*end || !client || client > UINT32_MAX)
+			misused("%s is not a client's number; gpumem list clients shows them", which);
+	}
+	open_or_die(&nl);
+	ret = gnl_objects(&nl, client, &objects, &n, &torn);
+	if (ret)
+		die("objects: %s", gnl_why(ret));
+	if (options.json) {
+		json_t *doc = document("list objects"), *array = pack("[]");
+
+		for (size_t i = 0; i < n; i++)
+			append(array, object_json(&objects[i]));
+		put(doc, "complete", json_boolean(!torn));
+		put(doc, "objects", array);
+		print_document(doc);
+	} else {
+		print_objects(objects, n, torn);
+	}
 	free(objects);
 	gnl_close(&nl);
 	note_partial();
+	return 0;
 }
 
-void top(unsigned long count)
+static bool counts_things(__u32 limit)
 {
-	bool screen = isatty(STDOUT_FILENO);
-	struct sample now, before = { 0 };
-	struct gnl nl;
-
-	open_or_die(&nl);
-	for (unsigned long i = 0; !count || i < count; i++) {
-		if (i)
-			sleep(1);
-		if (screen)
-			fputs("\033[H\033[2J", stdout);
-		list();
-		putchar('\n');
-		take_sample(&nl, &now);
-		show_clients(&now);
-		show_managed(&now, &before);
-		fflush(stdout);
-		free(before.clients);
-		before = now;
-	}
-	free(before.clients);
-	gnl_close(&nl);
-	note_partial();
+	return limit == GPUMEM_LIMIT_OBJECTS || limit == GPUMEM_LIMIT_STREAMS || limit == GPUMEM_LIMIT_MAPPINGS;
 }
 
-static bool print_refusal(const struct gnl_refusal *r, void *arg)
+static json_t *refusal_json(const struct gnl_refusal *r)
 {
-	unsigned long *left = arg;
-	bool things = r->limit == GPUMEM_LIMIT_OBJECTS || r->limit == GPUMEM_LIMIT_STREAMS ||
-		      r->limit == GPUMEM_LIMIT_MAPPINGS;
-	char asked[64], used[64], bound[64];
+	char now[32];
+	json_t *object = pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:I, s:I}", "time", time_now(now), "pid",
+			      (json_int_t)r->pid, "uid", (json_int_t)r->uid, "client", (json_int_t)r->client,
+			      "limit", gnl_limit_name(r->limit), "unit", counts_things(r->limit) ? "objects" : "bytes",
+			      "asked", (json_int_t)r->asked, "missed", (json_int_t)r->missed);
 
-	if (things) {
+	put(object, "command", json_string(r->comm) ?: json_string("?"));
+	put(object, "device", r->device >= 0 ? json_integer(r->device) : json_null());
+	put(object, "pool", r->pool ? json_integer(r->pool) : json_null());
+	put(object, "used", r->bounded ? json_integer(r->used) : json_null());
+	put(object, "bound", r->bounded ? json_integer(r->bound) : json_null());
+	return object;
+}
+
+static void print_refusal(const struct gnl_refusal *r)
+{
+	char asked[64], used[64], bound[64], now[32];
+
+	if (counts_things(r->limit)) {
 		snprintf(asked, sizeof(asked), "%llu more", (unsigned long long)r->asked);
 		snprintf(used, sizeof(used), "%llu", (unsigned long long)r->used);
 		snprintf(bound, sizeof(bound), "%llu", (unsigned long long)r->bound);
@@ -277,6 +264,8 @@ static bool print_refusal(const struct gnl_refusal *r, void *arg)
 		format_size(r->used, used, sizeof(used));
 		format_size(r->bound, bound, sizeof(bound));
 	}
+	if (options.times)
+		printf("%s ", time_now(now));
 	printf("%s[%u] uid %u client %u", r->comm, r->pid, r->uid, r->client);
 	if (r->device >= 0)
 		printf(" device %d", r->device);
@@ -288,12 +277,23 @@ static bool print_refusal(const struct gnl_refusal *r, void *arg)
 	if (r->missed)
 		printf(" (%u more not shown)", r->missed);
 	putchar('\n');
-	fflush(stdout);
+	check_output();
+}
+
+static bool heard(const struct gnl_refusal *r, void *arg)
+{
+	unsigned long *left = arg;
+
+	if (options.json)
+		next_element(refusal_json(r));
+	else
+		print_refusal(r);
 	return !*left || --*left;
 }
 
-void watch(unsigned long count)
+int watch(void)
 {
+	unsigned long left = options.count;
 	struct gnl nl;
 	int ret;
 
@@ -302,35 +302,58 @@ void watch(unsigned long count)
 	if (ret)
 		die("refusals: %s", gnl_why(ret));
 	fputs("gpumem: waiting for refused allocations; ^C ends\n", stderr);
-	ret = gnl_hear(&nl, print_refusal, &count);
+	if (options.json)
+		begin_array("watch", "refusals");
+	ret = gnl_hear(&nl, heard, &left);
+	if (options.json)
+		end_array();
 	if (ret)
 		die("refusals: %s", gnl_why(ret));
 	gnl_close(&nl);
+	return 0;
 }
 
-static void print_line(void *arg, const char *line)
+/* With an array: add a line to it.  Otherwise print the line. */
+static void found(void *arg, const char *line)
 {
-	if (arg)
+	json_t *array = arg;
+
+	if (array)
+		append(array, json_string(line));
+	else
 		puts(line);
+}
+
+static void ignore(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
 }
 
 int leaks(void)
 {
+	json_t *array = options.json ? pack("[]") : NULL;
 	struct gnl nl;
 	int ret;
 
 	open_or_die(&nl);
 	/* The kernel frees memory a little after the last close(): retry for 5 seconds. */
 	for (int i = 0; i < 50; i++) {
-		ret = gnl_audit(&nl, true, print_line, NULL);
+		ret = gnl_audit(&nl, true, ignore, NULL);
 		if (ret <= 0)
 			break;
 		usleep(100000);
 	}
 	if (ret > 0)
-		ret = gnl_audit(&nl, true, print_line, &nl);
+		ret = gnl_audit(&nl, true, found, array);
 	if (ret < 0)
 		die("audit: %s", gnl_why(ret));
+	if (array) {
+		json_t *doc = document("leaks");
+
+		put(doc, "found", array);
+		print_document(doc);
+	}
 	gnl_close(&nl);
 	note_partial();
 	return ret ? 1 : 0;

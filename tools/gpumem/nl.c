@@ -349,6 +349,56 @@ int gnl_hear(struct gnl *nl, bool (*heard)(const struct gnl_refusal *refusal, vo
 	return ret < 0 ? ret : 0;
 }
 
+const char *gnl_counter_name(unsigned int i)
+{
+#define COUNTER(counter, text)	[GPUMEM_A_CLIENT_##counter - GPUMEM_A_CLIENT_OBJECTS] = text
+	static const char *const names[GNL_COUNTERS] = {
+		COUNTER(OBJECTS, "objects"),
+		COUNTER(BOS, "bos"),
+		COUNTER(BO_BYTES, "bo-bytes"),
+		COUNTER(VIEWS, "views"),
+		COUNTER(VIEW_BYTES, "view-bytes"),
+		COUNTER(VM_BYTES, "vm-bytes"),
+		COUNTER(EXPORTS, "exports"),
+		COUNTER(EXPORT_BYTES, "export-bytes"),
+		COUNTER(TOKENS, "tokens"),
+		COUNTER(STREAMS, "streams"),
+		COUNTER(JOBS, "jobs"),
+		COUNTER(COPY_BYTES, "copy-bytes"),
+		COUNTER(FILL_BYTES, "fill-bytes"),
+		COUNTER(DOORBELLS, "doorbells"),
+		COUNTER(PINS, "pins"),
+		COUNTER(PIN_BYTES, "pin-bytes"),
+		COUNTER(HOST, "host"),
+		COUNTER(HOST_BYTES, "host-bytes"),
+		COUNTER(POOLS, "pools"),
+		COUNTER(POOL_RESERVED, "pool-reserved"),
+		COUNTER(POOL_IMPORTS, "pool-imports"),
+		COUNTER(IMPORTS, "imports"),
+		COUNTER(IMPORT_BYTES, "import-bytes"),
+		COUNTER(POOL_CACHED, "pool-cached"),
+		COUNTER(MAPPINGS, "mappings"),
+		COUNTER(RING_BYTES, "ring-bytes"),
+		COUNTER(MANAGED, "managed"),
+		COUNTER(MANAGED_RESIDENT, "managed-resident"),
+		COUNTER(MANAGED_FAULTS, "managed-faults"),
+		COUNTER(MANAGED_EVICTIONS, "managed-evictions"),
+		COUNTER(MANAGED_IN, "managed-in"),
+		COUNTER(MANAGED_OUT, "managed-out"),
+		COUNTER(MANAGED_HELD, "managed-held"),
+		COUNTER(MANAGED_THRASH, "managed-thrash"),
+		COUNTER(MANAGED_MOVED, "managed-moved"),
+		COUNTER(MANAGED_STAYED, "managed-stayed"),
+		COUNTER(MANAGED_DUPLICATED, "managed-duplicated"),
+		COUNTER(MANAGED_DUPLICATIONS, "managed-duplications"),
+		COUNTER(MANAGED_COLLAPSES, "managed-collapses"),
+		COUNTER(ENGINE_NS, "engine-ns"),
+	};
+#undef COUNTER
+
+	return names[i];
+}
+
 const char *gnl_limit_name(__u32 limit)
 {
 	static const char *const names[] = {

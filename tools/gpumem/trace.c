@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gpumem trace: what streams, memory and pools of a process do, as a file for Perfetto or chrome://tracing.
+ *
+ * The command makes an instance of tracefs, lets the module's tracepoints write to it, and turns each line of the
+ * process and of its children into an event of the JSON format of Chrome's traces.  A stream is a thread there, and a
+ * client a process.  tracefs cannot choose the lines: a worker is a thread of the process, but tracefs does not see it
+ * being made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define TRACEFS		"/sys/kernel/tracing"
+#define FIELDS		16
+#define BUFFER_KB	"16384"		/* of each CPU */
+
+/* A line of the trace. */
+struct line {
+	double us;			/* time */
+	unsigned int tgid;
+	const char *comm, *event;
+	struct {
+		const char *key, *value;
+	} fields[FIELDS];
+	unsigned int n;
+};
+
+/* An object that holds memory. */
+struct memory {
+	unsigned long long obj, bytes;
+	unsigned int client, pool;
+	bool host;
+};
+
+/* A client or a stream that the file names already, or an entry that has begun. */
+struct known {
+	unsigned int client, stream;	/* stream 0: the client */
+	double begun;			/* of the entry under way; 0 if there is none */
+	char name[64], args[256];
+	unsigned long long device, host;	/* bytes, of a client */
+};
+
+static struct memory *memory;
+static size_t memories, memory_room;
+static struct known *known;
+static size_t knowns, known_room;
+static unsigned int *traced;		/* process ids */
+static size_t traceds, traced_room;
+static char instance[128];
+static FILE *out;
+static bool first = true;
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+	(void)sig;
+	stopped = 1;
+}
+
+static void *grown(void *array, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return array;
+	*room = *room ? 2 * *room : 64;
+	array = realloc(array, *room * size);
+	if (!array)
+		die("not enough memory");
+	return array;
+}
+
+/* --- tracefs */
+
+/* 0 or a negative errno. */
+static int write_file(const char *name, const char *text)
+{
+	char path[256];
+	int fd, ret = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", instance, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC | O_APPEND);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+static void write_or_die(const char *name, const char *text)
+{
+	int ret = write_file(name, text);
+
+	if (ret)
+		die("%s/%s: %s", instance, name, strerror(-ret));
+}
+
+static void remove_instance(void)
+{
+	if (instance[0] && rmdir(instance))
+		fprintf(stderr, "gpumem: %s: %s\n", instance, strerror(errno));
+	instance[0] = 0;
+}
+
+static void make_instance(void)
+{
+	snprintf(instance, sizeof(instance), TRACEFS "/instances/gpumem-%d", getpid());
+	if (mkdir(instance, 0700)) {
+		int error = errno;
+
+		instance[0] = 0;
+		if (error == EACCES || error == EPERM)
+			die("trace: not permitted: become root");
+		if (error == ENOENT)
+			die("trace: tracefs is not there: mount -t tracefs tracefs " TRACEFS);
+		die(TRACEFS "/instances: %s", strerror(error));
+	}
+	atexit(remove_instance);
+	if (write_file("events/gpumem/enable", "0"))
+		die(module_loaded() ? "the kernel has no events of gpumem: it needs CONFIG_TRACEPOINTS=y" :
+		    "the module is not loaded: modprobe gpumem");
+	write_or_die("trace_clock", "mono");
+	write_or_die("buffer_size_kb", BUFFER_KB);
+	write_or_die("options/record-tgid", "1");
+	/* Tells who the children are. */
+	write_or_die("events/sched/sched_process_fork/enable", "1");
+}
+
+/* --- whom to trace */
+
+static void add_process(unsigned int pid)
+{
+	traced = grown(traced, traceds, &traced_room, sizeof(*traced));
+	traced[traceds++] = pid;
+}
+
+static bool is_traced(unsigned int pid)
+{
+	for (size_t i = 0; i < traceds; i++)
+		if (traced[i] == pid)
+			return true;
+	return false;
+}
+
+/* --- the file */
+
+__attribute__((format(printf, 1, 2)))
+static void event(const char *format, ...)
+{
+	va_list ap;
+
+	fputs(first ? "\n" : ",\n", out);
+	first = false;
+	va_start(ap, format);
+	vfprintf(out, format, ap);
+	va_end(ap);
+}
+
+static const char *field(const struct line *line, const char *key)
+{
+	for (unsigned int i = 0; i < line->n; i++)
+		if (!strcmp(line->fields[i].key, key))
+			return line->fields[i].value;
+	return "0";
+}
+
+static unsigned long long number(const struct line *line, const char *key)
+{
+	return strtoull(field(line, key), NULL, 0);
+}
+
+/* The client or the stream, which gets its name in the file at the first time. */
+static struct known *know(const struct line *line, unsigned int client, unsigned int stream)
+{
+	struct known *k;
+	json_t *name;
+	char text[128], path[64], comm[64], *quoted;
+
+	for (size_t i = 0; i < knowns; i++)
+		if (known[i].client == client && known[i].stream == stream)
+			return &known[i];
+	known = grown(known, knowns, &known_room, sizeof(*known));
+	k = &known[knowns++];
+	memset(k, 0, sizeof(*k));
+	k->client = client;
+	k->stream = stream;
+	if (stream) {
+		event("{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"stream %u\"}}",
+		      client, stream, stream);
+	} else {
+		/* A worker has another name than its process. */
+		snprintf(path, sizeof(path), "/proc/%u/comm", line->tgid);
+		if (!read_line(path, comm, sizeof(comm)))
+			snprintf(comm, sizeof(comm), "%s", line->comm);
+		snprintf(text, sizeof(text), "process %u %s, client %u", line->tgid, comm, client);
+		name = json_string(text) ?: json_string("?");
+		quoted = json_dumps(name, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+		if (!quoted)
+			die("not enough memory");
+		event("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":%s}}", client, quoted);
+		free(quoted);
+		json_decref(name);
+	}
+	return k;
+}
+
+static void count_memory(const struct line *line, const struct memory *m, bool add)
+{
+	struct known *k = know(line, m->client, 0);
+	unsigned long long *bytes = m->host ? &k->host : &k->device, pool = 0;
+
+	*bytes += add ? m->bytes : -m->bytes;
+	event("{\"ph\":\"C\",\"name\":\"memory\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"device\":%llu,\"host\":%llu}}",
+	      m->client, line->us, k->device, k->host);
+	if (!m->pool)
+		return;
+	for (size_t i = 0; i < memories; i++)
+		if (memory[i].client == m->client && memory[i].pool == m->pool)
+			pool += memory[i].bytes;
+	event("{\"ph\":\"C\",\"name\":\"pool %u\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"bytes\":%llu}}", m->pool, m->client,
+	      line->us, pool);
+}
+
+static void on_new(const struct line *line)
+{
+	const char *kind = field(line, "kind");
+	struct memory m = {
+		.obj = strtoull(field(line, "obj"), NULL, 16),
+		.bytes = number(line, "bytes"),
+		.client = number(line, "client"),
+		.pool = number(line, "pool"),
+		.host = !strcmp(kind, "host"),
+	};
+
+	/* Views, registrations and imports have no memory of their own, and managed memory has none yet. */
+	if (strcmp(field(line, "type"), "bo") || (strcmp(kind, "device") && !m.host))
+		return;
+	memory = grown(memory, memories, &memory_room, sizeof(*memory));
+	memory[memories++] = m;
+	count_memory(line, &m, true);
+}
+
+static void on_free(const struct line *line)
+{
+	unsigned long long obj = strtoull(field(line, "obj"), NULL, 16);
+
+	for (size_t i = 0; i < memories; i++) {
+		if (memory[i].obj == obj) {
+			struct memory m = memory[i];
+
+			memory[i] = memory[--memories];
+			count_memory(line, &m, false);
+			return;
+		}
+	}
+}
+
+static void on_begin(const struct line *line)
+{
+	unsigned int client = number(line, "client"), stream = number(line, "stream");
+	const char *op = field(line, "op");
+	unsigned long long bytes = number(line, "width") * number(line, "height");
+	struct known *k;
+	char size[32];
+
+	know(line, client, 0);
+	k = know(line, client, stream);
+	k->begun = line->us;
+	format_size(bytes, size, sizeof(size));
+	if (!strcmp(op, "copy"))
+		snprintf(k->name, sizeof(k->name), "%s %s", op, size);
+	else
+		snprintf(k->name, sizeof(k->name), "%s", op);
+	snprintf(k->args, sizeof(k->args),
+		 "\"entry\":%llu,\"dst\":\"%s\",\"src\":\"%s\",\"width\":%llu,\"height\":%llu", number(line, "entry"),
+		 field(line, "dst"), field(line, "src"), number(line, "width"), number(line, "height"));
+}
+
+static void on_end(const struct line *line)
+{
+	unsigned int client = number(line, "client"), stream = number(line, "stream");
+	struct known *k = know(line, client, stream);
+	const char *op = field(line, "op");
+	bool waits = !strcmp(op, "wait") || !strcmp(op, "poll") || !strcmp(op, "take");
+
+	/* The trace may begin in the midst of an entry. */
+	if (!k->begun)
+		return;
+	event("{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{%s,\"error\":%llu}}",
+	      k->name, waits ? "wait" : "work", client, stream, k->begun, line->us - k->begun, k->args,
+	      number(line, "error"));
+	k->begun = 0;
+}
+
+/* Something that takes no time: refusals, exports, moves of managed memory. */
+static void on_instant(const struct line *line)
+{
+	unsigned int client = number(line, "client");
+
+	know(line, client, 0);
+	event("{\"ph\":\"i\",\"s\":\"p\",\"name\":\"%s\",\"pid\":%u,\"tid\":0,\"ts\":%.3f,\"args\":{",
+	      line->event + strlen("gpumem_"), client, line->us);
+	for (unsigned int i = 0; i < line->n; i++)
+		fprintf(out, "%s\"%s\":\"%s\"", i ? "," : "", line->fields[i].key, line->fields[i].value);
+	fputs("}}", out);
+}
+
+/* Split "COMM-TID (TGID) [CPU] FLAGS SECONDS: EVENT: KEY=VALUE..."; false for another line. */
+static bool split(char *text, struct line *line)
+{
+	char *tgid = strstr(text, " ("), *cpu, *time, *name, *dash, *word, *state;
+
+	/* A name may have brackets.  The number may be missing: "-------". */
+	while (tgid && strspn(tgid + 2, " 0123456789-") + 2 != strcspn(tgid, ")"))
+		tgid = strstr(tgid + 2, " (");
+	cpu = tgid ? strstr(tgid, ") [") : NULL;
+	name = cpu ? strstr(cpu, ": ") : NULL;
+	if (!name)
+		return false;
+	*tgid = 0;
+	text += strspn(text, " ");
+	dash = strrchr(text, '-');
+	if (dash)
+		*dash = 0;
+	line->comm = text;
+	line->tgid = strtoul(tgid + 2 + strspn(tgid + 2, " "), NULL, 10);
+	/* A worker has the process in its name. */
+	if (!strncmp(text, "gpumem/", 7))
+		line->tgid = strtoul(text + 7, NULL, 10);
+	*name = 0;
+	time = strrchr(cpu, ' ');
+	line->us = time ? strtod(time + 1, NULL) * 1e6 : 0;
+	name += 2;
+	line->event = name;
+	name = strchr(name, ':');
+	if (!name)
+		return false;
+	*name = 0;
+	line->n = 0;
+	for (word = strtok_r(name + 1, " \n", &state); word && line->n < FIELDS; word = strtok_r(NULL, " \n", &state)) {
+		char *equals = strchr(word, '=');
+
+		if (!equals)
+			continue;
+		*equals = 0;
+		line->fields[line->n].key = word;
+		line->fields[line->n++].value = equals + 1;
+	}
+	return true;
+}
+
+static void on_line(char *text)
+{
+	struct line line;
+
+	if (!split(text, &line) || !is_traced(line.tgid))
+		return;
+	if (!strcmp(line.event, "sched_process_fork"))
+		add_process(number(&line, "child_pid"));
+	else if (!strcmp(line.event, "gpumem_object_new"))
+		on_new(&line);
+	else if (!strcmp(line.event, "gpumem_object_free"))
+		on_free(&line);
+	else if (!strcmp(line.event, "gpumem_entry_begin"))
+		on_begin(&line);
+	else if (!strcmp(line.event, "gpumem_entry_end"))
+		on_end(&line);
+	else if (strcmp(line.event, "gpumem_object_gone"))
+		on_instant(&line);
+}
+
+/* Read what is in the trace, until it is empty. */
+static void drain(int pipe)
+{
+	static char buffer[65536];
+	static size_t held;
+	ssize_t n;
+
+	while ((n = read(pipe, buffer + held, sizeof(buffer) - 1 - held)) > 0) {
+		char *at = buffer, *end;
+
+		held += n;
+		buffer[held] = 0;
+		while ((end = strchr(at, '\n'))) {
+			*end = 0;
+			on_line(at);
+			at = end + 1;
+		}
+		held -= at - buffer;
+		memmove(buffer, at, held);
+		if (held == sizeof(buffer) - 1)
+			held = 0;
+	}
+}
+
+/* How many events a CPU's buffer lost, of all CPUs. */
+static unsigned long long lost_events(void)
+{
+	unsigned long long sum = 0, n;
+	char path[256], line[128];
+
+	for (int cpu = 0; ; cpu++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/per_cpu/cpu%d/stats", instance, cpu);
+		f = fopen(path, "re");
+		if (!f)
+			return sum;
+		while (fgets(line, sizeof(line), f))
+			if (sscanf(line, "overrun: %llu", &n) == 1)
+				sum += n;
+		fclose(f);
+	}
+}
+
+/* Start the command, which waits until a byte comes through @go. */
+static pid_t start(char **command, int *go)
+{
+	int pipes[2];
+	pid_t pid;
+	char c;
+
+	if (pipe2(pipes, O_CLOEXEC))
+		die("pipe: %s", strerror(errno));
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (!pid) {
+		close(pipes[1]);
+		if (read(pipes[0], &c, 1) != 1)
+			_exit(127);
+		/* The library would do small operations itself, and nobody would see them. */
+		setenv("GPUMEM_INLINE", "0", 0);
+		execvp(command[0], command);
+		fprintf(stderr, "gpumem: %s: %s\n", command[0], strerror(errno));
+		_exit(127);
+	}
+	close(pipes[0]);
+	*go = pipes[1];
+	return pid;
+}
+
+int trace(char **command)
+{
+	const char *path = options.output ? options.output : "gpumem-trace.json";
+	struct sigaction action = { .sa_handler = stop };
+	unsigned long long lost;
+	char name[256];
+	int pipe, go = -1, status = 0;
+	pid_t pid = options.pid;
+	bool ended = false;
+
+	if (!!command[0] == !!options.pid)
+		misused("trace wants a command, or --pid");
+	/* The instance must go in the end.  A command gets the terminal's signals, too: wait for its end. */
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	if (options.pid && kill(options.pid, 0) && errno == ESRCH)
+		die("process %d does not exist", options.pid);
+	make_instance();
+	if (command[0])
+		pid = start(command, &go);
+	add_process(pid);
+	out = fopen(path, "we");
+	if (!out)
+		die("%s: %s", path, strerror(errno));
+	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
+	snprintf(name, sizeof(name), "%s/trace_pipe", instance);
+	pipe = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (pipe < 0)
+		die("%s: %s", name, strerror(errno));
+	write_or_die("events/gpumem/enable", "1");
+	if (go >= 0 && write(go, "", 1) == 1)
+		close(go);
+	while (!ended) {
+		struct pollfd fd = { .fd = pipe, .events = POLLIN };
+
+		poll(&fd, 1, 200);
+		if (command[0])
+			ended = waitpid(pid, &status, WNOHANG) == pid;
+		else
+			ended = stopped || kill(pid, 0);
+		drain(pipe);
+	}
+	write_or_die("events/gpumem/enable", "0");
+	drain(pipe);
+	lost = lost_events();
+	close(pipe);
+	fputs("\n]}\n", out);
+	if (ferror(out) || fclose(out))
+		die("%s: %s", path, strerror(errno));
+	remove_instance();
+	if (lost)
+		fprintf(stderr, "gpumem: %llu events are lost: the trace has gaps\n", lost);
+	fprintf(stderr, "gpumem: %s: open it with https://ui.perfetto.dev or chrome://tracing\n", path);
+	if (!command[0])
+		return 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
