@@ -289,8 +289,9 @@ static void screen(const struct screen *s, const char *version)
 	       "COPY/s", "STR");
 	if (columns >= 116)
 		printf(" %10s %9s %9s %9s", "RESIDENT", "FAULTS/s", "EVICT/s", "THRASH/s");
-	fputs("\033[K\033[m", stdout);
-	end_line(&left);
+	/* The rest of the line has the colours of the titles. */
+	fputs("\033[K\033[m\n", stdout);
+	left--;
 	for (size_t i = 0; i < s->n && (left > 2 || (left == 2 && i + 1 == s->n)); i++) {
 		const struct figures *f = &s->rows[i];
 
