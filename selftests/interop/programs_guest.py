@@ -13,6 +13,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
@@ -109,6 +112,31 @@ def watchers():
         holder.stdin.close()
 
 
+def exporter():
+    """Debian's node exporter serves what gpumem wrote."""
+    served, where = "", "http://127.0.0.1:9100/metrics"
+    with tempfile.TemporaryDirectory() as work:
+        status, text = output("exporter", os.path.join(sys.argv[1], "bin/gpumem"), "metrics", "--clients", "-o",
+                              os.path.join(work, "gpumem.prom"))
+        with subprocess.Popen(["prometheus-node-exporter", "--collector.disable-defaults", "--collector.textfile",
+                               "--collector.textfile.directory=" + work, "--web.listen-address=127.0.0.1:9100"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8") as server:
+            for _ in range(100):
+                try:
+                    with urllib.request.urlopen(where, timeout=10) as page:
+                        served = page.read().decode()
+                    break
+                except OSError:
+                    time.sleep(0.3)
+            server.terminate()
+            text += server.stderr.read()
+    sizes = [float(n) for n in re.findall(r'^gpumem_device_memory_bytes\{device="\d+"\} (\S+)$', served, re.M)]
+    told("exporter", {
+        "ends": status == 0,
+        "reads": re.search(r"^node_textfile_scrape_error 0$", served, re.M) is not None,
+        "memory": sizes == [float(n) for n in devices()]}, text + served)
+
+
 def starpu():
     """StarPU finds both devices, and measures each copy between them and the host."""
     status, text = output("starpu", "starpu_machine_display")
@@ -143,8 +171,8 @@ def numba():
     client.report(status in (0, 1) and "\nRan " in text, "numba", "ends")
 
 
-PROGRAMS = {"lstopo": lstopo, "gpustat nvtop": watchers, "starpu": starpu, "pycuda": pycuda,
-            "numba": numba}
+PROGRAMS = {"lstopo": lstopo, "gpustat nvtop": watchers, "exporter": exporter, "starpu": starpu,
+            "pycuda": pycuda, "numba": numba}
 
 
 def main():
