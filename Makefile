@@ -22,6 +22,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 UDEVDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/lib/udev,/etc/udev)
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 INSTALL ?= install
 
 # $(call say,WHAT,FILE) names one step, unless V=1 shows the command itself.
@@ -419,7 +420,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(LIBDIR)/pkgconfig $(LIBDIR)/gpumem/cuda12 $(LIBDIR)/gpumem/cmake \
 		$(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d $(addprefix $(PREFIX)/share/,gpumem \
-		bash-completion/completions zsh/site-functions fish/vendor_completions.d))
+		bash-completion/completions fish/vendor_completions.d) $(ZSHDIR))
 	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
 		$(cufile) $(DESTDIR)$(LIBDIR)/gpumem
@@ -437,7 +438,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -m 644 $(vmlib) $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
 	$(INSTALL) -m 644 tools/dashboard/gpumem.json $(DESTDIR)$(PREFIX)/share/gpumem
 	$(INSTALL) -m 644 tools/completion/gpumem.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gpumem
-	$(INSTALL) -m 644 tools/completion/_gpumem $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(INSTALL) -m 644 tools/completion/_gpumem $(DESTDIR)$(ZSHDIR)
 	$(INSTALL) -m 644 tools/completion/gpumem.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	for m in Documentation/man/*.[1-9] $(out)/man/*.[1-9]; do \
 		$(INSTALL) -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/} || exit 1; done

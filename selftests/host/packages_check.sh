@@ -17,6 +17,7 @@ lib=usr/lib/$(${CC:-gcc} -print-multiarch 2>/dev/null || uname -m)
 
 echo "TAP version 13"
 make --no-print-directory -C "$top" O="$build" BUILT=1 DESTDIR="$root" PREFIX=/usr LIBDIR="/$lib" \
+	ZSHDIR=/usr/share/zsh/vendor-completions \
 	INCLUDEDIR=/usr/include install >"$work/log" 2>&1
 verdict $? "installation into a directory"
 (cd "$root" && find . ! -type d) | sed 's,^\./,,' | sort >"$work/files"
