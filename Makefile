@@ -340,6 +340,12 @@ check-mpi-cuda: lib
 check-dkms:
 	@selftests/packages/dkms
 
+# The Debian packages, built, installed, upgraded and purged in roots of Debian 12, 13 and testing, or in those that
+# RELEASES names; as root.
+.PHONY: check-packages
+check-packages: check-version
+	@selftests/packages/debs $(RELEASES)
+
 .PHONY: kselftest
 kselftest: lib tools selftests
 	@+$(check_env) selftests/vm/check --only kselftest -- $(TESTS)
@@ -478,6 +484,7 @@ help:
 	'make check-interop    other programs on our libcuda.so.1: libgomp, PyTorch and others' \
 	'make check-mpi-cuda   UCX and OpenMPI, built with CUDA from their sources, on two machines; RUNS= picks' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
+	'make check-packages   the Debian packages: build, lintian, install, upgrade, purge; RELEASES=bookworm picks' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
 	'make coverage         lines of kmod/ and libgpumem/ that the kernel tests cover' \
