@@ -437,6 +437,8 @@ TEST_F(managed_pool, small)
 	ASSERT_CU(cuMemcpyHtoD(p, host, SMALL));
 	ASSERT_CU(cuMemcpyDtoDAsync(p + SMALL, p, SMALL, self->s));
 	ASSERT_CU(cuMemsetD8Async(p + 2 * SMALL, 4, SMALL, self->s));
+	/* The copy in the legacy stream does not wait for this stream. */
+	ASSERT_CU(cuStreamSynchronize(self->s));
 	ASSERT_CU(cuMemcpyDtoH(back, p + SMALL, SMALL));
 	EXPECT_EQ(INLINE_OR(4), JOBS());
 	EXPECT_EQ(9, back[0]);

@@ -220,11 +220,14 @@ TEST_F_TIMEOUT(many, cost_beside_many, 300)
 	EXPECT_TRUE(no_dearer(&base, &p, "all destroyed"));
 }
 
-/* Whether calls in a blocking stream cost at most 1.3 of those in another one. */
+/*
+ * Whether a call in a blocking stream costs at most 0.3 copies more than in another one.  The first call is the copy.
+ * Other calls may take so few instructions that a look at the legacy stream is a third of them.
+ */
 static bool costs_alike(const __u64 *blocking, const __u64 *other, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (blocking[i] == ~0ull || blocking[i] * 10 > other[i] * 13)
+		if (blocking[i] == ~0ull || blocking[i] * 10 > other[i] * 10 + other[0] * 3)
 			return false;
 	return true;
 }
