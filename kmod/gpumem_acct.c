@@ -147,7 +147,8 @@ static void gpumem_show_memory(struct seq_file *m, struct gpumem_client *client,
 	seq_puts(m, "drm-driver:\tgpumem\n");
 	seq_printf(m, "drm-client-id:\t%u\n", client->id);
 	seq_printf(m, "drm-engine-cpu:\t%llu ns\n", s->engine_ns);
-	seq_printf(m, "drm-engine-capacity-cpu:\t%u\n", num_online_cpus());
+	seq_printf(m, "drm-engine-capacity-cpu:\t%u\n",
+		   client->devices[0]->engine->workers);
 	gpumem_show_region(m, "vram",
 			   s->bo_bytes + s->view_bytes + s->managed_resident,
 			   s->pool_cached - min(s->pool_cached, cached));

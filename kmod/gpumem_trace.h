@@ -58,6 +58,21 @@
 	{ GPUMEM_OP_TAKE, "take" },				\
 	{ GPUMEM_OP_PREFETCH, "prefetch" }
 
+#define gpumem_trace_limits					\
+	{ GPUMEM_LIMIT_DEVICE, "device" },			\
+	{ GPUMEM_LIMIT_HOST, "host" },				\
+	{ GPUMEM_LIMIT_PINNED, "pinned" },			\
+	{ GPUMEM_LIMIT_MEMLOCK, "memlock" },			\
+	{ GPUMEM_LIMIT_MEMCG, "memcg" },			\
+	{ GPUMEM_LIMIT_SYSTEM, "system" },			\
+	{ GPUMEM_LIMIT_OBJECTS, "objects" },			\
+	{ GPUMEM_LIMIT_STREAMS, "streams" },			\
+	{ GPUMEM_LIMIT_POOL, "pool" },				\
+	{ GPUMEM_LIMIT_PINNED_ALL, "pinned_all" },		\
+	{ GPUMEM_LIMIT_MAPPINGS, "mappings" },			\
+	{ GPUMEM_LIMIT_RINGS, "rings" },			\
+	{ GPUMEM_LIMIT_RINGS_ALL, "rings_all" }
+
 TRACE_DEFINE_ENUM(GPUMEM_OBJ_BO);
 TRACE_DEFINE_ENUM(GPUMEM_OBJ_TOKEN);
 TRACE_DEFINE_ENUM(GPUMEM_OBJ_VM);
@@ -83,6 +98,19 @@ TRACE_DEFINE_ENUM(GPUMEM_OP_ADD);
 TRACE_DEFINE_ENUM(GPUMEM_OP_POLL);
 TRACE_DEFINE_ENUM(GPUMEM_OP_TAKE);
 TRACE_DEFINE_ENUM(GPUMEM_OP_PREFETCH);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_DEVICE);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_HOST);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_PINNED);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_MEMLOCK);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_MEMCG);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_SYSTEM);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_OBJECTS);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_STREAMS);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_POOL);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_PINNED_ALL);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_MAPPINGS);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_RINGS);
+TRACE_DEFINE_ENUM(GPUMEM_LIMIT_RINGS_ALL);
 
 /*
  * An object gets its id: memory is allocated or imported, a stream is made, and
@@ -146,7 +174,7 @@ DEFINE_EVENT(gpumem_object_end, gpumem_object_gone,
 	TP_ARGS(obj)
 );
 
-/* Nobody uses the object any more; its memory is freed. */
+/* The last reference is dropped; the memory is freed. */
 DEFINE_EVENT(gpumem_object_end, gpumem_object_free,
 	TP_PROTO(const struct gpumem_object *obj),
 	TP_ARGS(obj)
@@ -180,7 +208,7 @@ DEFINE_EVENT(gpumem_export, gpumem_export_new,
 	TP_ARGS(client, dev, bytes, handle)
 );
 
-/* Nobody holds it any more. */
+/* The last descriptor of the export is closed. */
 DEFINE_EVENT(gpumem_export, gpumem_export_free,
 	TP_PROTO(const struct gpumem_client *client,
 		 const struct gpumem_device *dev, u64 bytes, bool handle),
@@ -244,7 +272,7 @@ TRACE_EVENT(gpumem_entry_end,
 		  __entry->error)
 );
 
-/* A limit, enum gpumem_limit, refuses an allocation. */
+/* A limit refuses an allocation. */
 TRACE_EVENT(gpumem_refusal,
 	TP_PROTO(const struct gpumem_client *client,
 		 const struct gpumem_refusal *refusal),
@@ -268,8 +296,9 @@ TRACE_EVENT(gpumem_refusal,
 		__entry->used = refusal->used;
 		__entry->bound = refusal->max;
 	),
-	TP_printk("client=%u device=%d limit=%u pool=%u asked=%llu used=%llu bound=%llu",
-		  __entry->client, __entry->device, __entry->limit,
+	TP_printk("client=%u device=%d limit=%s pool=%u asked=%llu used=%llu bound=%llu",
+		  __entry->client, __entry->device,
+		  __print_symbolic(__entry->limit, gpumem_trace_limits),
 		  __entry->pool, __entry->asked, __entry->used,
 		  __entry->bound)
 );

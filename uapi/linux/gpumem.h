@@ -1850,7 +1850,7 @@ struct gpumem_refusal_info {
  *	of a block
  * @managed_collapses: how often the copies of a block went because it was written,
  *	or because its advice ended
- * @engine_ns: nanoseconds in which workers had ready streams, summed over workers
+ * @engine_ns: nanoseconds that workers spent in streams, summed over workers
  *
  * /proc/PID/fdinfo shows the same numbers.
  */
