@@ -342,6 +342,11 @@ check-dkms:
 
 # The Debian packages, built, installed, upgraded and purged in roots of Debian 12, 13 and testing, or in those that
 # RELEASES names; as root.
+# The module for the newest kernel of each series whose headers Debian has.
+.PHONY: check-kernels
+check-kernels:
+	@selftests/packages/kernels $(SERIES)
+
 .PHONY: check-packages
 check-packages: check-version
 	@selftests/packages/debs $(RELEASES)
@@ -460,7 +465,7 @@ modules_install: modules
 
 .PHONY: dist
 dist: check-version
-	@git diff-index --quiet HEAD || { echo "dist: there are changes that are not committed" >&2; exit 1; }
+	@git update-index -q --refresh; git diff-index --quiet HEAD || { echo "dist: there are changes that are not committed" >&2; exit 1; }
 	$(call say,DIST,$(out)/gpumem-$(VERSION).tar.gz)mkdir -p $(out) && git -c tar.umask=0022 archive \
 		--prefix=gpumem-$(VERSION)/ -o $(out)/gpumem-$(VERSION).tar HEAD && gzip -9nf $(out)/gpumem-$(VERSION).tar
 
@@ -484,6 +489,7 @@ help:
 	'make check-interop    other programs on our libcuda.so.1: libgomp, PyTorch and others' \
 	'make check-mpi-cuda   UCX and OpenMPI, built with CUDA from their sources, on two machines; RUNS= picks' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
+	'make check-kernels    the module for each series of kernels that Debian has; SERIES=7.2 picks' \
 	'make check-packages   the Debian packages: build, lintian, install, upgrade, purge; RELEASES=bookworm picks' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
