@@ -242,11 +242,13 @@ parameters() {
 restore_parameters() {
 	local name
 	changed=
+	[ -d /sys/module/gpumem ] || return
 	parameters
 	for name in "${!was[@]}"; do
 		[ "${is[$name]-}" != "${was[$name]}" ] || continue
 		changed+="${changed:+, }$name=${is[$name]-}"
-		echo "${was[$name]}" 2>/dev/null >"/sys/module/gpumem/parameters/$name"
+		echo "${was[$name]}" 2>/dev/null >"/sys/module/gpumem/parameters/$name" ||
+			changed+=" (and cannot be restored)"
 	done
 }
 

@@ -63,7 +63,7 @@ bool number_becomes(const char *path, long long want)
 }
 
 /* The file that a keeper locks while it is about to write a former text back. */
-#define LOCKS	"/tmp/changed"
+#define LOCKS	"/tmp/gpumem-changed"
 
 /* Take the lock at @name within a minute.  The descriptor is inherited, or -1. */
 static int lock_take(const char *name)

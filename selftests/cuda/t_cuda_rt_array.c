@@ -573,6 +573,8 @@ TEST_F(rt_rows, batches)
 	EXPECT_RT(cudaMemcpy(got, dsts[1], 2000, cudaMemcpyDeviceToHost));
 	EXPECT_EQ(0, memcmp(got, self->second, 2000));
 	EXPECT_RT(cudaMemcpyBatchAsync_ptsz(dsts, srcs, sizes, 2, &attr, &index, 1, cudaStreamPerThread));
+	/* The next copy to the same place is in another stream. */
+	EXPECT_RT(cudaStreamSynchronize(cudaStreamPerThread));
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &index, 1, 0));
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 0, &attr, &index, 1, self->stream));
 	EXPECT_FAILS(BAD, cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &bad_index, 1, self->stream));

@@ -25,7 +25,8 @@ trap 'rm -rf "$work"' EXIT
 golden=$top/golden/h200-580
 export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-10}"
 export ORACLE_OVERSUBSCRIBE=1
-seconds=${GPUMEM_TIMEOUT:-300}
+# As in "settings".
+seconds=${GPUMEM_TIMEOUT:-900}
 "$program" --jobs 2 --deadline $((seconds * 6 / 10)) >"$work/out" \
 	2>"$work/log" || sed 's/^/# /' "$work/log"
 "${program}_rt" --jobs 2 --deadline $((seconds * 3 / 10)) >>"$work/out" 2>"$work/log" ||

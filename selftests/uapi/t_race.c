@@ -99,7 +99,8 @@ TEST_F(race, points)
 	ASSERT_EQ(0, gp_token_create(self->fd, self->bo, 0, BYTES, 0, &token, o.token));
 	since = mono_ns();
 	EXPECT_EQ(0, gp_ioctl(self->other, GPUMEM_TOKEN_OPEN, &o));
-	EXPECT_LE(NSEC / 10, mono_ns() - since);
+	/* The sleep is in jiffies, which a busy virtual machine counts late and then all at once. */
+	EXPECT_LE(NSEC / 20, mono_ns() - since);
 	EXPECT_EQ(0, gp_ioctl(self->other, GPUMEM_TOKEN_OPEN, &o));
 	ASSERT_TRUE(delay_state("token_open_view", state, &stops));
 	EXPECT_STREQ("idle", state);

@@ -4,7 +4,7 @@
 It is $GPUMEM_CACHE, else /var/cache/gpumem for root, else gpumem in $XDG_CACHE_HOME or ~/.cache.
 An entry is a directory CACHE/KIND/KEY whose files never change once it has its name (a kernel's may
 get an unpacked image beside its packed one); the key tells what it was made from, so a new package
-makes a new entry and an old one stays valid for whoever is using it.  Entries are made under
+makes a new entry and an old one stays valid for its users.  Entries are made under
 another name and renamed, below an exclusive lock: a half-made one is never seen.  Nothing is ever
 installed on the host.
 """

@@ -140,7 +140,7 @@ class Installed:
         path = [p for p in env.get("PATH", "").split(":") if p]
         if self.tree:
             path.insert(0, os.path.join(self.base, "bin"))
-        # COMMAND is root's in the guest, whoever calls.
+        # COMMAND always runs as root in the guest.
         path += [p for p in "/usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin".split()
                  if p not in path]
         env["PATH"] = ":".join(path)
