@@ -13,6 +13,7 @@ import pty
 import re
 import select
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def want(condition, what, *details):
 def run(*args, status=0, **more):
     """Run the command; returns its standard output."""
     done = subprocess.run([TOOL] + list(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                          timeout=120, **more)
+                          errors="replace", timeout=120, **more)
     want(done.returncode == status, "%s: exit status %d, not %d" % (args, done.returncode, status), done.stdout,
          done.stderr)
     run.errors = done.stderr
@@ -185,6 +186,26 @@ def case_json_of_clients():
     want(document("leaks")["found"] == [], "leaks without a client")
 
 
+def case_names():
+    """Names of processes that are not UTF-8, or have control characters."""
+    with open("/proc/self/comm", "rb") as f:
+        former = f.read().strip()
+    try:
+        with open("/proc/self/comm", "wb", buffering=0) as f:
+            f.write(b"a\xc3(1) [: A\"\033")
+        with open("/dev/gpumem0", "r+b", buffering=0):
+            clients = document("list", "clients")["clients"]
+            mine = [c["command"] for c in clients if c["pid"] == os.getpid()]
+            want(mine == ['a?(1) [: A"?'], "the name", clients)
+            want(any("pid %d," % os.getpid() in line for line in document("leaks", status=1)["found"]), "leaks")
+            want("\033" not in run("list", "clients") + run("leaks", status=1) + run("top", "-n", "1"),
+                 "escape codes")
+            samples_of(run("metrics", "--clients"), False)
+    finally:
+        with open("/proc/self/comm", "wb", buffering=0) as f:
+            f.write(former)
+
+
 def case_json_of_top():
     with Worker() as worker:
         first = document("top", "-n", "1")["samples"]
@@ -219,7 +240,7 @@ def case_engine_time():
         text = subprocess.run(["cat"] + glob.glob("/proc/%d/fdinfo/*" % worker.process.pid), stdout=subprocess.PIPE,
                               text=True, check=False).stdout
         want(re.search(r"^drm-engine-cpu:\t\d+ ns$", text, re.M), "no drm-engine-cpu", text)
-        want(re.search(r"^drm-engine-capacity-cpu:\t%d$" % os.cpu_count(), text, re.M), "no capacity", text)
+        want(re.search(r"^drm-engine-capacity-cpu:\t%d$" % min(os.cpu_count(), 16), text, re.M), "no capacity", text)
 
 
 def case_json_of_refusals():
@@ -289,7 +310,8 @@ def case_events():
     finally:
         os.rmdir(instance)
     size = number(CLASS + "/gpumem0/size")
-    for line in (r"gpumem_refusal: client=\d+ device=0 limit=1 pool=0 asked=%d used=67108864 bound=%d$" % (size, size),
+    for line in (r"gpumem_refusal: client=\d+ device=0 limit=device pool=0 asked=%d used=67108864 bound=%d$"
+                 % (size, size),
                  r"gpumem_export_new: client=\d+ device=0 kind=dmabuf bytes=33554432$",
                  r"gpumem_export_free: client=\d+ device=0 kind=dmabuf bytes=33554432$",
                  r"gpumem_object_new: client=\d+ id=\d+ obj=\w+ type=bo kind=device device=0 pool=0 bytes=33554432$",
@@ -311,8 +333,8 @@ def trace_of(*args, **more):
 
 def check_trace(events, least):
     copies = [e for e in events if e["ph"] == "X" and e["name"] == "copy 32 MiB"]
-    want(least <= len(copies) <= 20 and all(e["cat"] == "work" and e["dur"] > 0 and e["args"]["error"] == 0 for e in copies),
-         "copies", events)
+    want(least <= len(copies) <= 20
+         and all(e["cat"] == "work" and e["dur"] > 0 and e["args"]["error"] == 0 for e in copies), "copies", events)
     ends = [(e["ts"], e["ts"] + e["dur"]) for e in copies]
     want(all(a[1] <= b[0] for a, b in zip(ends, ends[1:])), "a stream's entries overlap", ends)
     want(any(e["ph"] == "M" and e["name"] == "thread_name" and e["tid"] == copies[0]["tid"] for e in events),
@@ -399,6 +421,8 @@ def case_metrics():
         with open(path, encoding="ascii") as f:
             samples_of(f.read(), False)
         run("metrics", "-o", os.path.join(work, "no", "directory"), status=1)
+    run("metrics", "-o", "/dev/null")
+    want(stat.S_ISCHR(os.stat("/dev/null").st_mode), "a device is replaced by a file")
 
 
 def case_set():
@@ -433,7 +457,7 @@ def case_doctor():
         with Worker():
             run("set", "gpumem0.size=32M")
             out = run("doctor")
-            want(re.search("^note +budgets +gpumem0 is full: .*\n +mend: .*gpumem set gpumem0.size=", out, re.M),
+            want(re.search("^note +budgets +gpumem0 is full: .*\n +mend: .*gpumem set gpumemN.size=", out, re.M),
                  "a full device", out)
     with kept(PARAMETERS + "/pin_total"):
         with open("/proc/meminfo", encoding="ascii") as f:
@@ -457,7 +481,8 @@ def case_doctor_of_a_user():
         finally:
             os.chmod("/dev/gpumem0", node)
     want(done.returncode == 1 and re.search("^wrong +permissions +/dev/gpumem0 may not be opened .*\n"
-                                            " +mend: adduser YOU render", done.stdout, re.M), "no rights", done.stdout)
+                                            " +mend: (udevadm trigger|usermod -aG render) ", done.stdout, re.M),
+         "no rights", done.stdout)
 
 
 def show(output, rows, columns):
@@ -506,7 +531,7 @@ class Terminal:
         while time.monotonic() < end:
             if select.select([self.fd], [], [], 1)[0]:
                 try:
-                    self.text += os.read(self.fd, 65536).decode()
+                    self.text += os.read(self.fd, 65536).decode(errors="replace")
                 except OSError:
                     break
             # The help is the end of a screen.
@@ -530,7 +555,7 @@ class Terminal:
                 data = os.read(self.fd, 65536)
                 if not data:
                     break
-                text += data.decode()
+                text += data.decode(errors="replace")
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), text
 
@@ -540,7 +565,8 @@ def case_screen():
         top = Terminal(24, 80)
         lines = top.lines_with(r" %d python3 .* 64 MiB" % one.process.pid)
         want(re.match(r"gpumem .* UTC  clients: \d+  sorted by memory$", lines[0]), "the first line", lines)
-        want(re.match(r"gpumem0  \[\|+ *\] .* / .*engine +(-|\d+%) copy", lines[1]), "a device's bar", lines)
+        want(re.match(r"gpumem0  \[\|+ *\] .* / .* managed", lines[1]), "a device's bar", lines)
+        want(any(re.match(r"engines +busy +(-|\d+%)  copy ", line) for line in lines), "the engines", lines)
         two.do("copy")
         top.press("c")
         lines = top.lines_with("sorted by copy")
@@ -573,7 +599,7 @@ def case_statuses():
     for words in (("stat", "1"), ("stat", "4194304")):
         run(*words, status=1)
     for words in (("--help",), ("--version",), ("list",), ("list", "--json"), ("list", "clients"), ("metrics",),
-                  ("top", "-n", "1"), ("doctor",), ("set",)):
+                  ("top", "-n", "1"), ("doctor",), ("set",), ("cdi", "generate"), ("cdi", "--help")):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([TOOL] + list(words), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         want(done.returncode == 1 and "No space left" in done.stderr, "a full disk", words, done)

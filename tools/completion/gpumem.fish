@@ -23,7 +23,7 @@ complete -c gpumem -n __gpumem_first -a watch -d 'allocations that a limit refus
 complete -c gpumem -n __gpumem_first -a leaks -d 'everything that exists, and what does not add up'
 complete -c gpumem -n __gpumem_first -a stat -d 'the clients of processes'
 complete -c gpumem -n __gpumem_first -a set -d 'limits and budgets'
-complete -c gpumem -n __gpumem_first -a doctor -d 'what is wrong, and the command that mends it'
+complete -c gpumem -n __gpumem_first -a doctor -d 'what is wrong, and what mends it'
 complete -c gpumem -n __gpumem_first -a metrics -d 'Prometheus text'
 complete -c gpumem -n __gpumem_first -a trace -d 'a timeline of streams and memory'
 complete -c gpumem -n __gpumem_first -a vm -d 'run a command in a machine that has gpumem'

@@ -13,13 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tool.h"
 
-#define CLASS		"/sys/class/gpumem"
-#define MAX_DEVICES	64
 /* Where a container has the libraries: libcuda.so.1 looks for the driver library in the directory above it. */
 #define INSIDE		"/opt/gpumem"
 #define DRIVER		"libgpumem-driver.so.1"
@@ -29,8 +26,8 @@ static const char cdi_usage[] =
 "\n"
 "Print a CDI specification that names the devices.\n"
 "\n"
-"  --libraries DIR  containers also get the libraries in DIR, which has libcuda.so.1\n"
-"  --output FILE    write FILE, such as /etc/cdi/gpumem.json\n";
+"  --libraries DIR    containers also get the libraries in DIR, which has libcuda.so.1\n"
+"  -o, --output FILE  write FILE, such as /etc/cdi/gpumem.json\n";
 
 /* Print a string of JSON. */
 static void print_string(FILE *f, const char *text)
@@ -118,25 +115,6 @@ static void generate(FILE *f, const char *library_dir)
 	fprintf(f, "\n  ]\n}\n");
 }
 
-/* Write a file under another name first: runtimes watch the directory and read all files that end in .json. */
-static void write_file(const char *path, const char *text)
-{
-	char new[PATH_MAX];
-	FILE *f;
-
-	if (snprintf(new, sizeof(new), "%s.new", path) >= (int)sizeof(new))
-		die("%s: %s", path, strerror(ENAMETOOLONG));
-	f = fopen(new, "w");
-	if (!f)
-		die("%s: %s", new, strerror(errno));
-	if (fputs(text, f) < 0 || fflush(f) || fchmod(fileno(f), 0644) || fclose(f) || rename(new, path)) {
-		int error = errno;
-
-		unlink(new);
-		die("%s: %s", path, strerror(error));
-	}
-}
-
 /* @argv: the command's name and its arguments. */
 int cdi(int argc, char **argv)
 {
@@ -152,7 +130,7 @@ int cdi(int argc, char **argv)
 	FILE *f;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
 		switch (c) {
 		case 'h':
 			fputs(cdi_usage, stdout);
@@ -179,8 +157,9 @@ int cdi(int argc, char **argv)
 	generate(f, library_dir);
 	if (fclose(f))
 		die("%s", strerror(errno));
+	/* Runtimes read all files of the directory that end in .json: a new one has another name at first. */
 	if (output)
-		write_file(output, text);
+		write_whole(output, text, size);
 	else
 		fputs(text, stdout);
 	free(text);

@@ -5,11 +5,15 @@
  * A finding is "ok", "note" (it works, but perhaps not as wanted) or "wrong" (it does not work).
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <gpumem.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -76,21 +80,31 @@ static void kernel(void)
 		find(OK, "kernel", NULL, "Linux %s", name.release);
 }
 
+/* Is there a module for the running kernel? */
+static bool module_built(void)
+{
+	char pattern[300];
+	struct utsname name;
+	glob_t found;
+	bool built;
+
+	uname(&name);
+	snprintf(pattern, sizeof(pattern), "/lib/modules/%s/{updates,updates/dkms,extra}/gpumem.ko*", name.release);
+	built = !glob(pattern, GLOB_BRACE, NULL, &found);
+	globfree(&found);
+	return built;
+}
+
 /* False if the module is not loaded. */
 static bool module(void)
 {
-	char version[64] = "?", path[256];
-	struct utsname name;
-	bool built;
+	char version[64] = "?";
 
 	if (!module_loaded()) {
-		uname(&name);
-		snprintf(path, sizeof(path), "/lib/modules/%s/updates/dkms", name.release);
-		built = !access(path, F_OK);
 		if (contained())
 			find(WRONG, "module", "modprobe gpumem, on the host", "the module is not loaded");
 		else
-			find(WRONG, "module", built ? "modprobe gpumem" :
+			find(WRONG, "module", module_built() ? "modprobe gpumem" :
 			     "install gpumem-dkms and the kernel's headers, then: modprobe gpumem",
 			     "the module is not loaded");
 		return false;
@@ -109,6 +123,20 @@ static bool module(void)
 	return true;
 }
 
+/* How a user who may not open a node gets the right to. */
+static const char *right_to_open(const char *path)
+{
+	struct group *render = getgrnam("render");
+	struct stat st;
+
+	if (stat(path, &st) || !render || st.st_gid != render->gr_gid || (st.st_mode & 060) != 060)
+		return "udevadm trigger --subsystem-match=gpumem, as root, where the udev rule is installed";
+	for (char **member = render->gr_mem; *member; member++)
+		if (getlogin() && !strcmp(*member, getlogin()))
+			return "log in again: the membership in group render is new";
+	return "usermod -aG render USER, as root; then log in again";
+}
+
 static void nodes(const unsigned int *numbers, unsigned int n)
 {
 	unsigned int usable = 0;
@@ -116,19 +144,33 @@ static void nodes(const unsigned int *numbers, unsigned int n)
 	if (!n)
 		find(WRONG, "devices", "dmesg | grep gpumem", "the module has no devices");
 	for (unsigned int i = 0; i < n; i++) {
-		char path[32];
+		char path[64], mend[128], dev[32];
+		int fd;
 
+		/* Only an open tells what a container's rules for devices permit. */
 		snprintf(path, sizeof(path), "/dev/gpumem%u", numbers[i]);
-		if (!access(path, R_OK | W_OK))
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0) {
+			close(fd);
 			usable++;
-		else if (errno == ENOENT && contained())
+		} else if (contained() && (errno == ENOENT || errno == EPERM)) {
 			find(WRONG, "permissions", "start the container with --device gpumem.org/gpu=all",
-			     "%s does not exist in this container", path);
-		else if (errno == ENOENT)
-			find(WRONG, "permissions", "udevadm trigger --subsystem-match=gpumem", "%s does not exist", path);
-		else
-			find(WRONG, "permissions", "adduser YOU render, as root; then log in again",
-			     "%s may not be opened by this user: %s", path, strerror(errno));
+			     "%s: this container has no right to it: %s", path, strerror(errno));
+		} else if (errno == ENOENT) {
+			snprintf(path, sizeof(path), CLASS "/gpumem%u/dev", numbers[i]);
+			if (!read_line(path, dev, sizeof(dev)))
+				strcpy(dev, "MAJOR:MINOR");
+			if (strchr(dev, ':'))
+				*strchr(dev, ':') = ' ';
+			snprintf(mend, sizeof(mend), "mount devtmpfs at /dev, or: mknod -m 660 /dev/gpumem%u c %s",
+				 numbers[i], dev);
+			find(WRONG, "permissions", mend, "/dev/gpumem%u does not exist", numbers[i]);
+		} else {
+			int error = errno;
+
+			find(WRONG, "permissions", right_to_open(path), "%s may not be opened by this user: %s", path,
+			     strerror(error));
+		}
 	}
 	if (n && usable == n)
 		find(OK, "permissions", NULL, "%u device%s can be opened", n, n == 1 ? "" : "s");
@@ -156,7 +198,7 @@ static void budgets(const unsigned int *numbers, unsigned int n)
 	char a[64], b[64];
 
 	for (unsigned int i = 0; i < n; i++) {
-		char name[64], mend[128];
+		char name[64];
 		long long size, used;
 
 		snprintf(name, sizeof(name), "gpumem%u/size", numbers[i]);
@@ -168,9 +210,9 @@ static void budgets(const unsigned int *numbers, unsigned int n)
 		sizes += size;
 		format_size(used, a, sizeof(a));
 		format_size(size, b, sizeof(b));
-		snprintf(mend, sizeof(mend), "gpumem list clients; gpumem set gpumem%u.size=%lld", numbers[i], size * 2);
 		if (used >= size / 100 * 95)
-			find(NOTE, "budgets", mend, "gpumem%u is full: %s of %s are in use", numbers[i], a, b);
+			find(NOTE, "budgets", "gpumem list clients; gpumem set gpumemN.size=BYTES",
+			     "gpumem%u is full: %s of %s are in use", numbers[i], a, b);
 	}
 	format_size(sizes + (total > 0 ? total : 0), a, sizeof(a));
 	format_size(ram, b, sizeof(b));
@@ -218,10 +260,10 @@ static void numa(const unsigned int *numbers, unsigned int n)
 		free_nodes += class_number(name) < 0;
 	}
 	if (free_nodes)
-		find(NOTE, "nodes", "modprobe gpumem node=NODE[,NODE...]",
+		find(NOTE, "nodes", "node=NODE[,NODE...] among the options in /etc/modprobe.d; then load the module again",
 		     "memory nodes %s; %u of the devices have memory of any node", line, free_nodes);
 	else
-		find(OK, "nodes", NULL, "memory nodes %s; each device has its own", line);
+		find(OK, "nodes", NULL, "memory nodes %s; each device has memory of one", line);
 }
 
 static void limits(void)
@@ -229,10 +271,11 @@ static void limits(void)
 	char line[64], a[64];
 	struct rlimit r;
 
-	if (read_line(PARAMETERS "/memlock", line, sizeof(line)) && line[0] == 'Y' &&
+	/* CAP_IPC_LOCK overrides the limit. */
+	if (read_line(PARAMETERS "/memlock", line, sizeof(line)) && line[0] == 'Y' && geteuid() &&
 	    !getrlimit(RLIMIT_MEMLOCK, &r) && r.rlim_cur < 64 << 20) {
 		format_size(r.rlim_cur, a, sizeof(a));
-		find(NOTE, "limits", "ulimit -l unlimited, or: gpumem set memlock=N",
+		find(NOTE, "limits", "a higher memlock in /etc/security/limits.conf, or: gpumem set memlock=N",
 		     "pinned memory counts against RLIMIT_MEMLOCK, which is %s", a);
 	} else {
 		find(OK, "limits", NULL, "RLIMIT_MEMLOCK allows pinned memory");

@@ -4,7 +4,7 @@
  * mistakes of the installation.
  *
  * The command reads /sys/class/gpumem (devices), /proc/PID/fdinfo (the clients of a process) and netlink (all clients,
- * objects, refusals).  It does not open a device, so it changes no counter.
+ * objects, refusals).  Only "gpumem doctor" opens a device, so others change no counter.
  */
 #include <ctype.h>
 #include <getopt.h>
@@ -26,7 +26,7 @@ static const char usage[] =
 "       gpumem stat PID...      the clients of processes\n"
 "       gpumem stat --all       the clients of all processes\n"
 "       gpumem set [NAME=VALUE...]    limits and budgets; without arguments, all of them\n"
-"       gpumem doctor           what is wrong, and the command that mends it\n"
+"       gpumem doctor           what is wrong, and what mends it\n"
 "       gpumem metrics          Prometheus text\n"
 "       gpumem vm [OPTION...] [--] COMMAND    run it in a machine that has gpumem\n"
 "       gpumem cdi generate     a CDI specification for containers\n"
@@ -144,6 +144,12 @@ static int run(char **words, const char *given)
 	misused("%s: no such command", words[0]);
 }
 
+static int finish(int status)
+{
+	check_output();
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option table[] = {
@@ -163,13 +169,14 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	char given[64] = "", *end;
-	int c, ret;
+	unsigned long pid;
+	int c;
 
 	/* These commands have options of their own. */
 	if (argc > 1 && !strcmp(argv[1], "vm"))
 		vm(argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "cdi"))
-		return cdi(argc - 1, argv + 1);
+		return finish(cdi(argc - 1, argv + 1));
 	while ((c = getopt_long(argc, argv, "abcd:hjn:o:p:s:tV", table, NULL)) != -1) {
 		if (strlen(given) + 1 < sizeof(given) && !strchr(given, c))
 			given[strlen(given)] = c;
@@ -204,8 +211,9 @@ int main(int argc, char **argv)
 			options.openmetrics = true;
 			break;
 		case 'p':
-			options.pid = strtoul(optarg, &end, 10);
-			if (!isdigit((unsigned char)*optarg) || *end || !options.pid)
+			pid = strtoul(optarg, &end, 10);
+			options.pid = pid;
+			if (!isdigit((unsigned char)*optarg) || *end || !pid || pid > 1 << 22)
 				misused("--pid %s: not a process id", optarg);
 			break;
 		case 's':
@@ -227,7 +235,5 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	ret = run(argv + optind, given);
-	check_output();
-	return ret;
+	return finish(run(argv + optind, given));
 }

@@ -73,8 +73,7 @@ json_t *client_json(const struct gnl_client *client)
 			      (json_int_t)client->pid, "uid", (json_int_t)client->uid, "device",
 			      (json_int_t)client->device, "dead", client->dead);
 
-	/* A name need not be UTF-8. */
-	put(object, "command", json_string(client->comm) ?: json_string("?"));
+	put(object, "command", text_json(client->comm));
 	for (unsigned int i = 0; i < GNL_COUNTERS; i++)
 		put_number(object, gnl_counter_name(i), client->counts[i]);
 	return object;
@@ -143,7 +142,7 @@ static json_t *object_json(const struct gnl_object *o)
 			      !!(o->flags & GPUMEM_OBJECT_FLAG_EXPORTED));
 
 	put(object, "device", o->device >= 0 ? json_integer(o->device) : json_null());
-	put(object, "name", json_string(o->name) ?: json_string("?"));
+	put(object, "name", text_json(o->name));
 	put_number(object, "length", o->length);
 	if (o->pool)
 		put_number(object, "pool", o->pool);
@@ -238,16 +237,17 @@ static bool counts_things(__u32 limit)
 static json_t *refusal_json(const struct gnl_refusal *r)
 {
 	char now[32];
-	json_t *object = pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:I, s:I}", "time", time_now(now), "pid",
+	json_t *object = pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:I}", "time", time_now(now), "pid",
 			      (json_int_t)r->pid, "uid", (json_int_t)r->uid, "client", (json_int_t)r->client,
 			      "limit", gnl_limit_name(r->limit), "unit", counts_things(r->limit) ? "objects" : "bytes",
-			      "asked", (json_int_t)r->asked, "missed", (json_int_t)r->missed);
+			      "missed", (json_int_t)r->missed);
 
-	put(object, "command", json_string(r->comm) ?: json_string("?"));
+	put(object, "command", text_json(r->comm));
 	put(object, "device", r->device >= 0 ? json_integer(r->device) : json_null());
 	put(object, "pool", r->pool ? json_integer(r->pool) : json_null());
-	put(object, "used", r->bounded ? json_integer(r->used) : json_null());
-	put(object, "bound", r->bounded ? json_integer(r->bound) : json_null());
+	put_number(object, "asked", r->asked);
+	put(object, "used", r->bounded ? number_json(r->used) : json_null());
+	put(object, "bound", r->bounded ? number_json(r->bound) : json_null());
 	return object;
 }
 
@@ -319,7 +319,7 @@ static void found(void *arg, const char *line)
 	json_t *array = arg;
 
 	if (array)
-		append(array, json_string(line));
+		append(array, text_json(line));
 	else
 		puts(line);
 }

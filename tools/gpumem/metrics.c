@@ -4,12 +4,8 @@
  *
  * The samples have no timestamps: node exporter's textfile collector refuses files that have any.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "nl.h"
 #include "tool.h"
@@ -21,7 +17,8 @@ static const struct {
 	bool counter;
 	double unit;			/* what 1 of the counter is worth; 0 means 1 */
 } client_rows[] = {
-	{ GPUMEM_A_CLIENT_BO_BYTES, "gpumem_client_memory_bytes", "Device memory in buffer objects of the client.", false, 0 },
+	{ GPUMEM_A_CLIENT_BO_BYTES, "gpumem_client_memory_bytes",
+	  "Device memory in buffer objects of the client, of all its devices.", false, 0 },
 	{ GPUMEM_A_CLIENT_MANAGED_RESIDENT, "gpumem_client_managed_resident_bytes",
 	  "Managed memory of the client that is resident on devices.", false, 0 },
 	{ GPUMEM_A_CLIENT_HOST_BYTES, "gpumem_client_host_bytes", "Pinned host memory of the client.", false, 0 },
@@ -31,7 +28,7 @@ static const struct {
 	{ GPUMEM_A_CLIENT_JOBS, "gpumem_client_jobs", "Ring entries completed without error.", true, 0 },
 	{ GPUMEM_A_CLIENT_COPY_BYTES, "gpumem_client_copy_bytes", "Bytes that copies wrote.", true, 0 },
 	{ GPUMEM_A_CLIENT_FILL_BYTES, "gpumem_client_fill_bytes", "Bytes that fills wrote.", true, 0 },
-	{ GPUMEM_A_CLIENT_ENGINE_NS, "gpumem_client_engine_seconds", "Time in which workers had ready streams.", true, 1e-9 },
+	{ GPUMEM_A_CLIENT_ENGINE_NS, "gpumem_client_engine_seconds", "Time that workers spent in streams.", true, 1e-9 },
 	{ GPUMEM_A_CLIENT_MANAGED_FAULTS, "gpumem_client_managed_faults",
 	  "Blocks of managed memory that became resident because an engine touched them.", true, 0 },
 	{ GPUMEM_A_CLIENT_MANAGED_EVICTIONS, "gpumem_client_managed_evictions",
@@ -99,7 +96,7 @@ static void label(FILE *f, const char *text)
 		else if (*text == '\n')
 			fputs("\\n", f);
 		else
-			fputc(*text < 0 ? '?' : *text, f);
+			fputc((unsigned char)*text < 0x80 ? *text : '?', f);
 	}
 }
 
@@ -185,28 +182,21 @@ static void show(FILE *f)
 
 int metrics(void)
 {
-	char *name;
+	char *text;
+	size_t size;
 	FILE *f;
-	int fd;
 
-	if (!options.output) {
-		show(stdout);
-		return 0;
-	}
-	/* A reader of the directory sees the old file or the new one: write another file, and rename it. */
-	if (asprintf(&name, "%s.XXXXXX", options.output) < 0)
-		die("not enough memory");
-	fd = mkostemp(name, O_CLOEXEC);
-	f = fd < 0 ? NULL : fdopen(fd, "w");
+	/* Errors come before anything is written. */
+	f = open_memstream(&text, &size);
 	if (!f)
-		die("%s: %s", name, strerror(errno));
+		die("not enough memory");
 	show(f);
-	if (fchmod(fd, 0644) || fflush(f) || ferror(f) || fsync(fd) || fclose(f) || rename(name, options.output)) {
-		int error = errno;
-
-		unlink(name);
-		die("%s: %s", options.output, strerror(error));
-	}
-	free(name);
+	if (fclose(f))
+		die("not enough memory");
+	if (options.output)
+		write_whole(options.output, text, size);
+	else
+		fwrite(text, 1, size, stdout);
+	free(text);
 	return 0;
 }

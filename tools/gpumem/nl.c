@@ -44,6 +44,10 @@ static void get_text(struct nlattr **a, int attr, char *text, size_t size)
 	text[0] = 0;
 	if (a[attr])
 		nla_strlcpy(text, a[attr], size);
+	/* A terminal obeys control characters. */
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
 }
 
 static void parse_device(struct nlattr **a, void *element)

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages, numbers and JSON; tool.h describes the functions. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,8 +17,17 @@
 #define JSON_FORMAT	1
 #define JSON_FLAGS	(JSON_INDENT(2) | JSON_ENSURE_ASCII)
 
+/* The end of a document whose array is open; NULL if none is. */
+static const char *open_end;
+static const char array_end[] = "\n  ]\n}\n";
+static bool first_element;
+
 static void say(const char *format, va_list ap)
 {
+	/* An error ends a document, too. */
+	if (open_end)
+		fputs(open_end, stdout);
+	open_end = NULL;
 	fflush(stdout);
 	fputs("gpumem: ", stderr);
 	vfprintf(stderr, format, ap);
@@ -116,9 +128,70 @@ void append(json_t *array, json_t *value)
 		die("not enough memory");
 }
 
+json_t *number_json(unsigned long long value)
+{
+	return made(json_integer(value < INT64_MAX ? value : INT64_MAX));
+}
+
 void put_number(json_t *object, const char *key, unsigned long long value)
 {
-	put(object, key, json_integer(value));
+	put(object, key, number_json(value));
+}
+
+char *printable(char *text)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	return text;
+}
+
+json_t *text_json(const char *text)
+{
+	json_t *value = json_string(text);
+	char *copy;
+
+	if (value)
+		return value;
+	/* Not UTF-8: names of processes are cut after 15 bytes. */
+	copy = strdup(text);
+	if (!copy)
+		die("not enough memory");
+	for (char *c = copy; *c; c++)
+		if ((unsigned char)*c >= 0x80)
+			*c = '?';
+	value = made(json_string(copy));
+	free(copy);
+	return value;
+}
+
+void write_whole(const char *path, const char *text, size_t size)
+{
+	char *new = NULL;
+	struct stat st;
+	int fd, error;
+	FILE *f;
+
+	/* A device or a pipe stays what it is.  The readers of a file see the former one or the new one. */
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+	} else {
+		if (asprintf(&new, "%s.XXXXXX", path) < 0)
+			die("not enough memory");
+		fd = mkostemp(new, O_CLOEXEC);
+	}
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f)
+		die("%s: %s", path, strerror(errno));
+	if (fwrite(text, 1, size, f) == size && !fflush(f) && (!new || (!fchmod(fd, 0644) && !fsync(fd))) &&
+	    !fclose(f) && (!new || !rename(new, path))) {
+		free(new);
+		return;
+	}
+	error = errno;
+	if (new)
+		unlink(new);
+	die("%s: %s", path, strerror(error));
 }
 
 void put_text(json_t *object, const char *key, const char *text)
@@ -128,11 +201,10 @@ void put_text(json_t *object, const char *key, const char *text)
 
 	errno = 0;
 	value = strtoll(text, &end, 10);
-	/* A name of a process need not be UTF-8. */
-	if (*text && !*end && !errno)
+	if (*text && !*end && (!errno || errno == ERANGE))
 		put(object, key, json_integer(value));
 	else
-		put(object, key, json_string(text) ?: json_string("?"));
+		put(object, key, text_json(text));
 }
 
 void print_document(json_t *doc)
@@ -142,9 +214,6 @@ void print_document(json_t *doc)
 	putchar('\n');
 	json_decref(doc);
 }
-
-static bool first_element;
-static const char array_end[] = "\n  ]\n}\n";
 
 /* Ends the array of a command that waits.  The elements before it have been flushed. */
 static void ended(int sig)
@@ -176,6 +245,7 @@ void begin_array(const char *command, const char *key)
 	       time_now(now), key);
 	check_output();
 	first_element = true;
+	open_end = array_end;
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signals(SIG_UNBLOCK);
@@ -197,5 +267,6 @@ void next_element(json_t *value)
 void end_array(void)
 {
 	signals(SIG_BLOCK);
+	open_end = NULL;
 	fputs(array_end, stdout);
 }

@@ -30,9 +30,9 @@ static bool show_client(const char *proc, const char *fd, const char *target, js
 	if (array) {
 		object = pack("{}");
 		put_text(object, "pid", proc + strlen("/proc/"));
-		put(object, "command", json_string(comm) ?: json_string("?"));
+		put(object, "command", text_json(comm));
 		put_text(object, "descriptor", fd);
-		put(object, "path", json_string(target));
+		put(object, "path", text_json(target));
 	} else {
 		printf("%s %s: descriptor %s, %s\n", proc + strlen("/proc/"), comm, fd, target);
 	}

@@ -30,9 +30,11 @@ bool read_line(const char *path, char *line, size_t size)
 
 	if (f)
 		fclose(f);
-	if (ok)
-		line[strcspn(line, "\n")] = 0;
-	return ok;
+	if (!ok)
+		return false;
+	line[strcspn(line, "\n")] = 0;
+	printable(line);
+	return true;
 }
 
 bool module_loaded(void)
@@ -85,7 +87,8 @@ static void device_attribute(unsigned int device, const char *name, char value[6
 
 	snprintf(path, sizeof(path), CLASS "/gpumem%u/%s", device, name);
 	if (!read_line(path, value, 64))
-		die("%s: %s: module and tool are of different versions", path, strerror(errno));
+		die("%s: %s", path, module_loaded() ? "module and tool are of different versions" :
+		    "the module was unloaded meanwhile");
 }
 
 json_t *devices_json(void)
@@ -289,7 +292,8 @@ int set(char **words)
 		case 0:
 			break;
 		case ENOENT:
-			die("set %s: there is no such device; gpumem list shows them", *word);
+			die(setting->of_device ? "set %s: there is no such device; gpumem list shows them" :
+			    "set %s: the module is of another version, and has no such setting", *word);
 		case EACCES:
 		case EPERM:
 			die("set %s: not permitted: become root", *word);

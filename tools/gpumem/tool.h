@@ -46,6 +46,14 @@ json_t *document(const char *command);
 void put(json_t *object, const char *key, json_t *value);
 void append(json_t *array, json_t *value);
 void put_number(json_t *object, const char *key, unsigned long long value);
+/* At most 2^63 - 1. */
+json_t *number_json(unsigned long long value);
+/* A string; bytes that are not UTF-8 become "?". */
+json_t *text_json(const char *text);
+/* Replace control characters in a name by "?": a terminal may obey them.  Returns @text. */
+char *printable(char *text);
+/* Write a file, which is replaced as a whole, or a device. */
+void write_whole(const char *path, const char *text, size_t size);
 /* Add a number if @text is one, else a string. */
 void put_text(json_t *object, const char *key, const char *text);
 /* Print a document, and free it. */

@@ -2,8 +2,8 @@
 /*
  * gpumem top: devices and clients, and how much they did since the screen before.
  *
- * On a terminal the lines fit its width, and keys change the order.  Elsewhere the output is plain: whole tables,
- * without escape codes.  Rates come from counters that only grow; the first screen has none.
+ * On a terminal keys change the order.  Elsewhere the output is plain: whole tables, without escape codes.  Rates come
+ * from counters that only grow; the first screen has none.  The counters are those of a client, on all its devices.
  */
 #include <poll.h>
 #include <signal.h>
@@ -17,8 +17,8 @@
 #include "nl.h"
 #include "tool.h"
 
-/* What a client is sorted by, and shown with. */
-struct figures {
+/* What is shown of a client, and sorted by. */
+struct row {
 	const struct gnl_client *client;
 	bool rates;			/* the rates are known */
 	double memory, pinned, streams, resident;
@@ -32,12 +32,12 @@ static const struct order {
 	char key;
 	size_t at;
 } orders[] = {
-	{ "memory", 'm', offsetof(struct figures, memory) },
-	{ "pinned", 'p', offsetof(struct figures, pinned) },
-	{ "engine", 'e', offsetof(struct figures, engine) },
-	{ "copy", 'c', offsetof(struct figures, copy) },
-	{ "streams", 's', offsetof(struct figures, streams) },
-	{ "resident", 'r', offsetof(struct figures, resident) },
+	{ "memory", 'm', offsetof(struct row, memory) },
+	{ "pinned", 'p', offsetof(struct row, pinned) },
+	{ "engine", 'e', offsetof(struct row, engine) },
+	{ "copy", 'c', offsetof(struct row, copy) },
+	{ "streams", 's', offsetof(struct row, streams) },
+	{ "resident", 'r', offsetof(struct row, resident) },
 };
 
 #define ORDERS	(sizeof(orders) / sizeof(*orders))
@@ -46,14 +46,14 @@ static const struct order *order;
 static struct termios former;
 static bool raw;
 
-static double value_of(const struct figures *f)
+static double value_of(const struct row *f)
 {
 	return *(const double *)((const char *)f + order->at);
 }
 
 static int compare(const void *a, const void *b)
 {
-	const struct figures *x = a, *y = b;
+	const struct row *x = a, *y = b;
 	double difference = value_of(y) - value_of(x);
 
 	if (difference)
@@ -70,11 +70,11 @@ static const struct gnl_client *find_client(const struct sample *s, __u32 id)
 	return NULL;
 }
 
-static struct figures figures_of(const struct gnl_client *c, const struct sample *now, const struct sample *before)
+static struct row row_of(const struct gnl_client *c, const struct sample *now, const struct sample *before)
 {
 	const struct gnl_client *was = find_client(before, c->id);
 	double seconds = before->time ? now->time - before->time : 0;
-	struct figures f = { .client = c };
+	struct row f = { .client = c };
 
 	f.memory = GNL_COUNT(c, BO_BYTES) + GNL_COUNT(c, MANAGED_RESIDENT);
 	f.pinned = GNL_COUNT(c, HOST_BYTES) + GNL_COUNT(c, PIN_BYTES);
@@ -98,7 +98,7 @@ static struct figures figures_of(const struct gnl_client *c, const struct sample
 
 /* One screen: the clients in order, and the devices. */
 struct screen {
-	struct figures *rows;
+	struct row *rows;
 	size_t n;
 	bool torn, rates;
 	struct gnl_device *devices;
@@ -121,18 +121,16 @@ static void take_screen(struct gnl *nl, struct screen *s, const struct sample *n
 	if (!s->rows)
 		die("not enough memory");
 	for (size_t i = 0; i < s->n; i++)
-		s->rows[i] = figures_of(&now->clients[i], now, before);
+		s->rows[i] = row_of(&now->clients[i], now, before);
 	qsort(s->rows, s->n, sizeof(*s->rows), compare);
 }
 
-/* The sum of the clients of a device. */
-static struct figures sum_of(const struct screen *s, __u32 device)
+/* The sum of the clients. */
+static struct row sum_of(const struct screen *s)
 {
-	struct figures sum = { .rates = s->rates };
+	struct row sum = { .rates = s->rates };
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (s->rows[i].client->device != device)
-			continue;
 		sum.engine += s->rows[i].engine;
 		sum.copy += s->rows[i].copy;
 		sum.streams += s->rows[i].streams;
@@ -180,7 +178,7 @@ static void plain(const struct screen *s)
 	printf("\n%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s %8s %12s\n", "CLIENT", "COMMAND", "PID", "UID",
 	       "DEV", "OBJECTS", "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS", "ENGINE", "COPY/s");
 	for (size_t i = 0; i < s->n; i++) {
-		const struct figures *f = &s->rows[i];
+		const struct row *f = &s->rows[i];
 		const struct gnl_client *c = f->client;
 
 		printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
@@ -198,7 +196,7 @@ static void plain(const struct screen *s)
 		puts("(clients came and went meanwhile: some may be missing)");
 	/* The clients that have, or had, managed memory. */
 	for (size_t i = 0; i < s->n; i++) {
-		const struct figures *f = &s->rows[i];
+		const struct row *f = &s->rows[i];
 		const struct gnl_client *c = f->client;
 
 		if (!GNL_COUNT(c, MANAGED) && !GNL_COUNT(c, MANAGED_IN))
@@ -255,33 +253,40 @@ static void end_line(int *left)
 
 static void screen(const struct screen *s, const char *version)
 {
+	struct row sum = sum_of(s);
 	char now[32];
 	int rows, columns, left;
 
 	window(&rows, &columns);
-	/* The last line stays empty: a line feed there would scroll. */
+	if (rows < 12) {
+		printf("\033[H\033[Jgpumem top wants 12 lines");
+		return;
+	}
+	/* The last line has the keys: a line feed there would scroll. */
 	left = rows - 1;
 	fputs("\033[H", stdout);
 	time_now(now);
 	printf("gpumem %s  %.8s UTC  clients: %zu  sorted by %s", version, now + 11, s->n, order->name);
 	end_line(&left);
-	for (size_t i = 0; i < s->ndevices && left > 6; i++) {
+	for (size_t i = 0; i < s->ndevices && left > 7; i++) {
 		const struct gnl_device *d = &s->devices[i];
-		struct figures sum = sum_of(s, d->index);
 		char name[32];
 
 		snprintf(name, sizeof(name), "gpumem%u", d->index);
 		printf("%-9s", name);
-		bar(d->used, d->total, columns >= 110 ? 40 : 16);
-		fputs("  engine", stdout);
-		engine_cell(sum.rates, sum.engine, 5);
-		fputs(" copy", stdout);
-		rate_cell(sum.rates, sum.copy, 9, true);
-		fputs("/s", stdout);
+		bar(d->used, d->total, columns >= 110 ? 40 : 20);
+		printf("  managed");
+		size_cell(d->managed, 9);
 		end_line(&left);
 	}
 	printf("%-9s", "pinned");
-	bar(s->host.pinned, s->host.pin_total, columns >= 110 ? 40 : 16);
+	bar(s->host.pinned, s->host.pin_total, columns >= 110 ? 40 : 20);
+	end_line(&left);
+	printf("%-9sbusy", "engines");
+	engine_cell(sum.rates, sum.engine, 5);
+	fputs("  copy", stdout);
+	rate_cell(sum.rates, sum.copy, 9, true);
+	fputs("/s", stdout);
 	end_line(&left);
 	end_line(&left);
 	/* 72 columns; wide terminals show managed memory as well. */
@@ -293,7 +298,7 @@ static void screen(const struct screen *s, const char *version)
 	fputs("\033[K\033[m\n", stdout);
 	left--;
 	for (size_t i = 0; i < s->n && (left > 2 || (left == 2 && i + 1 == s->n)); i++) {
-		const struct figures *f = &s->rows[i];
+		const struct row *f = &s->rows[i];
 
 		printf("%7u %-15.15s %3u", f->client->pid, f->client->comm, f->client->device);
 		size_cell(f->memory, 10);
@@ -321,7 +326,8 @@ static void screen(const struct screen *s, const char *version)
 /* Give the terminal its former state. */
 static void cooked(void)
 {
-	static const char show_cursor[] = "\033[?25h\n";
+	/* The cursor, and the wrap of long lines. */
+	static const char show_cursor[] = "\033[?25h\033[?7h\n";
 
 	if (!raw)
 		return;
@@ -338,6 +344,36 @@ static void interrupted(int sig)
 	raise(sig);
 }
 
+static void set_raw(void)
+{
+	static const char begin[] = "\033[?25l\033[?7l\033[2J";
+	struct termios t = former;
+
+	t.c_lflag &= ~(ICANON | ECHO);
+	t.c_cc[VMIN] = 0;
+	t.c_cc[VTIME] = 0;
+	raw = true;
+	tcsetattr(STDIN_FILENO, TCSANOW, &t);
+	if (write(STDOUT_FILENO, begin, sizeof(begin) - 1) < 0)
+		return;
+}
+
+/* ^Z, and what follows it. */
+static void suspended(int sig)
+{
+	sigset_t set;
+
+	cooked();
+	signal(sig, SIG_DFL);
+	raise(sig);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	/* It stops here. */
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	signal(sig, suspended);
+	set_raw();
+}
+
 static void resized(int sig)
 {
 	(void)sig;
@@ -348,21 +384,15 @@ static void uncooked(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct sigaction on_resize = { .sa_handler = resized };
-	struct termios t;
 
-	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &former))
+	if (tcgetattr(STDIN_FILENO, &former))
 		return;
-	t = former;
-	t.c_lflag &= ~(ICANON | ECHO);
-	t.c_cc[VMIN] = 0;
-	t.c_cc[VTIME] = 0;
-	raw = true;
 	atexit(cooked);
 	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		signal(signals[i], interrupted);
+	signal(SIGTSTP, suspended);
 	sigaction(SIGWINCH, &on_resize, NULL);
-	tcsetattr(STDIN_FILENO, TCSANOW, &t);
-	fputs("\033[?25l\033[2J", stdout);
+	set_raw();
 }
 
 static double monotonic(void)
@@ -386,7 +416,9 @@ static bool keys(double until, bool *again)
 		if (left <= 0)
 			return true;
 		if (!raw) {
-			usleep(left * 1e6);
+			struct timespec time = { left, (left - (time_t)left) * 1e9 };
+
+			nanosleep(&time, NULL);
 			continue;
 		}
 		/* A changed window interrupts it: draw again. */
@@ -414,7 +446,7 @@ static json_t *screen_json(const struct screen *s)
 	char now[32];
 
 	for (size_t i = 0; i < s->n; i++) {
-		const struct figures *f = &s->rows[i];
+		const struct row *f = &s->rows[i];
 		json_t *client = client_json(f->client);
 
 		put(client, "engine-busy", f->rates ? json_real(f->engine) : json_null());
@@ -438,7 +470,7 @@ static const struct order *find_order(const char *name)
 
 int top(void)
 {
-	bool terminal = isatty(STDOUT_FILENO) && !options.json && !options.times;
+	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !options.json && !options.times;
 	struct sample now, before = { 0 };
 	bool going = true, again;
 	char version[64];

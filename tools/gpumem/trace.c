@@ -7,6 +7,7 @@
  * client a process.  tracefs cannot choose the lines: a worker is a thread of the process, but tracefs does not see it
  * being made.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,12 +24,16 @@
 
 #define TRACEFS		"/sys/kernel/tracing"
 #define FIELDS		16
-#define BUFFER_KB	"16384"		/* of each CPU */
+#define COMM_WIDTH	16		/* of the column of names */
+/* The buffers of all CPUs together, and the least and the largest of one. */
+#define BUFFERS_KB	(256UL << 10)
+#define LEAST_KB	1024UL
+#define MOST_KB		16384UL
 
 /* A line of the trace. */
 struct line {
 	double us;			/* time */
-	unsigned int tgid;
+	unsigned int tgid, tid;		/* process and thread; 0 if unknown */
 	const char *comm, *event;
 	struct {
 		const char *key, *value;
@@ -51,6 +56,14 @@ struct known {
 	unsigned long long device, host;	/* bytes, of a client */
 };
 
+/* A pool, and the bytes in its chunks. */
+struct pool {
+	unsigned int client, id;
+	unsigned long long bytes;
+};
+
+static struct pool *pool_list;
+static size_t pools, pool_room;
 static struct memory *memory;
 static size_t memories, memory_room;
 static struct known *known;
@@ -60,12 +73,12 @@ static size_t traceds, traced_room;
 static char instance[128];
 static FILE *out;
 static bool first = true;
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped;	/* the signal that ends the trace, or 0 */
+static int pipe_fd = -1;
 
 static void stop(int sig)
 {
-	(void)sig;
-	stopped = 1;
+	stopped = sig;
 }
 
 static void *grown(void *array, size_t n, size_t *room, size_t size)
@@ -107,13 +120,41 @@ static void write_or_die(const char *name, const char *text)
 
 static void remove_instance(void)
 {
+	/* An instance in use stays. */
+	if (pipe_fd >= 0)
+		close(pipe_fd);
+	pipe_fd = -1;
 	if (instance[0] && rmdir(instance))
 		fprintf(stderr, "gpumem: %s: %s\n", instance, strerror(errno));
 	instance[0] = 0;
 }
 
+/* Remove the instances of commands that were killed: their buffers are the kernel's memory. */
+static void remove_old(void)
+{
+	DIR *dir = opendir(TRACEFS "/instances");
+	struct dirent *e;
+	char path[300];
+
+	while (dir && (e = readdir(dir))) {
+		int pid = strncmp(e->d_name, "gpumem-", 7) ? 0 : atoi(e->d_name + 7);
+
+		if (pid <= 0 || !kill(pid, 0) || errno != ESRCH)
+			continue;
+		snprintf(path, sizeof(path), TRACEFS "/instances/%s", e->d_name);
+		rmdir(path);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 static void make_instance(void)
 {
+	unsigned long kb = BUFFERS_KB / sysconf(_SC_NPROCESSORS_ONLN);
+	char text[32];
+
+	remove_old();
+	snprintf(text, sizeof(text), "%lu", kb < LEAST_KB ? LEAST_KB : kb > MOST_KB ? MOST_KB : kb);
 	snprintf(instance, sizeof(instance), TRACEFS "/instances/gpumem-%d", getpid());
 	if (mkdir(instance, 0700)) {
 		int error = errno;
@@ -130,13 +171,13 @@ static void make_instance(void)
 		die(module_loaded() ? "the kernel has no events of gpumem: it needs CONFIG_TRACEPOINTS=y" :
 		    "the module is not loaded: modprobe gpumem");
 	write_or_die("trace_clock", "mono");
-	write_or_die("buffer_size_kb", BUFFER_KB);
+	write_or_die("buffer_size_kb", text);
 	write_or_die("options/record-tgid", "1");
-	/* Tells who the children are. */
+	/* Reports the ids of child processes. */
 	write_or_die("events/sched/sched_process_fork/enable", "1");
 }
 
-/* --- whom to trace */
+/* --- traced processes */
 
 static void add_process(unsigned int pid)
 {
@@ -214,21 +255,31 @@ static struct known *know(const struct line *line, unsigned int client, unsigned
 	return k;
 }
 
+/* The bytes in chunks of a pool. */
+static unsigned long long *know_pool(unsigned int client, unsigned int id)
+{
+	for (size_t i = 0; i < pools; i++)
+		if (pool_list[i].client == client && pool_list[i].id == id)
+			return &pool_list[i].bytes;
+	pool_list = grown(pool_list, pools, &pool_room, sizeof(*pool_list));
+	pool_list[pools] = (struct pool){ .client = client, .id = id };
+	return &pool_list[pools++].bytes;
+}
+
 static void count_memory(const struct line *line, const struct memory *m, bool add)
 {
 	struct known *k = know(line, m->client, 0);
-	unsigned long long *bytes = m->host ? &k->host : &k->device, pool = 0;
+	unsigned long long *bytes = m->host ? &k->host : &k->device, *pool;
 
 	*bytes += add ? m->bytes : -m->bytes;
 	event("{\"ph\":\"C\",\"name\":\"memory\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"device\":%llu,\"host\":%llu}}",
 	      m->client, line->us, k->device, k->host);
 	if (!m->pool)
 		return;
-	for (size_t i = 0; i < memories; i++)
-		if (memory[i].client == m->client && memory[i].pool == m->pool)
-			pool += memory[i].bytes;
+	pool = know_pool(m->client, m->pool);
+	*pool += add ? m->bytes : -m->bytes;
 	event("{\"ph\":\"C\",\"name\":\"pool %u\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"bytes\":%llu}}", m->pool, m->client,
-	      line->us, pool);
+	      line->us, *pool);
 }
 
 static void on_new(const struct line *line)
@@ -254,8 +305,9 @@ static void on_free(const struct line *line)
 {
 	unsigned long long obj = strtoull(field(line, "obj"), NULL, 16);
 
-	for (size_t i = 0; i < memories; i++) {
-		if (memory[i].obj == obj) {
+	/* Newer objects go first, as a rule. */
+	for (size_t i = memories; i-- > 0;) {
+		if (memory[i].obj == obj && memory[i].client == number(line, "client")) {
 			struct memory m = memory[i];
 
 			memory[i] = memory[--memories];
@@ -293,7 +345,7 @@ static void on_end(const struct line *line)
 	const char *op = field(line, "op");
 	bool waits = !strcmp(op, "wait") || !strcmp(op, "poll") || !strcmp(op, "take");
 
-	/* The trace may begin in the midst of an entry. */
+	/* The trace may begin during an entry. */
 	if (!k->begun)
 		return;
 	event("{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{%s,\"error\":%llu}}",
@@ -308,6 +360,7 @@ static void on_instant(const struct line *line)
 	unsigned int client = number(line, "client");
 
 	know(line, client, 0);
+	/* The names and values are the kernel's: letters, digits and "_". */
 	event("{\"ph\":\"i\",\"s\":\"p\",\"name\":\"%s\",\"pid\":%u,\"tid\":0,\"ts\":%.3f,\"args\":{",
 	      line->event + strlen("gpumem_"), client, line->us);
 	for (unsigned int i = 0; i < line->n; i++)
@@ -315,39 +368,45 @@ static void on_instant(const struct line *line)
 	fputs("}}", out);
 }
 
-/* Split "COMM-TID (TGID) [CPU] FLAGS SECONDS: EVENT: KEY=VALUE..."; false for another line. */
+/*
+ * Split a line of tracefs: "%16s-%-7d (%7d) [%03d] FLAGS SECONDS: EVENT: KEY=VALUE...".  False for another line.
+ *
+ * Names of processes may hold anything, so the columns tell where the name ends.
+ */
 static bool split(char *text, struct line *line)
 {
-	char *tgid = strstr(text, " ("), *cpu, *time, *name, *dash, *word, *state;
+	char *at, *colon, *word, *state;
 
-	/* A name may have brackets.  The number may be missing: "-------". */
-	while (tgid && strspn(tgid + 2, " 0123456789-") + 2 != strcspn(tgid, ")"))
-		tgid = strstr(tgid + 2, " (");
-	cpu = tgid ? strstr(tgid, ") [") : NULL;
-	name = cpu ? strstr(cpu, ": ") : NULL;
-	if (!name)
+	if (strlen(text) < COMM_WIDTH + 1 || text[COMM_WIDTH] != '-')
 		return false;
-	*tgid = 0;
-	text += strspn(text, " ");
-	dash = strrchr(text, '-');
-	if (dash)
-		*dash = 0;
-	line->comm = text;
-	line->tgid = strtoul(tgid + 2 + strspn(tgid + 2, " "), NULL, 10);
-	/* A worker has the process in its name. */
-	if (!strncmp(text, "gpumem/", 7))
-		line->tgid = strtoul(text + 7, NULL, 10);
-	*name = 0;
-	time = strrchr(cpu, ' ');
-	line->us = time ? strtod(time + 1, NULL) * 1e6 : 0;
-	name += 2;
-	line->event = name;
-	name = strchr(name, ':');
-	if (!name)
+	text[COMM_WIDTH] = 0;
+	line->comm = text + strspn(text, " ");
+	line->tid = strtoul(text + COMM_WIDTH + 1, &at, 10);
+	at += strspn(at, " ");
+	if (*at++ != '(')
 		return false;
-	*name = 0;
+	/* The process may not be known yet: "(-------)". */
+	line->tgid = strtoul(at, NULL, 10);
+	/* A worker has it in its name, as its pid namespace numbers it. */
+	if (!line->tgid && !strncmp(line->comm, "gpumem/", 7))
+		line->tgid = strtoul(line->comm + 7, NULL, 10);
+	at = strstr(at, "] ");
+	colon = at ? strstr(at, ": ") : NULL;
+	if (!colon)
+		return false;
+	*colon = 0;
+	at = strrchr(at, ' ');
+	line->us = strtod(at + 1, NULL) * 1e6;
+	line->event = colon + 2;
+	colon = strchr(line->event, ':');
+	if (!colon)
+		return false;
+	*colon = 0;
+	if (strncmp(line->event, "gpumem_", 7) && strcmp(line->event, "sched_process_fork"))
+		return false;
 	line->n = 0;
-	for (word = strtok_r(name + 1, " \n", &state); word && line->n < FIELDS; word = strtok_r(NULL, " \n", &state)) {
+	for (word = strtok_r(colon + 1, " \n", &state); word && line->n < FIELDS;
+	     word = strtok_r(NULL, " \n", &state)) {
 		char *equals = strchr(word, '=');
 
 		if (!equals)
@@ -359,11 +418,28 @@ static bool split(char *text, struct line *line)
 	return true;
 }
 
+/* Is the line one of the processes that are traced, or of an object or a client of theirs? */
+static bool wanted(const struct line *line)
+{
+	unsigned int client;
+
+	if (is_traced(line->tgid) || is_traced(line->tid))
+		return true;
+	if (!strncmp(line->event, "sched", 5))
+		return false;
+	/* Kernel threads free objects, and other processes evict blocks. */
+	client = number(line, "client");
+	for (size_t i = 0; i < knowns; i++)
+		if (known[i].client == client)
+			return true;
+	return false;
+}
+
 static void on_line(char *text)
 {
 	struct line line;
 
-	if (!split(text, &line) || !is_traced(line.tgid))
+	if (!split(text, &line) || !wanted(&line))
 		return;
 	if (!strcmp(line.event, "sched_process_fork"))
 		add_process(number(&line, "child_pid"));
@@ -379,16 +455,20 @@ static void on_line(char *text)
 		on_instant(&line);
 }
 
-/* Read what is in the trace, until it is empty. */
-static void drain(int pipe)
+/* Read what is in the trace.  Returns false if there may be more. */
+static bool drain(void)
 {
 	static char buffer[65536];
 	static size_t held;
 	ssize_t n;
 
-	while ((n = read(pipe, buffer + held, sizeof(buffer) - 1 - held)) > 0) {
+	/* Other processes may write as fast as this one reads. */
+	for (int i = 0; i < 64; i++) {
 		char *at = buffer, *end;
 
+		n = read(pipe_fd, buffer + held, sizeof(buffer) - 1 - held);
+		if (n <= 0)
+			return true;
 		held += n;
 		buffer[held] = 0;
 		while ((end = strchr(at, '\n'))) {
@@ -401,6 +481,7 @@ static void drain(int pipe)
 		if (held == sizeof(buffer) - 1)
 			held = 0;
 	}
+	return false;
 }
 
 /* How many events a CPU's buffer lost, of all CPUs. */
@@ -440,7 +521,7 @@ static pid_t start(char **command, int *go)
 		close(pipes[1]);
 		if (read(pipes[0], &c, 1) != 1)
 			_exit(127);
-		/* The library would do small operations itself, and nobody would see them. */
+		/* Otherwise the library executes small operations itself, without events. */
 		setenv("GPUMEM_INLINE", "0", 0);
 		execvp(command[0], command);
 		fprintf(stderr, "gpumem: %s: %s\n", command[0], strerror(errno));
@@ -451,21 +532,54 @@ static pid_t start(char **command, int *go)
 	return pid;
 }
 
+/* Has the process ended, or is it a zombie? */
+static bool has_ended(pid_t pid)
+{
+	char path[64], line[512], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (!read_line(path, line, sizeof(line)))
+		return true;
+	state = strrchr(line, ')');
+	return state && (state[2] == 'Z' || state[2] == 'X');
+}
+
+/* Read events until the command or the process has ended, or a signal comes.  Returns the command's status. */
+static int follow(pid_t pid, bool ours)
+{
+	bool ended = false, told = false;
+	int status = 0;
+
+	while (!ended) {
+		struct pollfd fd = { .fd = pipe_fd, .events = POLLIN };
+
+		poll(&fd, 1, 200);
+		/* The terminal has sent SIGINT to the command, too. */
+		if (ours && stopped && stopped != SIGINT && !told) {
+			told = true;
+			kill(pid, stopped);
+		}
+		ended = ours ? waitpid(pid, &status, WNOHANG) == pid : stopped || has_ended(pid);
+		drain();
+	}
+	return status;
+}
+
 int trace(char **command)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	const char *path = options.output ? options.output : "gpumem-trace.json";
 	struct sigaction action = { .sa_handler = stop };
 	unsigned long long lost;
-	char name[256];
-	int pipe, go = -1, status = 0;
+	int go = -1, status = 0;
 	pid_t pid = options.pid;
-	bool ended = false;
+	char name[256];
 
 	if (!!command[0] == !!options.pid)
 		misused("trace wants a command, or --pid");
-	/* The instance must go in the end.  A command gets the terminal's signals, too: wait for its end. */
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	/* The instance must go in the end. */
+	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaction(signals[i], &action, NULL);
 	if (options.pid && kill(options.pid, 0) && errno == ESRCH)
 		die("process %d does not exist", options.pid);
 	make_instance();
@@ -477,26 +591,18 @@ int trace(char **command)
 		die("%s: %s", path, strerror(errno));
 	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
 	snprintf(name, sizeof(name), "%s/trace_pipe", instance);
-	pipe = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (pipe < 0)
+	pipe_fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (pipe_fd < 0)
 		die("%s: %s", name, strerror(errno));
 	write_or_die("events/gpumem/enable", "1");
 	if (go >= 0 && write(go, "", 1) == 1)
 		close(go);
-	while (!ended) {
-		struct pollfd fd = { .fd = pipe, .events = POLLIN };
-
-		poll(&fd, 1, 200);
-		if (command[0])
-			ended = waitpid(pid, &status, WNOHANG) == pid;
-		else
-			ended = stopped || kill(pid, 0);
-		drain(pipe);
-	}
+	status = follow(pid, command[0]);
 	write_or_die("events/gpumem/enable", "0");
-	drain(pipe);
+	write_or_die("events/sched/enable", "0");
+	while (!drain())
+		;
 	lost = lost_events();
-	close(pipe);
 	fputs("\n]}\n", out);
 	if (ferror(out) || fclose(out))
 		die("%s: %s", path, strerror(errno));
