@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -94,25 +93,18 @@ static void *grown(void *array, size_t n, size_t *room, size_t size)
 
 /* --- tracefs */
 
-/* 0 or a negative errno. */
-static int write_file(const char *name, const char *text)
+/* Write a file of the instance: 0 or a negative errno. */
+static int write_here(const char *name, const char *text)
 {
 	char path[256];
-	int fd, ret = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", instance, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC | O_APPEND);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
+	return write_file(path, text);
 }
 
 static void write_or_die(const char *name, const char *text)
 {
-	int ret = write_file(name, text);
+	int ret = write_here(name, text);
 
 	if (ret)
 		die("%s/%s: %s", instance, name, strerror(-ret));
@@ -167,7 +159,7 @@ static void make_instance(void)
 		die(TRACEFS "/instances: %s", strerror(error));
 	}
 	atexit(remove_instance);
-	if (write_file("events/gpumem/enable", "0"))
+	if (write_here("events/gpumem/enable", "0"))
 		die(module_loaded() ? "the kernel has no events of gpumem: it needs CONFIG_TRACEPOINTS=y" :
 		    "the module is not loaded: modprobe gpumem");
 	write_or_die("trace_clock", "mono");
@@ -244,7 +236,7 @@ static struct known *know(const struct line *line, unsigned int client, unsigned
 		if (!read_line(path, comm, sizeof(comm)))
 			snprintf(comm, sizeof(comm), "%s", line->comm);
 		snprintf(text, sizeof(text), "process %u %s, client %u", line->tgid, comm, client);
-		name = json_string(text) ?: json_string("?");
+		name = text_json(text);
 		quoted = json_dumps(name, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 		if (!quoted)
 			die("not enough memory");
@@ -369,6 +361,29 @@ static void on_instant(const struct line *line)
 }
 
 /*
+ * The process of a thread, or 0.  tracefs learns a thread's process and name when the thread leaves its CPU, which may be
+ * after its lines are read.
+ */
+static unsigned int process_of(unsigned int tid)
+{
+	static unsigned int last_tid, last;
+	char path[64], line[128];
+	FILE *f;
+
+	if (tid == last_tid)
+		return last;
+	last_tid = tid;
+	last = 0;
+	snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	f = fopen(path, "re");
+	while (f && !last && fgets(line, sizeof(line), f))
+		sscanf(line, "Tgid: %u", &last);
+	if (f)
+		fclose(f);
+	return last;
+}
+
+/*
  * Split a line of tracefs: "%16s-%-7d (%7d) [%03d] FLAGS SECONDS: EVENT: KEY=VALUE...".  False for another line.
  *
  * Names of processes may hold anything, so the columns tell where the name ends.
@@ -385,8 +400,10 @@ static bool split(char *text, struct line *line)
 	at += strspn(at, " ");
 	if (*at++ != '(')
 		return false;
-	/* The process may not be known yet: "(-------)". */
+	/* The process may not be known: "(-------)". */
 	line->tgid = strtoul(at, NULL, 10);
+	if (!line->tgid)
+		line->tgid = process_of(line->tid);
 	/* A worker has it in its name, as its pid namespace numbers it. */
 	if (!line->tgid && !strncmp(line->comm, "gpumem/", 7))
 		line->tgid = strtoul(line->comm + 7, NULL, 10);
