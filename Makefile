@@ -465,7 +465,8 @@ modules_install: modules
 
 .PHONY: dist
 dist: check-version
-	@git update-index -q --refresh; git diff-index --quiet HEAD || { echo "dist: there are changes that are not committed" >&2; exit 1; }
+	@git update-index -q --refresh; git diff-index --quiet HEAD || { \
+		echo "dist: there are changes that are not committed" >&2; exit 1; }
 	$(call say,DIST,$(out)/gpumem-$(VERSION).tar.gz)mkdir -p $(out) && git -c tar.umask=0022 archive \
 		--prefix=gpumem-$(VERSION)/ -o $(out)/gpumem-$(VERSION).tar HEAD && gzip -9nf $(out)/gpumem-$(VERSION).tar
 

@@ -28,14 +28,6 @@ void note_partial(void)
 	}
 }
 
-static void size_column(unsigned long long value, int width)
-{
-	char text[64];
-
-	format_size(value, text, sizeof(text));
-	printf(" %*s", width, text);
-}
-
 void take_sample(struct gnl *nl, struct sample *s)
 {
 	int ret = gnl_clients(nl, &s->clients, &s->n, &s->torn);
@@ -47,21 +39,30 @@ void take_sample(struct gnl *nl, struct sample *s)
 	s->time = now.tv_sec + now.tv_nsec / 1e9;
 }
 
+void client_titles(void)
+{
+	printf("%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s", "CLIENT", "COMMAND", "PID", "UID", "DEV", "OBJECTS",
+	       "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS");
+}
+
+void client_cells(const struct gnl_client *c)
+{
+	printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
+	       (unsigned long long)GNL_COUNT(c, OBJECTS));
+	size_cell(GNL_COUNT(c, BO_BYTES), 12);
+	size_cell(GNL_COUNT(c, HOST_BYTES), 12);
+	size_cell(GNL_COUNT(c, PIN_BYTES), 12);
+	size_cell(GNL_COUNT(c, VIEW_BYTES), 12);
+	printf(" %8llu", (unsigned long long)GNL_COUNT(c, STREAMS));
+}
+
 static void show_clients(const struct sample *s)
 {
-	printf("%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s\n", "CLIENT", "COMMAND", "PID",
-	       "UID", "DEV", "OBJECTS", "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS");
+	client_titles();
+	putchar('\n');
 	for (size_t i = 0; i < s->n; i++) {
-		struct gnl_client *c = &s->clients[i];
-
-		printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
-		       (unsigned long long)GNL_COUNT(c, OBJECTS));
-		size_column(GNL_COUNT(c, BO_BYTES), 12);
-		size_column(GNL_COUNT(c, HOST_BYTES), 12);
-		size_column(GNL_COUNT(c, PIN_BYTES), 12);
-		size_column(GNL_COUNT(c, VIEW_BYTES), 12);
-		printf(" %8llu%s\n", (unsigned long long)GNL_COUNT(c, STREAMS),
-		       c->dead ? "  dead" : "");
+		client_cells(&s->clients[i]);
+		puts(s->clients[i].dead ? "  dead" : "");
 	}
 	if (s->torn)
 		puts("(clients came and went meanwhile: some may be missing)");
@@ -177,7 +178,7 @@ static void print_objects(const struct gnl_object *objects, size_t n, bool torn)
 		if (o->device >= 0)
 			snprintf(device, sizeof(device), "%d", o->device);
 		printf("%-8u %8u %-14s %4s", o->client, o->id, gnl_type_name(o), device);
-		size_column(o->type == GPUMEM_OBJECT_TYPE_POOL ? o->reserved : o->length, 12);
+		size_cell(o->type == GPUMEM_OBJECT_TYPE_POOL ? o->reserved : o->length, 12);
 		printf(" %s%s%s", o->name[0] ? o->name : "-",
 		       o->flags & GPUMEM_OBJECT_FLAG_GONE ? " (id destroyed)" : "",
 		       o->flags & GPUMEM_OBJECT_FLAG_EXPORTED ? " (exported)" : "");

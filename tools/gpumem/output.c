@@ -72,6 +72,14 @@ void format_size(unsigned long long value, char *text, size_t size)
 	snprintf(text, size, v == (unsigned long long)v ? "%.0f %s" : "%.1f %s", v, units[i]);
 }
 
+void size_cell(double value, int width)
+{
+	char text[64];
+
+	format_size(value, text, sizeof(text));
+	printf(" %*s", width, text);
+}
+
 const char *time_now(char text[32])
 {
 	struct timespec now;
@@ -163,6 +171,18 @@ json_t *text_json(const char *text)
 	value = made(json_string(copy));
 	free(copy);
 	return value;
+}
+
+int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
 }
 
 void write_whole(const char *path, const char *text, size_t size)

@@ -2,7 +2,6 @@
 /* Devices, their attributes, and the module's parameters, by sysfs; tool.h describes the functions. */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -246,19 +245,6 @@ static void show_settings(void)
 	}
 }
 
-/* 0 or a negative errno. */
-static int write_setting(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, value, strlen(value)) < 0)
-		ret = -errno;
-	close(fd);
-	return ret;
-}
-
 int set(char **words)
 {
 	char path[128], value[128];
@@ -287,7 +273,7 @@ int set(char **words)
 
 		*equals = 0;
 		setting = find_setting(*word, path);
-		ret = write_setting(path, equals + 1);
+		ret = write_file(path, equals + 1);
 		switch (-ret) {
 		case 0:
 			break;

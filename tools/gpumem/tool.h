@@ -34,6 +34,8 @@ __attribute__((noreturn, format(printf, 1, 2)))
 void misused(const char *format, ...);
 /* Format a number of bytes, such as "3.5 MiB"; with --bytes as a plain number. */
 void format_size(unsigned long long value, char *text, size_t size);
+/* Print a number of bytes behind a space, in a column of @width. */
+void size_cell(double value, int width);
 /* The time in UTC, such as 2026-01-31T12:00:00.123Z. */
 const char *time_now(char text[32]);
 /* End the program if standard output could not be written, because a disk is full for example. */
@@ -52,6 +54,8 @@ json_t *number_json(unsigned long long value);
 json_t *text_json(const char *text);
 /* Replace control characters in a name by "?": a terminal may obey them.  Returns @text. */
 char *printable(char *text);
+/* Write to a file of the kernel: 0 or a negative errno. */
+int write_file(const char *path, const char *text);
 /* Write a file, which is replaced as a whole, or a device. */
 void write_whole(const char *path, const char *text, size_t size);
 /* Add a number if @text is one, else a string. */
@@ -106,6 +110,9 @@ void take_sample(struct gnl *nl, struct sample *s);
 void note_partial(void);
 /* An object of a client's properties and counters. */
 json_t *client_json(const struct gnl_client *client);
+/* Print the titles of a table of clients, and a client's line; both without the end of the line. */
+void client_titles(void);
+void client_cells(const struct gnl_client *client);
 int list_clients(void);
 int list_objects(const char *client);
 int watch(void);

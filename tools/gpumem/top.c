@@ -133,20 +133,11 @@ static struct row sum_of(const struct screen *s)
 	for (size_t i = 0; i < s->n; i++) {
 		sum.engine += s->rows[i].engine;
 		sum.copy += s->rows[i].copy;
-		sum.streams += s->rows[i].streams;
 	}
 	return sum;
 }
 
-/* Print "%*s" of a size, of a rate or of a share of an engine; "-" if it is not known. */
-static void size_cell(double value, int width)
-{
-	char text[64];
-
-	format_size(value, text, sizeof(text));
-	printf(" %*s", width, text);
-}
-
+/* Print a rate, or a share of an engine; "-" if it is not known. */
 static void rate_cell(bool known, double value, int width, bool is_size)
 {
 	if (!known)
@@ -175,19 +166,14 @@ static void plain(const struct screen *s)
 	if (options.times)
 		printf("%s\n", time_now(now));
 	list();
-	printf("\n%-8s %-16s %8s %8s %4s %8s %12s %12s %12s %12s %8s %8s %12s\n", "CLIENT", "COMMAND", "PID", "UID",
-	       "DEV", "OBJECTS", "DEVICE-MEM", "HOST-MEM", "PINNED", "VIEWS", "STREAMS", "ENGINE", "COPY/s");
+	putchar('\n');
+	client_titles();
+	printf(" %8s %12s\n", "ENGINE", "COPY/s");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct row *f = &s->rows[i];
 		const struct gnl_client *c = f->client;
 
-		printf("%-8u %-16s %8u %8u %4u %8llu", c->id, c->comm, c->pid, c->uid, c->device,
-		       (unsigned long long)GNL_COUNT(c, OBJECTS));
-		size_cell(GNL_COUNT(c, BO_BYTES), 12);
-		size_cell(GNL_COUNT(c, HOST_BYTES), 12);
-		size_cell(GNL_COUNT(c, PIN_BYTES), 12);
-		size_cell(GNL_COUNT(c, VIEW_BYTES), 12);
-		printf(" %8.0f", f->streams);
+		client_cells(c);
 		engine_cell(f->rates, f->engine, 8);
 		rate_cell(f->rates, f->copy, 12, true);
 		puts(c->dead ? "  dead" : "");
