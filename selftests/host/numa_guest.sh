@@ -31,19 +31,28 @@ each='for c; do "$build/selftests/${c%%:*}" -t "${c#*:}" || bad=1; done; [ ! "${
 	--insmod vram=256M node=1 -- sh -c "build='$build'; $each" sh "${cases[@]}" >"$log" 2>&1
 rc=$?
 passed=0
+failed=0
+n=0
 for c in "${cases[@]}"; do
+	n=$((n + 1))
 	# A skipped case counts as failed here.
 	if grep -q "^ok .*${c#*:}\$" "$log"; then
 		passed=$((passed + 1))
-		echo "ok $passed - $c"
+		echo "ok $n - $c"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $c"
 	fi
 done
-failed=$((${#cases[@]} - passed))
 # All cases passed, but the runner failed: the kernel may have complained.
-[ $rc = 0 ] || [ $failed != 0 ] || failed=1
+if [ $rc != 0 ] && [ $failed = 0 ]; then
+	failed=1
+	echo "not ok $((n + 1)) - guest"
+fi
+# The lines of the cases that failed come last: who reports a failure may show the end only.
 if [ $failed != 0 ]; then
-	echo "not ok $((passed + 1)) - memory of a node"
 	tail -n 60 "$log" | sed 's/^/# /'
+	grep -aE "^not ok |^# [^ ]*\.c:[0-9]+:" "$log" | tail -n 20 | sed 's/^#* */# /'
 fi
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

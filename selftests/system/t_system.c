@@ -293,7 +293,7 @@ static void nothing(int sig)
 	(void)sig;
 }
 
-/* Takes the block offline; a signal ends an attempt that takes too long.  */
+/* Takes the block offline; a signal ends an attempt that takes too long, with EINTR.  */
 static int take_offline(void *arg)
 {
 	struct offline *o = arg;
@@ -303,7 +303,7 @@ static int take_offline(void *arg)
 
 	sigaction(SIGALRM, &sa, NULL);
 	snprintf(path, sizeof(path), MEMORY "/memory%ld/state", o->block);
-	alarm(30);
+	alarm(120);
 	began = mono_ns();
 	o->result = write_file(path, "offline");
 	o->ns = mono_ns() - began;
