@@ -136,13 +136,13 @@ class Backported(Packaged):
 SOURCES = ("linux-source-6.12", "linux-source")
 
 
-def find_source():
+def find_source(packages=SOURCES, view=apt.HOST):
     """(package, version) of the newest kernel sources that apt offers, or None."""
-    for package in SOURCES:
-        m = re.search(r"(linux-source-\d[\d.]*) \(= ([^)]+)\)", apt.HOST.field(package, "Depends") or "")
+    for package in packages:
+        m = re.search(r"(linux-source-\d[\d.]*) \(= ([^)]+)\)", view.field(package, "Depends") or "")
         if m:
             return m.groups()
-        version = apt.HOST.field(package, "Version")
+        version = view.field(package, "Version")
         if version:
             return package, version
     return None
@@ -165,18 +165,19 @@ class Built:
 
     @fragments: files of the directory config/, later ones prevail; comments that begin with "make:"
     are words for make.
+    @sources, @view: the packages of find_source().
     """
 
     NEEDS = {"flex": "flex", "bison": "bison", "bc": "bc", "make": "make", "gcc": "gcc"}
     HEADERS = {"/usr/include/gelf.h": "libelf-dev", "/usr/include/openssl/bio.h": "libssl-dev"}
 
-    def __init__(self, what, *fragments):
-        self.what = what
+    def __init__(self, what, *fragments, sources=SOURCES, view=apt.HOST):
+        self.what, self.sources, self.view = what, sources, view
         base = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
         self.fragments = [os.path.join(base, f) for f in fragments]
 
     def find(self, name):
-        source = find_source()
+        source = find_source(self.sources, self.view)
         if source is None:
             old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
             if old:
@@ -199,7 +200,7 @@ class Built:
              % (os.path.basename(final), " ".join(source)))
         tree = os.path.join(tmp, "source")
         os.mkdir(tree)
-        extract_source(source[0], tree, tmp)
+        extract_source(source[0], tree, tmp, view=self.view)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
         env.update(KBUILD_BUILD_TIMESTAMP="1970-01-01", KBUILD_BUILD_USER="gpumem",
                    KBUILD_BUILD_HOST="gpumem", LC_ALL="C")
@@ -267,6 +268,8 @@ KERNELS = {
     "7.2-cloud": Backported("the same for cloud machines", "7.2.", "cloud-amd64"),
     "debug": Built("6.12 with KASAN, lockdep, kmemleak, fault injection ...", "debug.config"),
     "debug-kcsan": Built("6.12 with KCSAN", "debug.config", "debug-kcsan.config"),
+    "debug-7.2": Built("7.2 with the options of debug, and the dmem controller", "debug.config",
+                       sources=("linux-source-7.2",), view=apt.TRIXIE),
 }
 
 
