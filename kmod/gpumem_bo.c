@@ -46,6 +46,7 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
+#include "gpumem_dmem.h"
 #include "gpumem_evict.h"
 #include "gpumem_ioctl.h"
 #include "gpumem_linger.h"
@@ -592,8 +593,8 @@ void gpumem_bo_refused(struct gpumem_bo *bo, int err, u64 asked)
 }
 
 /*
- * Charge the memory of @bo to its client's user (host memory) and to its pool.
- * Return NULL if neither applies.
+ * Charge the memory of @bo to its client's user (host memory) or to the task's
+ * cgroup (device memory), and to its pool.  Return NULL if none applies.
  */
 static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 {
@@ -602,14 +603,22 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 	struct gpumem_charge *charge;
 	int ret = 0;
 
-	if (!host && !bo->pool)
+	if (!host && !bo->pool && !bo->dev->dmem)
 		return NULL;
 	charge = kzalloc(sizeof(*charge), GFP_KERNEL_ACCOUNT);
 	if (!charge)
 		return ERR_PTR(-ENOMEM);
-	if (host)
+	if (host) {
 		ret = gpumem_charge_init(charge, client,
 					 bo->length >> PAGE_SHIFT);
+	} else if (bo->dev->dmem &&
+		   bo->length > gpumem_size(&bo->dev->mem)) {
+		/* It will fail.  A charge would disturb others in the cgroup. */
+		gpumem_bo_refused(bo, -ENOSPC, bo->length);
+		ret = -ENOSPC;
+	} else {
+		ret = gpumem_dmem_charge(charge, client, bo->dev, bo->length);
+	}
 	if (!ret && bo->pool)
 		ret = gpumem_pool_claim(bo->pool, client, bo->length);
 	if (ret) {

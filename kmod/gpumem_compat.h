@@ -18,6 +18,11 @@
 #include <linux/shmem_fs.h>
 #include <linux/version.h>
 
+/* The dmem controller came with 6.14. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+#include <linux/cgroup_dmem.h>
+#endif
+
 /* <linux/pagevec.h> was renamed after 6.12. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
 #include <linux/folio_batch.h>
@@ -231,6 +236,65 @@ static inline bool gpumem_compat_memcg_full(u64 bytes, u64 *used, u64 *max)
 	rcu_read_unlock();
 #endif
 	return full;
+}
+
+struct dmem_cgroup_pool_state;
+struct dmem_cgroup_region;
+
+/**
+ * gpumem_compat_dmem_register - make a region of the dmem cgroup controller
+ * @size: bytes of memory
+ * @name: of the device
+ *
+ * Return: the region, NULL without the controller, or an ERR_PTR.
+ */
+static inline struct dmem_cgroup_region *
+gpumem_compat_dmem_register(u64 size, const char *name)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+	const struct dmem_cgroup_init init = { .size = size };
+
+	return dmem_cgroup_register_region(&init, "gpumem/%s", name);
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	return dmem_cgroup_register_region(size, "gpumem/%s", name);
+#else
+	return NULL;
+#endif
+}
+
+static inline void
+gpumem_compat_dmem_unregister(struct dmem_cgroup_region *region)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	dmem_cgroup_unregister_region(region);
+#endif
+}
+
+/**
+ * gpumem_compat_dmem_try_charge - charge the current task's dmem cgroup
+ * @region: region
+ * @bytes: bytes
+ * @state: out: for gpumem_compat_dmem_uncharge()
+ *
+ * Return: 0, -EAGAIN if a limit is reached, or another negative errno.
+ */
+static inline int
+gpumem_compat_dmem_try_charge(struct dmem_cgroup_region *region, u64 bytes,
+			      struct dmem_cgroup_pool_state **state)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	return dmem_cgroup_try_charge(region, bytes, state, NULL);
+#else
+	return 0;
+#endif
+}
+
+static inline void
+gpumem_compat_dmem_uncharge(struct dmem_cgroup_pool_state *state, u64 bytes)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	dmem_cgroup_uncharge(state, bytes);
+#endif
 }
 
 /**

@@ -14,6 +14,7 @@
 
 #include "gpumem_mem.h"
 
+struct dmem_cgroup_region;
 struct gpumem_engine;
 
 /**
@@ -33,6 +34,8 @@ struct gpumem_device {
 	u8 uuid[16];
 	/** @mem: the device's memory */
 	struct gpumem_mem mem;
+	/** @dmem: region of the dmem cgroup controller, or NULL; constant */
+	struct dmem_cgroup_region *dmem;
 	/** @engine: executes the streams of this device */
 	struct gpumem_engine *engine;
 	/** @clients: open files */

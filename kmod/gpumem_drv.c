@@ -55,6 +55,7 @@
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
 #include "gpumem_dmabuf.h"
+#include "gpumem_dmem.h"
 #include "gpumem_engine.h"
 #include "gpumem_event.h"
 #include "gpumem_evict.h"
@@ -533,9 +534,12 @@ static struct gpumem_device *gpumem_device_create(unsigned int ordinal,
 	ret = dev_set_name(&dev->dev, "gpumem%u", ordinal);
 	if (ret)
 		goto err_put;
-	ret = gpumem_shmem_mount(&dev->mem);
+	ret = gpumem_dmem_register(dev);
 	if (ret)
 		goto err_put;
+	ret = gpumem_shmem_mount(&dev->mem);
+	if (ret)
+		goto err_unregister;
 	ret = gpumem_managed_mount(&dev->mem);
 	if (ret)
 		goto err_unmount;
@@ -550,6 +554,8 @@ err_unmanage:
 	gpumem_managed_unmount(&dev->mem);
 err_unmount:
 	gpumem_shmem_unmount(&dev->mem);
+err_unregister:
+	gpumem_dmem_unregister(dev);
 err_put:
 	put_device(&dev->dev);
 	return ERR_PTR(ret);
@@ -562,6 +568,7 @@ static void gpumem_device_destroy(struct gpumem_device *dev)
 	gpumem_managed_unmount(&dev->mem);
 	gpumem_engine_destroy(dev->engine);
 	gpumem_shmem_unmount(&dev->mem);
+	gpumem_dmem_unregister(dev);
 	put_device(&dev->dev);
 }
 

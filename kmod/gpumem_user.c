@@ -51,6 +51,7 @@
 
 #include "gpumem_cache.h"
 #include "gpumem_client.h"
+#include "gpumem_dmem.h"
 #include "gpumem_linger.h"
 #include "gpumem_lock.h"
 #include "gpumem_mem.h"
@@ -697,6 +698,7 @@ void gpumem_charge_free(struct gpumem_charge *charge)
 {
 	if (charge) {
 		gpumem_charge_fini(charge);
+		gpumem_dmem_uncharge(charge);
 		gpumem_pool_uncharge(charge);
 	}
 	kfree(charge);

@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 struct cred;
+struct dmem_cgroup_pool_state;
 struct gpumem_client;
 struct gpumem_pool;
 struct gpumem_rate;
@@ -31,6 +32,10 @@ struct gpumem_charge {
 	struct gpumem_pool *pool;
 	/** @pool_bytes: bytes that count as reserved in @pool; pool->lock */
 	u64 pool_bytes;
+	/** @dmem: a cgroup's part of the device, referenced, or NULL */
+	struct dmem_cgroup_pool_state *dmem;
+	/** @dmem_bytes: bytes that count in @dmem */
+	u64 dmem_bytes;
 };
 
 /* gpumem_user.c */

@@ -170,6 +170,8 @@ static const char *limit_name(unsigned int limit)
 		return "rings of one user (the module's parameter ring_limit)";
 	case GPUMEM_LIMIT_RINGS_ALL:
 		return "rings of all users (the module's parameter ring_total)";
+	case GPUMEM_LIMIT_DMEM:
+		return "a dmem cgroup of the process (dmem.max)";
 	}
 	return "a limit that this library does not know";
 }

@@ -419,6 +419,7 @@ const char *gnl_limit_name(__u32 limit)
 		[GPUMEM_LIMIT_MAPPINGS] = "the user's map_limit",
 		[GPUMEM_LIMIT_RINGS] = "the user's ring_limit",
 		[GPUMEM_LIMIT_RINGS_ALL] = "ring_total of all users",
+		[GPUMEM_LIMIT_DMEM] = "a dmem cgroup",
 	};
 
 	return limit < sizeof(names) / sizeof(*names) && names[limit] ? names[limit] : "?";

@@ -67,6 +67,8 @@ enum gpumem_object_flag {
  *   parameter ring_limit; EDQUOT
  * @GPUMEM_LIMIT_RINGS_ALL: memory of the rings of all users, the module's
  *   parameter ring_total; EDQUOT
+ * @GPUMEM_LIMIT_DMEM: a dmem cgroup of the caller, without what it has in use
+ *   and its limit; EDQUOT
  */
 enum gpumem_limit {
 	GPUMEM_LIMIT_DEVICE = 1,
@@ -82,6 +84,7 @@ enum gpumem_limit {
 	GPUMEM_LIMIT_MAPPINGS,
 	GPUMEM_LIMIT_RINGS,
 	GPUMEM_LIMIT_RINGS_ALL,
+	GPUMEM_LIMIT_DMEM,
 };
 
 enum {
