@@ -302,6 +302,30 @@ static ssize_t imports_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(imports);
 
+static ssize_t engine_ns_show(struct device *dev, struct device_attribute *attr,
+			      char *buf)
+{
+	return sysfs_emit(buf, "%lld\n",
+			  atomic64_read(&to_gpumem(dev)->engine_ns));
+}
+static DEVICE_ATTR_RO(engine_ns);
+
+static ssize_t copy_bytes_show(struct device *dev,
+			       struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lld\n",
+			  atomic64_read(&to_gpumem(dev)->copy_bytes));
+}
+static DEVICE_ATTR_RO(copy_bytes);
+
+static ssize_t fill_bytes_show(struct device *dev,
+			       struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lld\n",
+			  atomic64_read(&to_gpumem(dev)->fill_bytes));
+}
+static DEVICE_ATTR_RO(fill_bytes);
+
 static ssize_t managed_show(struct device *dev, struct device_attribute *attr,
 			    char *buf)
 {
@@ -378,6 +402,9 @@ static struct attribute *gpumem_device_attrs[] = {
 	&dev_attr_clients.attr,
 	&dev_attr_bos.attr,
 	&dev_attr_exports.attr,
+	&dev_attr_engine_ns.attr,
+	&dev_attr_copy_bytes.attr,
+	&dev_attr_fill_bytes.attr,
 	&dev_attr_views.attr,
 	&dev_attr_pools.attr,
 	&dev_attr_imports.attr,

@@ -50,6 +50,12 @@ struct gpumem_device {
 	atomic_t pools;
 	/** @imports: DMA-bufs of other drivers */
 	atomic_t imports;
+	/** @engine_ns: time that workers spent in this device's streams, ns */
+	atomic64_t engine_ns;
+	/** @copy_bytes: bytes that copies of these streams wrote */
+	atomic64_t copy_bytes;
+	/** @fill_bytes: bytes that fills of these streams wrote */
+	atomic64_t fill_bytes;
 	/** @pinned: bytes registered by clients that opened this device */
 	atomic64_t pinned;
 	/** @notice_lock: protects the fields below and the device's holdings */

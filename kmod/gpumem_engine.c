@@ -242,7 +242,6 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 			      struct gpumem_place *to,
 			      struct gpumem_place *from)
 {
-	struct gpumem_counters *count = &stream->obj.client->count;
 	struct gpumem_engine *engine = stream->dev->engine;
 	const struct gpumem_sqe *sqe = &stream->sqe;
 	bool fill = sqe->op == GPUMEM_OP_FILL;
@@ -279,7 +278,7 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 				return -EFAULT;
 			ret = gpumem_fill_place(engine, to, sqe->value,
 						sqe->elem, len);
-			atomic64_add(ret ? 0 : len, &count->fill_bytes);
+			gpumem_stream_wrote(stream, ret ? 0 : len, true);
 		} else {
 			src = sqe->src + stream->row * sqe->src_pitch +
 			      stream->col;
@@ -288,7 +287,7 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 			if (ret)
 				return ret;
 			ret = gpumem_copy_place(engine, to, from, len);
-			atomic64_add(ret ? 0 : len, &count->copy_bytes);
+			gpumem_stream_wrote(stream, ret ? 0 : len, false);
 		}
 		if (ret)
 			return ret;

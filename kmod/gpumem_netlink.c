@@ -286,7 +286,13 @@ static int gpumem_nl_put_device(struct sk_buff *skb, struct gpumem_device *dev)
 	    nla_put_u32(skb, GPUMEM_A_DEVICE_IMPORTS,
 			atomic_read(&dev->imports)) ||
 	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_MANAGED,
-			      READ_ONCE(dev->mem.managed), pad))
+			      READ_ONCE(dev->mem.managed), pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_ENGINE_NS,
+			      atomic64_read(&dev->engine_ns), pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_COPY_BYTES,
+			      atomic64_read(&dev->copy_bytes), pad) ||
+	    nla_put_u64_64bit(skb, GPUMEM_A_DEVICE_FILL_BYTES,
+			      atomic64_read(&dev->fill_bytes), pad))
 		return -EMSGSIZE;
 	return 0;
 }

@@ -244,7 +244,7 @@ static int gpumem_pageable_mixed(struct gpumem_stream *stream,
 						    len);
 		if (done < 0)
 			return done;
-		atomic64_add(done, &stream->obj.client->count.copy_bytes);
+		gpumem_stream_wrote(stream, done, false);
 		gpumem_pageable_advance(stream, done);
 		if (done < len) {
 			miss->addr = user + done;
@@ -370,7 +370,6 @@ static void gpumem_pageable_pattern(void *page, u64 value, unsigned int elem,
 static int gpumem_pageable_plain(struct gpumem_stream *stream, void *buffer,
 				 struct gpumem_pageable_miss *miss)
 {
-	struct gpumem_counters *count = &stream->obj.client->count;
 	bool fill = stream->sqe.op == GPUMEM_OP_FILL;
 	u64 bytes = gpumem_pageable_row(&stream->sqe), len;
 	u64 rows = gpumem_pageable_rows(&stream->sqe);
@@ -399,8 +398,7 @@ static int gpumem_pageable_plain(struct gpumem_stream *stream, void *buffer,
 		if (fill)
 			miss->len = round_up(miss->len, stream->sqe.elem);
 		len -= miss->len;
-		atomic64_add(len, fill ? &count->fill_bytes :
-					 &count->copy_bytes);
+		gpumem_stream_wrote(stream, len, fill);
 		gpumem_pageable_advance(stream, len);
 		if (ret)
 			return ret;
@@ -420,8 +418,7 @@ static int gpumem_pageable_step_plain(struct gpumem_stream *stream)
 	if (sqe->op == GPUMEM_OP_FILL && sqe->width == 1 && sqe->height <= 1) {
 		ret = gpumem_pageable_put(sqe->dst, sqe->value, sqe->elem,
 					  &miss);
-		atomic64_add(ret ? 0 : sqe->elem,
-			     &stream->obj.client->count.fill_bytes);
+		gpumem_stream_wrote(stream, ret ? 0 : sqe->elem, true);
 	} else {
 		buffer = kmalloc(PAGE_SIZE, GFP_KERNEL_ACCOUNT);
 		if (!buffer)

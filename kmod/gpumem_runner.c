@@ -254,7 +254,7 @@ static bool gpumem_runner_work(void *data)
 	struct gpumem_runner *runner = &worker->client->runner;
 	struct gpumem_stream *stream = NULL;
 	bool more = false;
-	u64 begin;
+	u64 begin, spent;
 
 	worker->task = current;
 	for (;;) {
@@ -271,8 +271,9 @@ static bool gpumem_runner_work(void *data)
 		__set_current_state(TASK_RUNNING);
 		begin = ktime_get_ns();
 		more = gpumem_stream_run(stream);
-		atomic64_add(ktime_get_ns() - begin,
-			     &worker->client->count.engine_ns);
+		spent = ktime_get_ns() - begin;
+		atomic64_add(spent, &worker->client->count.engine_ns);
+		atomic64_add(spent, &stream->dev->engine_ns);
 		if (unlikely(stream->miss.len)) {
 			gpumem_runner_fault(worker, stream);
 			stream = NULL;

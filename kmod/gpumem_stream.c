@@ -234,6 +234,21 @@ static bool gpumem_stream_writes(const struct gpumem_sqe *sqe)
 }
 
 /**
+ * gpumem_stream_wrote - count what an entry wrote, for the client and the device
+ * @stream: stream of the entry
+ * @bytes: written
+ * @fill: by a fill, not by a copy
+ */
+void gpumem_stream_wrote(struct gpumem_stream *stream, u64 bytes, bool fill)
+{
+	struct gpumem_counters *count = &stream->obj.client->count;
+	struct gpumem_device *dev = stream->dev;
+
+	atomic64_add(bytes, fill ? &count->fill_bytes : &count->copy_bytes);
+	atomic64_add(bytes, fill ? &dev->fill_bytes : &dev->copy_bytes);
+}
+
+/**
  * gpumem_stream_complete - the entry under way is done
  * @stream: stream
  * @error: 0, or the negative errno with which it failed

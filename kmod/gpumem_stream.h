@@ -145,6 +145,7 @@ int gpumem_stream_init(void);
 void gpumem_stream_exit(void);
 bool gpumem_stream_run(struct gpumem_stream *stream);
 void gpumem_stream_complete(struct gpumem_stream *stream, int error);
+void gpumem_stream_wrote(struct gpumem_stream *stream, u64 bytes, bool fill);
 void gpumem_stream_poll_begin(struct gpumem_stream *stream);
 void gpumem_stream_poll_again(struct gpumem_stream *stream);
 void gpumem_stream_poll_end(struct gpumem_stream *stream);

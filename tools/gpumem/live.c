@@ -35,6 +35,9 @@ void take_sample(struct gnl *nl, struct sample *s)
 
 	if (ret)
 		die("clients: %s", gnl_why(ret));
+	ret = gnl_devices(nl, &s->devices, &s->ndevices);
+	if (ret)
+		die("devices: %s", gnl_why(ret));
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	s->time = now.tv_sec + now.tv_nsec / 1e9;
 }
@@ -68,6 +71,12 @@ static void show_clients(const struct sample *s)
 		puts("(clients came and went meanwhile: some may be missing)");
 }
 
+void free_sample(struct sample *s)
+{
+	free(s->clients);
+	free(s->devices);
+}
+
 json_t *client_json(const struct gnl_client *client)
 {
 	json_t *object = pack("{s:I, s:I, s:I, s:I, s:b}", "client", (json_int_t)client->id, "pid",
@@ -98,7 +107,7 @@ int list_clients(void)
 	} else {
 		show_clients(&s);
 	}
-	free(s.clients);
+	free_sample(&s);
 	gnl_close(&nl);
 	note_partial();
 	return 0;

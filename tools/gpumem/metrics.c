@@ -42,8 +42,11 @@ static const struct {
 	const char *name, *help;
 	size_t at;
 	bool wide;			/* 64 bits */
+	bool counter;
+	double unit;			/* as above */
 } device_rows[] = {
-#define ROW(field, name, help, wide)	{ name, help, offsetof(struct gnl_device, field), wide }
+#define ROW(field, name, help, wide)	{ name, help, offsetof(struct gnl_device, field), wide, false, 0 }
+#define COUNTER(field, name, help, unit)	{ name, help, offsetof(struct gnl_device, field), true, true, unit }
 	ROW(total, "gpumem_device_memory_bytes", "Size of the device's memory.", true),
 	ROW(used, "gpumem_device_used_bytes", "Device memory in use.", true),
 	ROW(managed, "gpumem_device_managed_bytes", "Device memory in use by resident managed memory.", true),
@@ -56,6 +59,10 @@ static const struct {
 	ROW(views, "gpumem_device_views", "Buffer objects that are windows of others.", false),
 	ROW(pools, "gpumem_device_pools", "Memory pools.", false),
 	ROW(imports, "gpumem_device_imports", "DMA-bufs of other drivers.", false),
+	COUNTER(engine_ns, "gpumem_device_engine_seconds", "Time that workers spent in streams of the device.", 1e-9),
+	COUNTER(copy_bytes, "gpumem_device_copy_bytes", "Bytes that copies in streams of the device wrote.", 0),
+	COUNTER(fill_bytes, "gpumem_device_fill_bytes", "Bytes that fills in streams of the device wrote.", 0),
+#undef COUNTER
 #undef ROW
 };
 
@@ -100,15 +107,26 @@ static void label(FILE *f, const char *text)
 	}
 }
 
+/* A sample's value, of which 1 is worth @unit; 0 means 1. */
+static void number(FILE *f, unsigned long long value, double unit)
+{
+	if (unit)
+		fprintf(f, "%.9f\n", value * unit);
+	else
+		fprintf(f, "%llu\n", value);
+}
+
 static void show_devices(FILE *f, const struct gnl_device *devices, size_t n)
 {
 	for (unsigned int k = 0; k < N(device_rows); k++) {
-		title(f, device_rows[k].name, device_rows[k].help, false);
+		title(f, device_rows[k].name, device_rows[k].help, device_rows[k].counter);
 		for (size_t i = 0; i < n; i++) {
 			const char *at = (const char *)&devices[i] + device_rows[k].at;
 			unsigned long long value = device_rows[k].wide ? *(const __u64 *)at : *(const __u32 *)at;
 
-			fprintf(f, "%s{device=\"%u\"} %llu\n", device_rows[k].name, devices[i].index, value);
+			fprintf(f, "%s%s{device=\"%u\"} ", device_rows[k].name, device_rows[k].counter ? "_total" : "",
+				devices[i].index);
+			number(f, value, device_rows[k].unit);
 		}
 	}
 }
@@ -134,10 +152,8 @@ static void show_clients(FILE *f, const struct sample *s)
 				client_rows[k].name, client_rows[k].counter ? "_total" : "", c->id, c->device, c->pid,
 				c->uid);
 			label(f, c->comm);
-			if (client_rows[k].unit)
-				fprintf(f, "\"} %.9f\n", value * client_rows[k].unit);
-			else
-				fprintf(f, "\"} %llu\n", (unsigned long long)value);
+			fputs("\"} ", f);
+			number(f, value, client_rows[k].unit);
 		}
 	}
 }
@@ -172,7 +188,7 @@ static void show(FILE *f)
 	if (options.clients) {
 		take_sample(&nl, &s);
 		show_clients(f, &s);
-		free(s.clients);
+		free_sample(&s);
 	}
 	if (options.openmetrics)
 		fputs("# EOF\n", f);

@@ -62,6 +62,9 @@ static void parse_device(struct nlattr **a, void *element)
 	d->pools = get32(a, GPUMEM_A_DEVICE_POOLS);
 	d->imports = get32(a, GPUMEM_A_DEVICE_IMPORTS);
 	d->managed = get64(a, GPUMEM_A_DEVICE_MANAGED);
+	d->engine_ns = get64(a, GPUMEM_A_DEVICE_ENGINE_NS);
+	d->copy_bytes = get64(a, GPUMEM_A_DEVICE_COPY_BYTES);
+	d->fill_bytes = get64(a, GPUMEM_A_DEVICE_FILL_BYTES);
 	d->total = get64(a, GPUMEM_A_DEVICE_TOTAL);
 	d->used = get64(a, GPUMEM_A_DEVICE_USED);
 	d->orphaned = get64(a, GPUMEM_A_DEVICE_ORPHANED);

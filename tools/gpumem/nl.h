@@ -26,6 +26,7 @@ struct gnl {
 struct gnl_device {
 	__u32 index, clients, bos, exports, views, pools, imports;
 	__u64 total, used, orphaned, lingering, pinned, managed;
+	__u64 engine_ns, copy_bytes, fill_bytes;
 };
 
 struct gnl_host {

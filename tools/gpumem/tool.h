@@ -100,12 +100,15 @@ struct gnl_client;
 struct sample {
 	struct gnl_client *clients;
 	size_t n;
+	struct gnl_device *devices;
+	size_t ndevices;
 	bool torn;
 	double time;	/* seconds */
 };
 
 void open_or_die(struct gnl *nl);
 void take_sample(struct gnl *nl, struct sample *s);
+void free_sample(struct sample *s);
 /* On standard error: other users' clients are missing, if the caller is not root. */
 void note_partial(void);
 /* An object of a client's properties and counters. */

@@ -3,7 +3,7 @@
  * gpumem top: devices and clients, and how much they did since the screen before.
  *
  * On a terminal keys change the order.  Elsewhere the output is plain: whole tables, without escape codes.  Rates come
- * from counters that only grow; the first screen has none.  The counters are those of a client, on all its devices.
+ * from counters that only grow; the first screen has none.  A client's counters are those on all its devices.
  */
 #include <poll.h>
 #include <signal.h>
@@ -96,45 +96,60 @@ static struct row row_of(const struct gnl_client *c, const struct sample *now, c
 	return f;
 }
 
+/* What a device did. */
+struct device_row {
+	const struct gnl_device *device;
+	bool rates;
+	double engine, copy;
+};
+
 /* One screen: the clients in order, and the devices. */
 struct screen {
 	struct row *rows;
 	size_t n;
-	bool torn, rates;
-	struct gnl_device *devices;
+	bool torn;
+	struct device_row *devices;
 	size_t ndevices;
 	struct gnl_host host;
 };
 
+/* Devices do not come and go, and their counters only grow. */
+static struct device_row device_row_of(const struct gnl_device *d, const struct sample *now,
+				       const struct sample *before)
+{
+	double seconds = before->time ? now->time - before->time : 0;
+	struct device_row f = { .device = d };
+
+	for (size_t i = 0; i < before->ndevices && seconds > 0; i++) {
+		const struct gnl_device *was = &before->devices[i];
+
+		if (was->index != d->index)
+			continue;
+		f.rates = true;
+		f.engine = (d->engine_ns - was->engine_ns) / seconds / 1e9;
+		f.copy = (d->copy_bytes - was->copy_bytes + d->fill_bytes - was->fill_bytes) / seconds;
+	}
+	return f;
+}
+
 static void take_screen(struct gnl *nl, struct screen *s, const struct sample *now, const struct sample *before)
 {
-	int ret = gnl_devices(nl, &s->devices, &s->ndevices);
+	int ret = gnl_host(nl, &s->host);
 
-	if (!ret)
-		ret = gnl_host(nl, &s->host);
 	if (ret)
 		die("devices: %s", gnl_why(ret));
 	s->n = now->n;
+	s->ndevices = now->ndevices;
 	s->torn = now->torn;
-	s->rates = before->time;
 	s->rows = calloc(s->n + 1, sizeof(*s->rows));
-	if (!s->rows)
+	s->devices = calloc(s->ndevices + 1, sizeof(*s->devices));
+	if (!s->rows || !s->devices)
 		die("not enough memory");
+	for (size_t i = 0; i < s->ndevices; i++)
+		s->devices[i] = device_row_of(&now->devices[i], now, before);
 	for (size_t i = 0; i < s->n; i++)
 		s->rows[i] = row_of(&now->clients[i], now, before);
 	qsort(s->rows, s->n, sizeof(*s->rows), compare);
-}
-
-/* The sum of the clients. */
-static struct row sum_of(const struct screen *s)
-{
-	struct row sum = { .rates = s->rates };
-
-	for (size_t i = 0; i < s->n; i++) {
-		sum.engine += s->rows[i].engine;
-		sum.copy += s->rows[i].copy;
-	}
-	return sum;
 }
 
 /* Print a rate, or a share of an engine; "-" if it is not known. */
@@ -166,6 +181,16 @@ static void plain(const struct screen *s)
 	if (options.times)
 		printf("%s\n", time_now(now));
 	list();
+	for (size_t i = 0; i < s->ndevices; i++) {
+		const struct device_row *f = &s->devices[i];
+
+		if (!i)
+			printf("\n%-8s %8s %12s\n", "DEVICE", "ENGINE", "COPY/s");
+		printf("gpumem%-2u", f->device->index);
+		engine_cell(f->rates, f->engine, 8);
+		rate_cell(f->rates, f->copy, 12, true);
+		putchar('\n');
+	}
 	putchar('\n');
 	client_titles();
 	printf(" %8s %12s\n", "ENGINE", "COPY/s");
@@ -239,7 +264,6 @@ static void end_line(int *left)
 
 static void screen(const struct screen *s, const char *version)
 {
-	struct row sum = sum_of(s);
 	char now[32];
 	int rows, columns, left;
 
@@ -254,25 +278,27 @@ static void screen(const struct screen *s, const char *version)
 	time_now(now);
 	printf("gpumem %s  %.8s UTC  clients: %zu  sorted by %s", version, now + 11, s->n, order->name);
 	end_line(&left);
-	for (size_t i = 0; i < s->ndevices && left > 7; i++) {
-		const struct gnl_device *d = &s->devices[i];
+	for (size_t i = 0; i < s->ndevices && left > 6; i++) {
+		const struct device_row *f = &s->devices[i];
+		const struct gnl_device *d = f->device;
 		char name[32];
 
 		snprintf(name, sizeof(name), "gpumem%u", d->index);
 		printf("%-9s", name);
-		bar(d->used, d->total, columns >= 110 ? 40 : 20);
-		printf("  managed");
-		size_cell(d->managed, 9);
+		bar(d->used, d->total, columns >= 110 ? 40 : 14);
+		fputs("  busy", stdout);
+		engine_cell(f->rates, f->engine, 5);
+		fputs("  copy", stdout);
+		rate_cell(f->rates, f->copy, 9, true);
+		fputs("/s", stdout);
+		if (columns >= 110) {
+			fputs("  managed", stdout);
+			size_cell(d->managed, 9);
+		}
 		end_line(&left);
 	}
 	printf("%-9s", "pinned");
-	bar(s->host.pinned, s->host.pin_total, columns >= 110 ? 40 : 20);
-	end_line(&left);
-	printf("%-9sbusy", "engines");
-	engine_cell(sum.rates, sum.engine, 5);
-	fputs("  copy", stdout);
-	rate_cell(sum.rates, sum.copy, 9, true);
-	fputs("/s", stdout);
+	bar(s->host.pinned, s->host.pin_total, columns >= 110 ? 40 : 14);
 	end_line(&left);
 	end_line(&left);
 	/* 72 columns; wide terminals show managed memory as well. */
@@ -428,7 +454,7 @@ static bool keys(double until, bool *again)
 
 static json_t *screen_json(const struct screen *s)
 {
-	json_t *clients = pack("[]"), *sample;
+	json_t *clients = pack("[]"), *devices = devices_json(), *sample, *device;
 	char now[32];
 
 	for (size_t i = 0; i < s->n; i++) {
@@ -439,8 +465,18 @@ static json_t *screen_json(const struct screen *s)
 		put(client, "copy-bytes-per-second", f->rates ? json_real(f->copy) : json_null());
 		append(clients, client);
 	}
+	/* sysfs and netlink have the same devices in the same order. */
+	for (size_t i = 0; i < s->ndevices; i++) {
+		const struct device_row *f = &s->devices[i];
+
+		device = json_array_get(devices, i);
+		if (!device)
+			break;
+		put(device, "engine-busy", f->rates ? json_real(f->engine) : json_null());
+		put(device, "copy-bytes-per-second", f->rates ? json_real(f->copy) : json_null());
+	}
 	sample = pack("{s:s, s:b}", "time", time_now(now), "complete", !s->torn);
-	put(sample, "devices", devices_json());
+	put(sample, "devices", devices);
 	put(sample, "host", host_json());
 	put(sample, "clients", clients);
 	return sample;
@@ -496,10 +532,10 @@ int top(void)
 			putchar('\n');
 		free(s.rows);
 		free(s.devices);
-		free(before.clients);
+		free_sample(&before);
 		before = now;
 	}
-	free(before.clients);
+	free_sample(&before);
 	if (options.json)
 		end_array();
 	gnl_close(&nl);
