@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <search.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -40,16 +41,22 @@ struct line {
 	unsigned int n;
 };
 
+/* What is remembered is in search trees of the C library; each of their elements begins with its key. */
+struct key {
+	unsigned long long client, id;
+};
+
 /* An object that holds memory. */
 struct memory {
-	unsigned long long obj, bytes;
-	unsigned int client, pool;
+	struct key key;			/* id: the object's address */
+	unsigned long long bytes;
+	unsigned int pool;
 	bool host;
 };
 
 /* A client or a stream that the file names already, or an entry that has begun. */
 struct known {
-	unsigned int client, stream;	/* stream 0: the client */
+	struct key key;			/* id 0: the client */
 	double begun;			/* of the entry under way; 0 if there is none */
 	char name[64], args[256];
 	unsigned long long device, host;	/* bytes, of a client */
@@ -57,18 +64,12 @@ struct known {
 
 /* A pool, and the bytes in its chunks. */
 struct pool {
-	unsigned int client, id;
+	struct key key;
 	unsigned long long bytes;
 };
 
-static struct pool *pool_list;
-static size_t pools, pool_room;
-static struct memory *memory;
-static size_t memories, memory_room;
-static struct known *known;
-static size_t knowns, known_room;
-static unsigned int *traced;		/* process ids */
-static size_t traceds, traced_room;
+static void *pools, *memories, *known;
+static void *traced;			/* processes and threads, without a client */
 static char instance[128];
 static FILE *out;
 static bool first = true;
@@ -80,15 +81,41 @@ static void stop(int sig)
 	stopped = sig;
 }
 
-static void *grown(void *array, size_t n, size_t *room, size_t size)
+static int compare(const void *a, const void *b)
 {
-	if (n < *room)
-		return array;
-	*room = *room ? 2 * *room : 64;
-	array = realloc(array, *room * size);
-	if (!array)
+	const struct key *x = a, *y = b;
+
+	if (x->client != y->client)
+		return x->client < y->client ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The element of a tree, or NULL. */
+static void *find(void *const *tree, unsigned long long client, unsigned long long id)
+{
+	const struct key key = { client, id };
+	void **node = tfind(&key, tree, compare);
+
+	return node ? *node : NULL;
+}
+
+/* Add an element of @size bytes, zeroed behind its key.  The tree has none of this key. */
+static void *add(void **tree, size_t size, unsigned long long client, unsigned long long id)
+{
+	struct key *key = calloc(1, size);
+
+	if (key)
+		*key = (struct key){ client, id };
+	if (!key || !tsearch(key, tree, compare))
 		die("not enough memory");
-	return array;
+	return key;
+}
+
+static void drop(void **tree, void *element)
+{
+	if (element)
+		tdelete(element, tree, compare);
+	free(element);
 }
 
 /* --- tracefs */
@@ -165,24 +192,22 @@ static void make_instance(void)
 	write_or_die("trace_clock", "mono");
 	write_or_die("buffer_size_kb", text);
 	write_or_die("options/record-tgid", "1");
-	/* Reports the ids of child processes. */
+	/* The ids of children, and of threads that end: another process may get the number. */
 	write_or_die("events/sched/sched_process_fork/enable", "1");
+	write_or_die("events/sched/sched_process_exit/enable", "1");
 }
 
 /* --- traced processes */
 
-static void add_process(unsigned int pid)
-{
-	traced = grown(traced, traceds, &traced_room, sizeof(*traced));
-	traced[traceds++] = pid;
-}
-
 static bool is_traced(unsigned int pid)
 {
-	for (size_t i = 0; i < traceds; i++)
-		if (traced[i] == pid)
-			return true;
-	return false;
+	return find(&traced, 0, pid);
+}
+
+static void add_process(unsigned int pid)
+{
+	if (!is_traced(pid))
+		add(&traced, sizeof(struct key), 0, pid);
 }
 
 /* --- the file */
@@ -219,14 +244,10 @@ static struct known *know(const struct line *line, unsigned int client, unsigned
 	json_t *name;
 	char text[128], path[64], comm[64], *quoted;
 
-	for (size_t i = 0; i < knowns; i++)
-		if (known[i].client == client && known[i].stream == stream)
-			return &known[i];
-	known = grown(known, knowns, &known_room, sizeof(*known));
-	k = &known[knowns++];
-	memset(k, 0, sizeof(*k));
-	k->client = client;
-	k->stream = stream;
+	k = find(&known, client, stream);
+	if (k)
+		return k;
+	k = add(&known, sizeof(*k), client, stream);
 	if (stream) {
 		event("{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"stream %u\"}}",
 		      client, stream, stream);
@@ -250,63 +271,61 @@ static struct known *know(const struct line *line, unsigned int client, unsigned
 /* The bytes in chunks of a pool. */
 static unsigned long long *know_pool(unsigned int client, unsigned int id)
 {
-	for (size_t i = 0; i < pools; i++)
-		if (pool_list[i].client == client && pool_list[i].id == id)
-			return &pool_list[i].bytes;
-	pool_list = grown(pool_list, pools, &pool_room, sizeof(*pool_list));
-	pool_list[pools] = (struct pool){ .client = client, .id = id };
-	return &pool_list[pools++].bytes;
+	struct pool *pool = find(&pools, client, id);
+
+	if (!pool)
+		pool = add(&pools, sizeof(*pool), client, id);
+	return &pool->bytes;
 }
 
-static void count_memory(const struct line *line, const struct memory *m, bool add)
+static void count_memory(const struct line *line, const struct memory *m, bool more)
 {
-	struct known *k = know(line, m->client, 0);
+	unsigned int client = m->key.client;
+	struct known *k = know(line, client, 0);
 	unsigned long long *bytes = m->host ? &k->host : &k->device, *pool;
 
-	*bytes += add ? m->bytes : -m->bytes;
+	*bytes += more ? m->bytes : -m->bytes;
 	event("{\"ph\":\"C\",\"name\":\"memory\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"device\":%llu,\"host\":%llu}}",
-	      m->client, line->us, k->device, k->host);
+	      client, line->us, k->device, k->host);
 	if (!m->pool)
 		return;
-	pool = know_pool(m->client, m->pool);
-	*pool += add ? m->bytes : -m->bytes;
-	event("{\"ph\":\"C\",\"name\":\"pool %u\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"bytes\":%llu}}", m->pool, m->client,
+	pool = know_pool(client, m->pool);
+	*pool += more ? m->bytes : -m->bytes;
+	event("{\"ph\":\"C\",\"name\":\"pool %u\",\"pid\":%u,\"ts\":%.3f,\"args\":{\"bytes\":%llu}}", m->pool, client,
 	      line->us, *pool);
 }
 
 static void on_new(const struct line *line)
 {
+	unsigned long long obj = strtoull(field(line, "obj"), NULL, 16);
+	unsigned int client = number(line, "client");
 	const char *kind = field(line, "kind");
-	struct memory m = {
-		.obj = strtoull(field(line, "obj"), NULL, 16),
-		.bytes = number(line, "bytes"),
-		.client = number(line, "client"),
-		.pool = number(line, "pool"),
-		.host = !strcmp(kind, "host"),
-	};
+	bool host = !strcmp(kind, "host");
+	struct memory *m;
 
 	/* Views, registrations and imports have no memory of their own, and managed memory has none yet. */
-	if (strcmp(field(line, "type"), "bo") || (strcmp(kind, "device") && !m.host))
+	if (strcmp(field(line, "type"), "bo") || (strcmp(kind, "device") && !host))
 		return;
-	memory = grown(memory, memories, &memory_room, sizeof(*memory));
-	memory[memories++] = m;
-	count_memory(line, &m, true);
+	/* The event of its end was lost. */
+	m = find(&memories, client, obj);
+	if (m) {
+		count_memory(line, m, false);
+		drop(&memories, m);
+	}
+	m = add(&memories, sizeof(*m), client, obj);
+	m->bytes = number(line, "bytes");
+	m->pool = number(line, "pool");
+	m->host = host;
+	count_memory(line, m, true);
 }
 
 static void on_free(const struct line *line)
 {
-	unsigned long long obj = strtoull(field(line, "obj"), NULL, 16);
+	struct memory *m = find(&memories, number(line, "client"), strtoull(field(line, "obj"), NULL, 16));
 
-	/* Newer objects go first, as a rule. */
-	for (size_t i = memories; i-- > 0;) {
-		if (memory[i].obj == obj && memory[i].client == number(line, "client")) {
-			struct memory m = memory[i];
-
-			memory[i] = memory[--memories];
-			count_memory(line, &m, false);
-			return;
-		}
-	}
+	if (m)
+		count_memory(line, m, false);
+	drop(&memories, m);
 }
 
 static void on_begin(const struct line *line)
@@ -333,12 +352,12 @@ static void on_begin(const struct line *line)
 static void on_end(const struct line *line)
 {
 	unsigned int client = number(line, "client"), stream = number(line, "stream");
-	struct known *k = know(line, client, stream);
+	struct known *k = find(&known, client, stream);
 	const char *op = field(line, "op");
 	bool waits = !strcmp(op, "wait") || !strcmp(op, "poll") || !strcmp(op, "take");
 
 	/* The trace may begin during an entry. */
-	if (!k->begun)
+	if (!k || !k->begun)
 		return;
 	event("{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{%s,\"error\":%llu}}",
 	      k->name, waits ? "wait" : "work", client, stream, k->begun, line->us - k->begun, k->args,
@@ -419,7 +438,7 @@ static bool split(char *text, struct line *line)
 	if (!colon)
 		return false;
 	*colon = 0;
-	if (strncmp(line->event, "gpumem_", 7) && strcmp(line->event, "sched_process_fork"))
+	if (strncmp(line->event, "gpumem_", 7) && strncmp(line->event, "sched_process_", 14))
 		return false;
 	line->n = 0;
 	for (word = strtok_r(colon + 1, " \n", &state); word && line->n < FIELDS;
@@ -438,18 +457,10 @@ static bool split(char *text, struct line *line)
 /* Is the line one of the processes that are traced, or of an object or a client of theirs? */
 static bool wanted(const struct line *line)
 {
-	unsigned int client;
-
 	if (is_traced(line->tgid) || is_traced(line->tid))
 		return true;
-	if (!strncmp(line->event, "sched", 5))
-		return false;
 	/* Kernel threads free objects, and other processes evict blocks. */
-	client = number(line, "client");
-	for (size_t i = 0; i < knowns; i++)
-		if (known[i].client == client)
-			return true;
-	return false;
+	return strncmp(line->event, "sched", 5) && find(&known, number(line, "client"), 0);
 }
 
 static void on_line(char *text)
@@ -460,6 +471,8 @@ static void on_line(char *text)
 		return;
 	if (!strcmp(line.event, "sched_process_fork"))
 		add_process(number(&line, "child_pid"));
+	else if (!strcmp(line.event, "sched_process_exit"))
+		drop(&traced, find(&traced, 0, line.tid));
 	else if (!strcmp(line.event, "gpumem_object_new"))
 		on_new(&line);
 	else if (!strcmp(line.event, "gpumem_object_free"))
