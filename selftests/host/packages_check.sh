@@ -65,6 +65,15 @@ done >"$work/log"
 [ ! -s "$work/log" ]
 verdict $? "libcufile is installed with its headers, pkg-config file and manual page"
 
+# The job files install what "make lib tools" and the test machine need.  libdrm is for tests alone.
+libraries() { grep -o 'lib[a-z0-9.-]*-dev' | grep -vx libdrm-dev | sort -u; }
+grep -E '^(build|demo)=' "$top/tools/install-deps" | libraries >"$work/wanted"
+for job in "$top"/examples/ci/*.yml; do
+	libraries <"$job" | diff "$work/wanted" - | sed -n "s,^[<>],${job##*/} and tools/install-deps differ: &,p"
+done >"$work/log"
+[ -s "$work/wanted" ] && [ ! -s "$work/log" ]
+verdict $? "the job files install the libraries that the build needs"
+
 # The file has the prefix for which the libraries were built; pkg-config can be told of another one.
 if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_PATH="$root/$lib/pkgconfig"
