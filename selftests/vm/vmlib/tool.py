@@ -37,6 +37,7 @@ Exit status: COMMAND's own;
 HERE_ONLY = re.compile(r"(TMPDIR|TERM|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR|DBUS_\w+|SSH_\w+|"
                        r"NOTIFY_SOCKET|MAKE\w*|MFLAGS|PWD|OLDPWD|SHLVL|_)$")
 SIZE = re.compile(r"[0-9]+[KMG]?$", re.I)
+LEAST = 512  # MiB of memory of a machine
 
 
 class Installed:
@@ -187,8 +188,14 @@ def parse(argv, base):
         ap.error("--devices: 1 to 16")
     if o.cpus < 1 or o.timeout <= 0:
         ap.error("--cpus, --timeout: not below 1")
-    if o.vram and not SIZE.match(o.vram):
-        ap.error("--vram %s: not a size in K, M or G" % o.vram)
+    for name in ("mem", "vram"):
+        size = getattr(o, name)
+        if size and not SIZE.match(size):
+            ap.error("--%s %s: not a size in K, M or G" % (name, size))
+    # QEMU takes a number without a letter as MiB.
+    digits, letter = re.match(r"(\d+)(.?)", o.mem).groups()
+    if int(digits) << 10 * " KMG".index(letter.upper() or "M") < LEAST << 20:
+        ap.error("--mem %s: a machine needs %dM" % (o.mem, LEAST))
     for p in o.param:
         if not re.match(r"[A-Za-z_]\w*=\S*$", p):
             ap.error("--param %s: not of the form NAME=VALUE" % p)
