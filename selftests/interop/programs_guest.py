@@ -7,13 +7,18 @@
 Prints "ok - PROGRAM CASE" or "not ok - PROGRAM CASE" for each case.  After the programs every counter of
 /sys/class/gpumem is what it was.
 """
+import fcntl
 import glob
 import json
 import os
+import pty
 import re
+import select
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import urllib.request
 
@@ -47,6 +52,33 @@ def output(program, *command):
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        encoding="utf-8", errors="replace", cwd="/tmp")
     return r.returncode, r.stdout
+
+
+def screen(seconds, until, command, **more):
+    """(exit status, text) of a program on a terminal of 60 lines: what it drew in @seconds, or until the expression
+    @until matches; then the key q ends it."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execvpe(command[0], command, dict(environment(command[0]), TERM="xterm-256color", **more))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 60, 160, 0, 0))
+    text, end, status = "", time.monotonic() + seconds, None
+    while status is None and time.monotonic() < end + 60:
+        if select.select([terminal], [], [], 0.5)[0]:
+            try:
+                text += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:
+                pass
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        if time.monotonic() > end or re.search(until, plain, re.S):
+            os.write(terminal, b"q")
+        gone, code = os.waitpid(pid, os.WNOHANG)
+        if gone:
+            status = os.waitstatus_to_exitcode(code)
+    if status is None:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    os.close(terminal)
+    return status, plain
 
 
 def told(program, cases, text):
@@ -109,6 +141,13 @@ def watchers():
             "names": [g.get("device_name") for g in gpus] == [NAME] * 2,
             "memory": [int(g.get("mem_util", "-1%")[:-1]) for g in gpus] in (
                 [0, 29], [0, 30])}, text)
+        with tempfile.TemporaryDirectory() as home:
+            os.mkdir(os.path.join(home, "btop"))
+            with open(os.path.join(home, "btop/btop.conf"), "w", encoding="ascii") as f:
+                f.write('shown_boxes = "gpu0 gpu1"\nupdate_ms = 1000\ncheck_temp = False\n')
+            status, text = screen(90, "%s.*%s" % (re.escape(NAME[:10]), re.escape(NAME[:10])),
+                                  ["btop", "--utf-force"], XDG_CONFIG_HOME=home)
+        told("btop", {"ends": status == 0, "names": text.count(NAME[:10]) >= 2}, text)
         holder.stdin.close()
 
 
@@ -171,7 +210,7 @@ def numba():
     client.report(status in (0, 1) and "\nRan " in text, "numba", "ends")
 
 
-PROGRAMS = {"lstopo": lstopo, "gpustat nvtop": watchers, "exporter": exporter, "starpu": starpu,
+PROGRAMS = {"lstopo": lstopo, "gpustat nvtop btop": watchers, "exporter": exporter, "starpu": starpu,
             "pycuda": pycuda, "numba": numba}
 
 
