@@ -345,7 +345,7 @@ check-dkms:
 # The module for the newest kernel of each series whose headers Debian has.
 .PHONY: check-kernels
 check-kernels:
-	@selftests/packages/kernels $(SERIES)
+	@BUILD='$(out)' selftests/packages/kernels $(SERIES) $(SRC)
 
 .PHONY: check-packages
 check-packages: check-version
@@ -490,7 +490,7 @@ help:
 	'make check-interop    other programs on our libcuda.so.1: libgomp, PyTorch and others' \
 	'make check-mpi-cuda   UCX and OpenMPI, built with CUDA from their sources, on two machines; RUNS= picks' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
-	'make check-kernels    the module for each series of kernels that Debian has; SERIES=7.2 picks' \
+	'make check-kernels    the module for each series of kernels that Debian has; SERIES=7.2 picks; SRC=./DIR: others' \
 	'make check-packages   the Debian packages: build, lintian, install, upgrade, purge; RELEASES=bookworm picks' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \
