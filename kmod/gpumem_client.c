@@ -658,6 +658,8 @@ void gpumem_client_flush(void)
 		gpumem_client_put(client);
 		cond_resched();
 	}
+	/* Kernel threads and exiting tasks defer the last fput() of memory. */
+	flush_delayed_fput();
 }
 
 /**

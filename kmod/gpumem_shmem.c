@@ -488,8 +488,6 @@ struct file *gpumem_shmem_create(struct gpumem_mem *mem, const char *name,
 	struct gpumem_backing *backing;
 
 	if (file == ERR_PTR(-ENOSPC)) {
-		/* Kernel threads and exiting tasks defer the last fput(). */
-		flush_delayed_fput();
 		gpumem_client_flush();
 		gpumem_linger_make_room(mem);
 		file = gpumem_shmem_try_create(mem, name, length, huge);

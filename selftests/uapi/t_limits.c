@@ -330,6 +330,72 @@ TEST_F(limits, device_size_races)
 	EXPECT_LT(10, rounds);
 }
 
+/* --- clients that are dead */
+
+/* Memory that fills a limit. */
+struct fill {
+	bool host;
+	__u64 bytes;
+	pid_t holder;
+};
+
+static int fill(struct fill *f)
+{
+	int fd = gp_open(0);
+	__u32 id;
+
+	if (fd < 0)
+		return fd;
+	return f->host ? bo_alloc_host(fd, f->bytes, &id) : gp_bo_alloc(fd, f->bytes, &id);
+}
+
+/* Fills the limit; a child of it keeps the descriptor. */
+static int victim(void *arg)
+{
+	struct fill *f = arg;
+	pid_t pid;
+
+	if (fill(f))
+		return 1;
+	pid = fork();
+	if (pid)
+		__atomic_store_n(&f->holder, pid, __ATOMIC_RELAXED);
+	for (;;)
+		pause();
+}
+
+static int successor(void *arg)
+{
+	int ret = fill(arg);
+
+	if (ret)
+		fprintf(stderr, "# %s\n", strerror(-ret));
+	return ret ? 1 : 0;
+}
+
+/* The memory of a killed process, whose descriptor another one holds, makes room at once. */
+TEST_F(limits, killed)
+{
+	struct fill *f = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, f);
+	for (unsigned int i = 0; i < 20; i++) {
+		pid_t pid;
+
+		*f = (struct fill) { .host = i & 1, .bytes = i & 1 ? USER : (__u64)dev_attr(0, "size") };
+		pid = start_child(victim, f);
+		for (int k = 0; k < 1000 && !__atomic_load_n(&f->holder, __ATOMIC_RELAXED); k++)
+			nap_ms(10);
+		ASSERT_LT(0, f->holder);
+		EXPECT_EQ(-SIGKILL, kill_child(pid));
+		EXPECT_EQ(0, run_child(successor, f)) {
+			TH_LOG("%s memory, round %u", f->host ? "host" : "device", i);
+		}
+		EXPECT_EQ(0, kill(f->holder, SIGKILL));
+	}
+	munmap(f, page_size);
+}
+
 /* --- mappings */
 
 #define MAPS	1000
