@@ -340,13 +340,18 @@ check-mpi-cuda: lib
 check-dkms:
 	@selftests/packages/dkms
 
-# The Debian packages, built, installed, upgraded and purged in roots of Debian 12, 13 and testing, or in those that
-# RELEASES names; as root.
+# Charges of device memory, on a kernel that has the dmem cgroup controller.
+.PHONY: check-dmem
+check-dmem: lib tools selftests
+	@+$(check_env) VM_KERNEL=debug-7.2 selftests/vm/check --only kselftest -- t_dmem
+
 # The module for the newest kernel of each series whose headers Debian has.
 .PHONY: check-kernels
 check-kernels:
 	@BUILD='$(out)' selftests/packages/kernels $(SERIES) $(SRC)
 
+# The Debian packages, built, installed, upgraded and purged in roots of Debian 12, 13 and testing, or in those that
+# RELEASES names; as root.
 .PHONY: check-packages
 check-packages: check-version
 	@selftests/packages/debs $(RELEASES)
@@ -491,6 +496,7 @@ help:
 	'make check-mpi-cuda   UCX and OpenMPI, built with CUDA from their sources, on two machines; RUNS= picks' \
 	'make check-dkms       gpumem-dkms beside kernels that are old and new, in a root of Debian 12' \
 	'make check-kernels    the module for each series of kernels that Debian has; SERIES=7.2 picks; SRC=./DIR: others' \
+	'make check-dmem       device memory in dmem cgroups, on a kernel that is built for it' \
 	'make check-packages   the Debian packages: build, lintian, install, upgrade, purge; RELEASES=bookworm picks' \
 	'make stress           the tests against models, with a million steps each (STRESS_STEPS=)' \
 	'make fuzz             ten minutes of random programs on the debug kernel; blocks reached' \

@@ -592,6 +592,17 @@ void gpumem_bo_refused(struct gpumem_bo *bo, int err, u64 asked)
 	gpumem_refused(bo->obj.client, &refusal);
 }
 
+static int gpumem_bo_charge_cgroup(struct gpumem_bo *bo,
+				   struct gpumem_charge *charge)
+{
+	/* What must fail is not charged: that might refuse memory of others. */
+	if (bo->length > gpumem_size(&bo->dev->mem)) {
+		gpumem_bo_refused(bo, -ENOSPC, bo->length);
+		return -ENOSPC;
+	}
+	return gpumem_dmem_charge(charge, bo->obj.client, bo->dev, bo->length);
+}
+
 /*
  * Charge the memory of @bo to its client's user (host memory) or to the task's
  * cgroup (device memory), and to its pool.  Return NULL if none applies.
@@ -608,24 +619,26 @@ static struct gpumem_charge *gpumem_bo_charge(struct gpumem_bo *bo)
 	charge = kzalloc(sizeof(*charge), GFP_KERNEL_ACCOUNT);
 	if (!charge)
 		return ERR_PTR(-ENOMEM);
-	if (host) {
+	if (host)
 		ret = gpumem_charge_init(charge, client,
 					 bo->length >> PAGE_SHIFT);
-	} else if (bo->dev->dmem &&
-		   bo->length > gpumem_size(&bo->dev->mem)) {
-		/* It will fail.  A charge would disturb others in the cgroup. */
-		gpumem_bo_refused(bo, -ENOSPC, bo->length);
-		ret = -ENOSPC;
-	} else {
-		ret = gpumem_dmem_charge(charge, client, bo->dev, bo->length);
-	}
 	if (!ret && bo->pool)
 		ret = gpumem_pool_claim(bo->pool, client, bo->length);
-	if (ret) {
-		gpumem_charge_free(charge);
-		return ERR_PTR(ret);
+	if (ret)
+		goto err_free;
+	if (!host && bo->dev->dmem) {
+		ret = gpumem_bo_charge_cgroup(bo, charge);
+		if (ret)
+			goto err_unclaim;
 	}
 	return charge;
+
+err_unclaim:
+	if (bo->pool)
+		gpumem_pool_unclaim(bo->pool, bo->length);
+err_free:
+	gpumem_charge_free(charge);
+	return ERR_PTR(ret);
 }
 
 /**

@@ -57,6 +57,7 @@
 #include "gpumem_compat.h"
 #include "gpumem_delay.h"
 #include "gpumem_device.h"
+#include "gpumem_dmem.h"
 #include "gpumem_lock.h"
 #include "gpumem_mem.h"
 #include "gpumem_object.h"
@@ -345,6 +346,20 @@ u64 gpumem_cache_total(struct gpumem_mem *mem)
 	return bytes;
 }
 
+/* Is a cached chunk charged to the cgroup of f->dmem, or below it? */
+static bool gpumem_cache_within(struct gpumem_cache *cache,
+				const struct gpumem_cache_filter *f,
+				struct gpumem_bo *bo)
+{
+	lockdep_assert_held(&cache->lock);
+	if (!f->dmem)
+		return true;
+	/* The memory of a chunk that is not claimed has its charge. */
+	return bo->cached == GPUMEM_CACHED_NO &&
+	       READ_ONCE(cache->words[bo->word]) == GPUMEM_CACHE_KEPT &&
+	       gpumem_dmem_within(f->dmem, bo);
+}
+
 /* Claim a chunk, with a reference, if it is cached. */
 static bool gpumem_cache_claim_locked(struct gpumem_cache *cache,
 				      struct gpumem_bo *bo)
@@ -373,6 +388,7 @@ static struct gpumem_bo *gpumem_cache_claim(struct gpumem_cache *cache,
 	for (i = 1; i < cache->top; i++) {
 		bo = cache->chunk[i];
 		if (bo && gpumem_cache_matches(f, bo) &&
+		    gpumem_cache_within(cache, f, bo) &&
 		    gpumem_cache_claim_locked(cache, bo)) {
 			spin_unlock(&cache->lock);
 			return bo;

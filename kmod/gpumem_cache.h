@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 
+struct dmem_cgroup_pool_state;
 struct gpumem_bo;
 struct gpumem_client;
 struct gpumem_mem;
@@ -38,6 +39,8 @@ struct gpumem_cache_filter {
 	struct gpumem_mem *mem;
 	/** @pool: pool that they belong to */
 	struct gpumem_pool *pool;
+	/** @dmem: they are charged to this dmem cgroup, or below it */
+	struct dmem_cgroup_pool_state *dmem;
 };
 
 /* gpumem_cache.c */

@@ -275,17 +275,48 @@ gpumem_compat_dmem_unregister(struct dmem_cgroup_region *region)
  * @region: region
  * @bytes: bytes
  * @state: out: for gpumem_compat_dmem_uncharge()
+ * @limit: out: with -EAGAIN, that of the cgroup whose limit is reached, for
+ *	gpumem_compat_dmem_put()
  *
  * Return: 0, -EAGAIN if a limit is reached, or another negative errno.
  */
 static inline int
 gpumem_compat_dmem_try_charge(struct dmem_cgroup_region *region, u64 bytes,
-			      struct dmem_cgroup_pool_state **state)
+			      struct dmem_cgroup_pool_state **state,
+			      struct dmem_cgroup_pool_state **limit)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
-	return dmem_cgroup_try_charge(region, bytes, state, NULL);
+	return dmem_cgroup_try_charge(region, bytes, state, limit);
 #else
 	return 0;
+#endif
+}
+
+static inline void gpumem_compat_dmem_put(struct dmem_cgroup_pool_state *state)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	dmem_cgroup_pool_state_put(state);
+#endif
+}
+
+/**
+ * gpumem_compat_dmem_within - may memory of a cgroup make room within a limit?
+ * @limit: of gpumem_compat_dmem_try_charge()
+ * @state: of the memory
+ *
+ * Return: true if @state's cgroup is @limit's or below it, and dmem.min does not
+ * protect its memory.
+ */
+static inline bool
+gpumem_compat_dmem_within(struct dmem_cgroup_pool_state *limit,
+			  struct dmem_cgroup_pool_state *state)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	bool low;
+
+	return dmem_cgroup_state_evict_valuable(limit, state, true, &low);
+#else
+	return false;
 #endif
 }
 

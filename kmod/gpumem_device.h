@@ -6,6 +6,7 @@
 #define GPUMEM_DEVICE_H
 
 #include <linux/atomic.h>
+#include <linux/cache.h>
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/list.h>
@@ -50,12 +51,6 @@ struct gpumem_device {
 	atomic_t pools;
 	/** @imports: DMA-bufs of other drivers */
 	atomic_t imports;
-	/** @engine_ns: time that workers spent in this device's streams, ns */
-	atomic64_t engine_ns;
-	/** @copy_bytes: bytes that copies of these streams wrote */
-	atomic64_t copy_bytes;
-	/** @fill_bytes: bytes that fills of these streams wrote */
-	atomic64_t fill_bytes;
 	/** @pinned: bytes registered by clients that opened this device */
 	atomic64_t pinned;
 	/** @notice_lock: protects the fields below and the device's holdings */
@@ -66,6 +61,12 @@ struct gpumem_device {
 	unsigned int nholders;
 	/** @budget: each client's share, bytes; 0 divides the memory equally */
 	u64 budget;
+	/** @engine_ns: time that workers spent in this device's streams, ns */
+	atomic64_t engine_ns ____cacheline_aligned_in_smp;
+	/** @copy_bytes: bytes that copies in this device's streams wrote */
+	atomic64_t copy_bytes;
+	/** @fill_bytes: bytes that fills in this device's streams wrote */
+	atomic64_t fill_bytes;
 };
 
 /* gpumem_drv.c */

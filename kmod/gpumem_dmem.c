@@ -19,9 +19,10 @@
  * Locks: the controller has its own.
  */
 #include <linux/device.h>
-#include <linux/file.h>
 
+#include "gpumem_bo.h"
 #include "gpumem_cache.h"
+#include "gpumem_client.h"
 #include "gpumem_compat.h"
 #include "gpumem_device.h"
 #include "gpumem_dmem.h"
@@ -60,17 +61,6 @@ void gpumem_dmem_unregister(struct gpumem_device *dev)
 	dev->dmem = NULL;
 }
 
-static int gpumem_dmem_try_charge(struct gpumem_charge *charge,
-				  struct gpumem_device *dev, u64 bytes)
-{
-	int ret = gpumem_compat_dmem_try_charge(dev->dmem, bytes,
-						&charge->dmem);
-
-	if (!ret)
-		charge->dmem_bytes = bytes;
-	return ret;
-}
-
 /**
  * gpumem_dmem_charge - charge the current task's dmem cgroup
  * @charge: of the memory file; gpumem_dmem_uncharge() ends it
@@ -78,35 +68,41 @@ static int gpumem_dmem_try_charge(struct gpumem_charge *charge,
  * @dev: device whose memory it is
  * @bytes: of the allocation
  *
- * Discards cached chunks of the client if the cgroup's limit is reached: those
- * of other clients may be charged to another cgroup.
+ * If the limit of a cgroup is reached, discards cached chunks that are charged
+ * to that cgroup or below it, of all clients.  The controller does not tell how
+ * much is missing: the chunks may be discarded in vain.
  *
- * Context: the owner is the current task; may sleep, without locks.
+ * Context: called by the task that allocates; may sleep, without locks.
  * Return: 0, -EDQUOT if a limit (dmem.max) refused it, or -ENOMEM.
  */
 int gpumem_dmem_charge(struct gpumem_charge *charge,
 		       struct gpumem_client *client, struct gpumem_device *dev,
 		       u64 bytes)
 {
-	const struct gpumem_cache_filter f = {
-		.client = client,
-		.mem = &dev->mem,
-	};
+	struct gpumem_cache_filter f = { .mem = &dev->mem };
+	bool flushed = false;
+	u64 got;
 	int ret;
 
 	if (!dev->dmem)
 		return 0;
-	ret = gpumem_dmem_try_charge(charge, dev, bytes);
-	if (ret != -EAGAIN)
-		return ret;
-	/* Kernel threads and exiting tasks defer the last fput(). */
-	flush_delayed_fput();
-	gpumem_linger_make_room(&dev->mem);
-	do {
-		ret = gpumem_dmem_try_charge(charge, dev, bytes);
+	for (;;) {
+		ret = gpumem_compat_dmem_try_charge(dev->dmem, bytes,
+						    &charge->dmem, &f.dmem);
+		if (!ret)
+			charge->dmem_bytes = bytes;
 		if (ret != -EAGAIN)
 			return ret;
-	} while (gpumem_cache_take(&f, bytes));
+		got = flushed ? gpumem_cache_take(&f, bytes) : 0;
+		gpumem_compat_dmem_put(f.dmem);
+		if (flushed && !got)
+			break;
+		if (!flushed) {
+			gpumem_client_flush();
+			gpumem_linger_make_room(&dev->mem);
+			flushed = true;
+		}
+	}
 	gpumem_refused(client, &(struct gpumem_refusal) {
 		.limit = GPUMEM_LIMIT_DMEM,
 		.dev = dev,
@@ -124,4 +120,22 @@ void gpumem_dmem_uncharge(struct gpumem_charge *charge)
 	if (charge->dmem)
 		gpumem_compat_dmem_uncharge(charge->dmem, charge->dmem_bytes);
 	charge->dmem = NULL;
+}
+
+/**
+ * gpumem_dmem_within - is a chunk charged to a cgroup, or below it?
+ * @limit: the cgroup's part of the device
+ * @bo: chunk whose memory nobody discards or frees meanwhile
+ *
+ * Context: atomic.
+ * Return: true if so, and the memory is not protected by dmem.min.
+ */
+bool gpumem_dmem_within(struct dmem_cgroup_pool_state *limit,
+			struct gpumem_bo *bo)
+{
+	struct gpumem_backing *backing = bo->file->private_data;
+	struct gpumem_charge *charge = backing->charge;
+
+	return charge && charge->dmem &&
+	       gpumem_compat_dmem_within(limit, charge->dmem);
 }

@@ -7,6 +7,8 @@
 
 #include <linux/types.h>
 
+struct dmem_cgroup_pool_state;
+struct gpumem_bo;
 struct gpumem_charge;
 struct gpumem_client;
 struct gpumem_device;
@@ -18,5 +20,7 @@ int gpumem_dmem_charge(struct gpumem_charge *charge,
 		       struct gpumem_client *client, struct gpumem_device *dev,
 		       u64 bytes);
 void gpumem_dmem_uncharge(struct gpumem_charge *charge);
+bool gpumem_dmem_within(struct dmem_cgroup_pool_state *limit,
+			struct gpumem_bo *bo);
 
 #endif /* GPUMEM_DMEM_H */

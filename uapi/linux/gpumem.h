@@ -60,7 +60,7 @@
  *    size of the system's memory.
  *  - EDQUOT: one of these limits refuses: the user's budget of pinned memory or
  *    of rings, the budget of all users, the user's limit of mappings,
- *    RLIMIT_MEMLOCK, the pool's limit.
+ *    RLIMIT_MEMLOCK, the pool's limit, a dmem cgroup's limit.
  *  - ENOMEM: the system, its limit of committed memory included, or the
  *    caller's memory cgroup refuses.
  *  - EMFILE: the client has too many objects or streams, or the range has too

@@ -67,8 +67,8 @@ enum gpumem_object_flag {
  *   parameter ring_limit; EDQUOT
  * @GPUMEM_LIMIT_RINGS_ALL: memory of the rings of all users, the module's
  *   parameter ring_total; EDQUOT
- * @GPUMEM_LIMIT_DMEM: a dmem cgroup of the caller, without what it has in use
- *   and its limit; EDQUOT
+ * @GPUMEM_LIMIT_DMEM: a dmem cgroup of the caller, reported without used and
+ *   bound; EDQUOT
  */
 enum gpumem_limit {
 	GPUMEM_LIMIT_DEVICE = 1,
