@@ -35,9 +35,8 @@ void take_sample(struct gnl *nl, struct sample *s)
 
 	if (ret)
 		die("clients: %s", gnl_why(ret));
-	ret = gnl_devices(nl, &s->devices, &s->ndevices);
-	if (ret)
-		die("devices: %s", gnl_why(ret));
+	s->devices = NULL;
+	s->ndevices = 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	s->time = now.tv_sec + now.tv_nsec / 1e9;
 }
@@ -69,6 +68,14 @@ static void show_clients(const struct sample *s)
 	}
 	if (s->torn)
 		puts("(clients came and went meanwhile: some may be missing)");
+}
+
+void take_devices(struct gnl *nl, struct sample *s)
+{
+	int ret = gnl_devices(nl, &s->devices, &s->ndevices);
+
+	if (ret)
+		die("devices: %s", gnl_why(ret));
 }
 
 void free_sample(struct sample *s)

@@ -17,7 +17,8 @@ static const struct {
 	{ "clients", "CLIENTS", 8 }, { "bos", "BOS", 6 }, { "exports", "EXPORTS", 8 },
 	{ "views", "VIEWS", 6 }, { "pools", "POOLS", 6 },
 	{ "cached", NULL, 0 }, { "imports", NULL, 0 }, { "managed", NULL, 0 }, { "budget", NULL, 0 },
-	{ "engine_ns", NULL, 0 }, { "copy_bytes", NULL, 0 }, { "fill_bytes", NULL, 0 }, { "pageable", NULL, 0 }, { "concurrent_managed", NULL, 0 },
+	{ "engine_ns", NULL, 0 }, { "copy_bytes", NULL, 0 }, { "fill_bytes", NULL, 0 },
+	{ "pageable", NULL, 0 }, { "concurrent_managed", NULL, 0 },
 };
 
 #define ATTRIBUTES	(sizeof(attributes) / sizeof(*attributes))

@@ -107,7 +107,9 @@ struct sample {
 };
 
 void open_or_die(struct gnl *nl);
+/* Take a sample of the clients, without the devices. */
 void take_sample(struct gnl *nl, struct sample *s);
+void take_devices(struct gnl *nl, struct sample *s);
 void free_sample(struct sample *s);
 /* On standard error: other users' clients are missing, if the caller is not root. */
 void note_partial(void);

@@ -265,9 +265,11 @@ static void end_line(int *left)
 static void screen(const struct screen *s, const char *version)
 {
 	char now[32];
-	int rows, columns, left;
+	int rows, columns, left, width;
 
 	window(&rows, &columns);
+	/* 80 and 116 columns: sizes in bytes are longer. */
+	width = columns >= 116 ? 30 : options.bytes ? 6 : 14;
 	if (rows < 12) {
 		printf("\033[H\033[Jgpumem top wants 12 lines");
 		return;
@@ -285,20 +287,20 @@ static void screen(const struct screen *s, const char *version)
 
 		snprintf(name, sizeof(name), "gpumem%u", d->index);
 		printf("%-9s", name);
-		bar(d->used, d->total, columns >= 110 ? 40 : 14);
+		bar(d->used, d->total, width);
 		fputs("  busy", stdout);
 		engine_cell(f->rates, f->engine, 5);
 		fputs("  copy", stdout);
 		rate_cell(f->rates, f->copy, 9, true);
 		fputs("/s", stdout);
-		if (columns >= 110) {
+		if (columns >= 116) {
 			fputs("  managed", stdout);
 			size_cell(d->managed, 9);
 		}
 		end_line(&left);
 	}
 	printf("%-9s", "pinned");
-	bar(s->host.pinned, s->host.pin_total, columns >= 110 ? 40 : 14);
+	bar(s->host.pinned, s->host.pin_total, width);
 	end_line(&left);
 	end_line(&left);
 	/* 72 columns; wide terminals show managed memory as well. */
@@ -452,9 +454,18 @@ static bool keys(double until, bool *again)
 	}
 }
 
+static const struct device_row *find_device(const struct screen *s, json_int_t index)
+{
+	for (size_t i = 0; i < s->ndevices; i++)
+		if (s->devices[i].device->index == index)
+			return &s->devices[i];
+	return NULL;
+}
+
 static json_t *screen_json(const struct screen *s)
 {
 	json_t *clients = pack("[]"), *devices = devices_json(), *sample, *device;
+	size_t k;
 	char now[32];
 
 	for (size_t i = 0; i < s->n; i++) {
@@ -465,15 +476,11 @@ static json_t *screen_json(const struct screen *s)
 		put(client, "copy-bytes-per-second", f->rates ? json_real(f->copy) : json_null());
 		append(clients, client);
 	}
-	/* sysfs and netlink have the same devices in the same order. */
-	for (size_t i = 0; i < s->ndevices; i++) {
-		const struct device_row *f = &s->devices[i];
+	json_array_foreach(devices, k, device) {
+		const struct device_row *f = find_device(s, json_integer_value(json_object_get(device, "device")));
 
-		device = json_array_get(devices, i);
-		if (!device)
-			break;
-		put(device, "engine-busy", f->rates ? json_real(f->engine) : json_null());
-		put(device, "copy-bytes-per-second", f->rates ? json_real(f->copy) : json_null());
+		put(device, "engine-busy", f && f->rates ? json_real(f->engine) : json_null());
+		put(device, "copy-bytes-per-second", f && f->rates ? json_real(f->copy) : json_null());
 	}
 	sample = pack("{s:s, s:b}", "time", time_now(now), "complete", !s->torn);
 	put(sample, "devices", devices);
@@ -511,6 +518,7 @@ int top(void)
 		double until = monotonic() + options.interval;
 
 		take_sample(&nl, &now);
+		take_devices(&nl, &now);
 		take_screen(&nl, &s, &now, &before);
 		if (options.json)
 			next_element(screen_json(&s));

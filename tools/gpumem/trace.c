@@ -41,7 +41,7 @@ struct line {
 	unsigned int n;
 };
 
-/* What is remembered is in search trees of the C library; each of their elements begins with its key. */
+/* The elements of the search trees below (tsearch(3)) begin with their key. */
 struct key {
 	unsigned long long client, id;
 };
@@ -306,7 +306,7 @@ static void on_new(const struct line *line)
 	/* Views, registrations and imports have no memory of their own, and managed memory has none yet. */
 	if (strcmp(field(line, "type"), "bo") || (strcmp(kind, "device") && !host))
 		return;
-	/* The event of its end was lost. */
+	/* Its gpumem_object_free event was lost. */
 	m = find(&memories, client, obj);
 	if (m) {
 		count_memory(line, m, false);
@@ -463,6 +463,18 @@ static bool wanted(const struct line *line)
 	return strncmp(line->event, "sched", 5) && find(&known, number(line, "client"), 0);
 }
 
+/* A thread has ended.  The number of a process with other threads is still in use. */
+static void on_exit_of(unsigned int tid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u/task", tid);
+	/* The directory has two links, and one for each thread. */
+	if (stat(path, &st) || st.st_nlink <= 3)
+		drop(&traced, find(&traced, 0, tid));
+}
+
 static void on_line(char *text)
 {
 	struct line line;
@@ -472,7 +484,7 @@ static void on_line(char *text)
 	if (!strcmp(line.event, "sched_process_fork"))
 		add_process(number(&line, "child_pid"));
 	else if (!strcmp(line.event, "sched_process_exit"))
-		drop(&traced, find(&traced, 0, line.tid));
+		on_exit_of(line.tid);
 	else if (!strcmp(line.event, "gpumem_object_new"))
 		on_new(&line);
 	else if (!strcmp(line.event, "gpumem_object_free"))
