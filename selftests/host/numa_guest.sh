@@ -49,7 +49,7 @@ if [ $rc != 0 ] && [ $failed = 0 ]; then
 	failed=1
 	echo "not ok $((n + 1)) - guest"
 fi
-# The lines of the cases that failed come last: who reports a failure may show the end only.
+# The lines of the cases that failed come last: the caller may print only the end.
 if [ $failed != 0 ]; then
 	tail -n 60 "$log" | sed 's/^/# /'
 	grep -aE "^not ok |^# [^ ]*\.c:[0-9]+:" "$log" | tail -n 20 | sed 's/^#* */# /'

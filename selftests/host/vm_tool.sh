@@ -31,6 +31,7 @@ echo "TAP version 13"
 says 125 "no COMMAND" "$tool" vm --mem 1G && says 125 "7.2, 7.2-cloud, or a directory" "$tool" vm --kernel 5 true &&
 	says 125 "devices: 1 to 16" "$tool" vm --devices 17 true &&
 	says 125 "mem much: not a size" "$tool" vm --mem much true && says 125 "needs 512M" "$tool" vm --mem 4M true &&
+	says 125 "mem : not a size" "$tool" vm --mem "" true &&
 	says 125 "vram 1T: not a size" "$tool" vm --vram 1T true && says 125 "unrecognized\|no COMMAND" "$tool" vm --nothing
 verdict $? "wrong options: exit status 125"
 

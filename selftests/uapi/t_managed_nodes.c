@@ -405,11 +405,17 @@ TEST_F_TIMEOUT(managed, node_full, 300)
 	EXPECT_TRUE(all_are(p, 8, BLOCKS * BLOCK));
 }
 
-/* The shared memory of a cgroup.  The kernel sums the counters of processors up every two seconds. */
-static long long shmem_settled(const struct cgroup *group)
+/* Does the shared memory of a cgroup become @bytes or, if @more, as much?  The kernel sums its counters up later. */
+static bool shmem_becomes(const struct cgroup *group, long long bytes, bool more)
 {
-	sleep(3);
-	return cgroup_read_key(group, "memory.stat", "shmem");
+	for (int i = 0; i < 200; i++) {
+		long long now = cgroup_read_key(group, "memory.stat", "shmem");
+
+		if (more ? now >= bytes : now == bytes)
+			return true;
+		nap_ms(100);
+	}
+	return false;
 }
 
 /* In the memory cgroup @arg: moves memory back and forth; 0, or the number of the step that failed. */
@@ -429,16 +435,17 @@ static int member(void *arg)
 	if (!p)
 		return 2;
 	pattern(p, SPAN, 1);
-	before = shmem_settled(group);
-	if (before < (long long)SPAN)
+	if (!shmem_becomes(group, SPAN, true))
 		return 3;
+	nap_ms(3000);
+	before = cgroup_read_key(group, "memory.stat", "shmem");
 	for (int i = 0; i < 10; i++)
 		if (execute(&s, sqe_prefetch(ADDR, SPAN, GPUMEM_PREFETCH_DEVICE)) ||
 		    execute(&s, sqe_prefetch(ADDR, SPAN, GPUMEM_PREFETCH_HOST)))
 			return 4;
 	if (moved(fd) != 20 * SPAN)
 		return 5;
-	if (shmem_settled(group) != before)
+	if (!shmem_becomes(group, before, false))
 		return 6;
 	current = cgroup_read(group, "memory.current");
 	if (current < (long long)SPAN || current > 2 * (long long)SPAN)

@@ -190,7 +190,7 @@ def parse(argv, base):
         ap.error("--cpus, --timeout: not below 1")
     for name in ("mem", "vram"):
         size = getattr(o, name)
-        if size and not SIZE.match(size):
+        if size is not None and not SIZE.match(size):
             ap.error("--%s %s: not a size in K, M or G" % (name, size))
     # QEMU takes a number without a letter as MiB.
     digits, letter = re.match(r"(\d+)(.?)", o.mem).groups()
