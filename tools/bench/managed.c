@@ -9,9 +9,11 @@
  * random access is measured, and restored.
  */
 #include <cuda.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -581,8 +583,32 @@ void bench_managed_timed(void)
 	measure(&timed);
 }
 
+/* Lets all threads of this process, and those that they make later, run on the processors of a set. */
+static void processors(const cpu_set_t *set)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] != '.' && sched_setaffinity(atoi(e->d_name), sizeof(*set), set))
+			bench_die("sched_setaffinity");
+	if (dir)
+		closedir(dir);
+}
+
 void bench_managed_nodes(void)
 {
-	if (start() && between_nodes())
+	cpu_set_t all, one;
+	bool moves;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		bench_die("sched_getaffinity");
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	/* The worker that copies for a prefetch, and the thread that calls move_pages(), use the same processor. */
+	processors(&one);
+	moves = start() && between_nodes();
+	processors(&all);
+	if (moves)
 		random_access(&nodes);
 }
