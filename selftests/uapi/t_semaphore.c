@@ -382,7 +382,10 @@ TEST_F(sync_file, wait)
 
 #define TRACE	"/sys/kernel/tracing/instances/t_semaphore"
 
-/* How many fences of vgem the kernel freed since the trace began; -1 if there is no trace. */
+/*
+ * How many fences of vgem the kernel freed since the trace began; -1 if there is no trace.  Linux 7.2 names the driver
+ * of a signalled fence "detached-driver".
+ */
 static int fences_freed(void)
 {
 	char line[512];
@@ -392,7 +395,7 @@ static int fences_freed(void)
 	if (!f)
 		return -1;
 	while (fgets(line, sizeof(line), f))
-		n += strstr(line, "dma_fence_destroy") && strstr(line, "vgem");
+		n += strstr(line, "dma_fence_destroy") && (strstr(line, "vgem") || strstr(line, "detached"));
 	fclose(f);
 	return n;
 }
