@@ -433,8 +433,9 @@ static bool split(char *text, struct line *line)
 	*colon = 0;
 	at = strrchr(at, ' ');
 	line->us = strtod(at + 1, NULL) * 1e6;
-	line->event = colon + 2;
-	colon = strchr(line->event, ':');
+	at = colon + 2;
+	line->event = at;
+	colon = strchr(at, ':');
 	if (!colon)
 		return false;
 	*colon = 0;
