@@ -276,7 +276,7 @@ gpumem_compat_dmem_unregister(struct dmem_cgroup_region *region)
  * @bytes: bytes
  * @state: out: for gpumem_compat_dmem_uncharge()
  * @limit: out: with -EAGAIN, that of the cgroup whose limit is reached, for
- *	gpumem_compat_dmem_put()
+ *	gpumem_compat_dmem_put(); or NULL
  *
  * Return: 0, -EAGAIN if a limit is reached, or another negative errno.
  */

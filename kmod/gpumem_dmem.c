@@ -61,11 +61,20 @@ void gpumem_dmem_unregister(struct gpumem_device *dev)
 	dev->dmem = NULL;
 }
 
+static int gpumem_dmem_try_charge(struct gpumem_charge *charge,
+				  struct gpumem_device *dev, u64 bytes,
+				  struct dmem_cgroup_pool_state **limit)
+{
+	charge->dmem_bytes = bytes;
+	return gpumem_compat_dmem_try_charge(dev->dmem, bytes, &charge->dmem,
+					     limit);
+}
+
 /**
  * gpumem_dmem_charge - charge the current task's dmem cgroup
  * @charge: of the memory file; gpumem_dmem_uncharge() ends it
  * @client: client that allocates
- * @dev: device whose memory it is
+ * @dev: device whose memory it is; a region
  * @bytes: of the allocation
  *
  * If the limit of a cgroup is reached, discards cached chunks that are charged
@@ -80,29 +89,21 @@ int gpumem_dmem_charge(struct gpumem_charge *charge,
 		       u64 bytes)
 {
 	struct gpumem_cache_filter f = { .mem = &dev->mem };
-	bool flushed = false;
 	u64 got;
 	int ret;
 
-	if (!dev->dmem)
-		return 0;
-	for (;;) {
-		ret = gpumem_compat_dmem_try_charge(dev->dmem, bytes,
-						    &charge->dmem, &f.dmem);
-		if (!ret)
-			charge->dmem_bytes = bytes;
+	ret = gpumem_dmem_try_charge(charge, dev, bytes, NULL);
+	if (ret != -EAGAIN)
+		return ret;
+	gpumem_client_flush();
+	gpumem_linger_make_room(&dev->mem);
+	do {
+		ret = gpumem_dmem_try_charge(charge, dev, bytes, &f.dmem);
 		if (ret != -EAGAIN)
 			return ret;
-		got = flushed ? gpumem_cache_take(&f, bytes) : 0;
+		got = gpumem_cache_take(&f, bytes);
 		gpumem_compat_dmem_put(f.dmem);
-		if (flushed && !got)
-			break;
-		if (!flushed) {
-			gpumem_client_flush();
-			gpumem_linger_make_room(&dev->mem);
-			flushed = true;
-		}
-	}
+	} while (got);
 	gpumem_refused(client, &(struct gpumem_refusal) {
 		.limit = GPUMEM_LIMIT_DMEM,
 		.dev = dev,

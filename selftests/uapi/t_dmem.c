@@ -69,6 +69,25 @@ static int limit(const struct cgroup *group, unsigned long long bytes)
 	return cgroup_write(group, "dmem.max", line);
 }
 
+/* A client of the calling process, which enters @group; or a negative errno. */
+static int client_in(const struct cgroup *group)
+{
+	int ret = cgroup_enter(group);
+
+	return ret ? ret : gp_open(0);
+}
+
+/* Makes a cached chunk, and returns its word; 0 if that fails. */
+static __u32 keep_chunk(int fd, __u32 pool, __u32 *words)
+{
+	struct gpumem_bo_alloc c = { .size = sizeof(c), .length = 4 * MIB, .pool = pool };
+
+	if (gp_ioctl(fd, GPUMEM_BO_ALLOC, &c))
+		return 0;
+	__atomic_store_n(&words[c.word], GPUMEM_CACHE_KEPT, __ATOMIC_RELEASE);
+	return c.word;
+}
+
 static int refused_by(int fd)
 {
 	struct gpumem_refusal_info r = { .size = sizeof(r) };
@@ -106,10 +125,10 @@ static int lifetime(void *arg)
 	__u32 id, host;
 	int fd;
 
-	if (cgroup_enter(group))
+	fd = client_in(group);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || charged(group) != 0)
+	if (charged(group) != 0)
 		return 2;
 	p = gp_alloc_map(fd, 4 * MIB, &id);
 	if (!p || charged(group) != 4 * (long long)MIB)
@@ -144,10 +163,10 @@ static int limited(void *arg)
 	__u32 id, more;
 	int fd;
 
-	if (cgroup_enter(pair->a))
+	fd = client_in(pair->a);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_bo_alloc(fd, LIMIT, &id))
+	if (gp_bo_alloc(fd, LIMIT, &id))
 		return 2;
 	if (gp_bo_alloc(fd, page_size, &more) != -EDQUOT || refused_by(fd) != GPUMEM_LIMIT_DMEM)
 		return 3;
@@ -183,9 +202,9 @@ static int crowd(void *arg)
 	__u32 id;
 	int fd;
 
-	if (cgroup_enter(arg))
+	fd = client_in(arg);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
 	for (;;)
 		gp_bo_alloc(fd, MIB, &id);
 }
@@ -195,9 +214,9 @@ static int neighbour(void *arg)
 	__u32 id;
 	int fd;
 
-	if (cgroup_enter(arg))
+	fd = client_in(arg);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
 	/* Memory in a processor's batch counts for a moment after its end. */
 	for (int i = 0; i < 200; i++)
 		if (gp_bo_alloc(fd, LIMIT / 8, &id) || gp_destroy(fd, id))
@@ -247,22 +266,20 @@ static int takes(void *arg)
 
 static int cached(void *arg)
 {
-	struct gpumem_bo_alloc c = { .size = sizeof(c), .length = 4 * MIB };
 	const struct cgroup *group = arg;
-	__u32 id, *words, word[CHUNKS];
+	__u32 id, pool, *words, word[CHUNKS];
 	int fd;
 
-	if (cgroup_enter(group))
+	fd = client_in(group);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
 	words = mmap(NULL, page_size, RW, MAP_SHARED, fd, GPUMEM_MMAP_CACHE);
-	if (fd < 0 || words == MAP_FAILED || gp_pool_create(fd, 0, 0, 0, "cached", &c.pool))
+	if (words == MAP_FAILED || gp_pool_create(fd, 0, 0, 0, "cached", &pool))
 		return 2;
 	for (unsigned int i = 0; i < CHUNKS; i++) {
-		if (gp_ioctl(fd, GPUMEM_BO_ALLOC, &c))
+		word[i] = keep_chunk(fd, pool, words);
+		if (!word[i])
 			return 3;
-		word[i] = c.word;
-		__atomic_store_n(&words[c.word], GPUMEM_CACHE_KEPT, __ATOMIC_RELEASE);
 	}
 	if (charged(group) != (long long)LIMIT)
 		return 4;
@@ -289,10 +306,10 @@ static int refused_later(void *arg)
 	__u64 chunk;
 	int fd;
 
-	if (cgroup_enter(group))
+	fd = client_in(group);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_pool_create(fd, 0, 0, 2 * MIB, "small", &pool))
+	if (gp_pool_create(fd, 0, 0, 2 * MIB, "small", &pool))
 		return 2;
 	if (gp_pool_chunk(fd, pool, 4 * MIB, &id, &chunk) != -EDQUOT || charged(group) != 0)
 		return 3;
@@ -318,10 +335,10 @@ static int managed_memory(void *arg)
 	__u32 vm, id;
 	int fd;
 
-	if (cgroup_enter(group))
+	fd = client_in(group);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 64))
+	if (gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 64))
 		return 2;
 	id = make(fd, vm, 4 * BLOCK, ADDR);
 	if (!id || execute(&s, sqe_prefetch(ADDR, 4 * BLOCK, GPUMEM_PREFETCH_DEVICE)))
@@ -339,24 +356,24 @@ TEST_F(dmem, managed_memory)
 /* Cached chunks of another cgroup stay. */
 static int keeps(void *arg)
 {
-	struct gpumem_bo_alloc c = { .size = sizeof(c), .length = 4 * MIB };
 	const struct pair *pair = arg;
-	__u32 id, *words;
+	__u32 id, pool, *words, word;
 	int fd;
 
-	if (cgroup_enter(pair->b))
+	fd = client_in(pair->b);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
 	words = mmap(NULL, page_size, RW, MAP_SHARED, fd, GPUMEM_MMAP_CACHE);
-	if (fd < 0 || words == MAP_FAILED || gp_pool_create(fd, 0, 0, 0, "cached", &c.pool) ||
-	    gp_ioctl(fd, GPUMEM_BO_ALLOC, &c))
+	if (words == MAP_FAILED || gp_pool_create(fd, 0, 0, 0, "cached", &pool))
 		return 2;
-	__atomic_store_n(&words[c.word], GPUMEM_CACHE_KEPT, __ATOMIC_RELEASE);
+	word = keep_chunk(fd, pool, words);
+	if (!word)
+		return 2;
 	if (cgroup_enter(pair->a) || gp_bo_alloc(fd, LIMIT, &id))
 		return 3;
 	if (gp_bo_alloc(fd, MIB, &id) != -EDQUOT || refused_by(fd) != GPUMEM_LIMIT_DMEM)
 		return 4;
-	return __atomic_load_n(&words[c.word], __ATOMIC_ACQUIRE) == GPUMEM_CACHE_KEPT ? 0 : 5;
+	return __atomic_load_n(&words[word], __ATOMIC_ACQUIRE) == GPUMEM_CACHE_KEPT ? 0 : 5;
 }
 
 TEST_F(dmem, chunks_of_another_cgroup)
@@ -373,10 +390,10 @@ static int below(void *arg)
 	__u32 id;
 	int fd;
 
-	if (cgroup_enter(arg))
+	fd = client_in(arg);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	if (fd < 0 || gp_bo_alloc(fd, LIMIT / 2 + MIB, &id))
+	if (gp_bo_alloc(fd, LIMIT / 2 + MIB, &id))
 		return 2;
 	return gp_bo_alloc(fd, LIMIT / 2, &id) == -EDQUOT && refused_by(fd) == GPUMEM_LIMIT_DMEM ? 0 : 3;
 }
@@ -400,7 +417,7 @@ static int victim(void *arg)
 	__u32 id;
 	int fd = gp_open(0);
 
-	if (fd < 0 || gp_bo_alloc(fd, LIMIT, &id))
+	if (gp_bo_alloc(fd, LIMIT, &id))
 		return 1;
 	pid = fork();
 	if (pid)
@@ -414,10 +431,10 @@ static int successor(void *arg)
 	__u32 id;
 	int fd;
 
-	if (cgroup_enter(arg))
+	fd = client_in(arg);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
-	return fd < 0 || gp_bo_alloc(fd, LIMIT, &id) ? 2 : 0;
+	return gp_bo_alloc(fd, LIMIT, &id) ? 2 : 0;
 }
 
 TEST_F(dmem, killed)
@@ -446,9 +463,9 @@ static int outlives(void *arg)
 	__u32 id;
 	int fd;
 
-	if (cgroup_enter(pair->a))
+	fd = client_in(pair->a);
+	if (fd < 0)
 		return 1;
-	fd = gp_open(0);
 	p = gp_alloc_map(fd, 4 * MIB, &id);
 	close(fd);
 	if (!p || cgroup_enter(pair->b) || rmdir(pair->a->path))
