@@ -268,8 +268,8 @@ static void screen(const struct screen *s, const char *version)
 	int rows, columns, left, width;
 
 	window(&rows, &columns);
-	/* 80 and 116 columns: sizes in bytes are longer. */
-	width = columns >= 116 ? 30 : options.bytes ? 6 : 14;
+	/* The line of a device fits 80 and 116 columns, with sizes in bytes, too. */
+	width = (columns >= 116 ? 30 : 14) - (options.bytes ? 8 : 0);
 	if (rows < 12) {
 		printf("\033[H\033[Jgpumem top wants 12 lines");
 		return;

@@ -464,16 +464,16 @@ static bool wanted(const struct line *line)
 	return strncmp(line->event, "sched", 5) && find(&known, number(line, "client"), 0);
 }
 
-/* A thread has ended.  The number of a process with other threads is still in use. */
-static void on_exit_of(unsigned int tid)
+/* A thread has ended.  If it is the first of its process, the number is in use as long as there are others. */
+static void on_thread_end(const struct line *line)
 {
 	char path[64];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%u/task", tid);
-	/* The directory has two links, and one for each thread. */
-	if (stat(path, &st) || st.st_nlink <= 3)
-		drop(&traced, find(&traced, 0, tid));
+	snprintf(path, sizeof(path), "/proc/%u/task", line->tid);
+	/* The directory has two links, and one for each thread of the process. */
+	if (line->tid != line->tgid || stat(path, &st) || st.st_nlink <= 3)
+		drop(&traced, find(&traced, 0, line->tid));
 }
 
 static void on_line(char *text)
@@ -485,7 +485,7 @@ static void on_line(char *text)
 	if (!strcmp(line.event, "sched_process_fork"))
 		add_process(number(&line, "child_pid"));
 	else if (!strcmp(line.event, "sched_process_exit"))
-		on_exit_of(line.tid);
+		on_thread_end(&line);
 	else if (!strcmp(line.event, "gpumem_object_new"))
 		on_new(&line);
 	else if (!strcmp(line.event, "gpumem_object_free"))
