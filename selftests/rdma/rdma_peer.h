@@ -113,7 +113,7 @@ struct traffic {
 	atomic_bool over;
 	atomic_bool dead;	/* the process that has the memory is dead */
 	atomic_ullong count;
-	int status;		/* of the first write that failed */
+	atomic_int status;		/* of the first write that failed */
 };
 
 /* All memory of the device that a process could get. */
@@ -251,6 +251,19 @@ static inline bool traffic_moves(struct end *e)
 		nap_ms(1);
 	}
 	return true;
+}
+
+/*
+ * Wait until a write fails, or none completes any more.  Over iWARP a write is complete when TCP has
+ * taken it: some more complete before the far side refuses one.
+ */
+static inline bool traffic_stops(struct end *e)
+{
+	__u64 end = in_seconds(2 * PATIENCE);
+
+	while (!e->traffic.status && mono_ns() < end)
+		nap_ms(1);
+	return e->traffic.status;
 }
 
 /* End the writes: 0, the status of one that failed, or a negative errno. */

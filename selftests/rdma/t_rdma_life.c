@@ -144,7 +144,7 @@ TEST_F(life, freed)
 		EXPECT_EQ(0, self->sc.near.traffic.status);
 	EXPECT_EQ(0, FAR(&self->sc.far, .op = FAR_DEREGISTER));
 	/* The key is void. */
-	EXPECT_FALSE(traffic_moves(&self->sc.near));
+	EXPECT_TRUE(traffic_stops(&self->sc.near));
 	scene_end(_metadata, &self->sc, true);
 	EXPECT_EQ(0, far_end(&self->sc.far));
 }
@@ -154,7 +154,7 @@ TEST_F(life, freed_and_deregistered)
 {
 	ASSERT_EQ(0, FAR(&self->sc.far, .op = FAR_FREE));
 	EXPECT_EQ(0, FAR(&self->sc.far, .op = FAR_DEREGISTER));
-	EXPECT_FALSE(traffic_moves(&self->sc.near));
+	EXPECT_TRUE(traffic_stops(&self->sc.near));
 	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
 	scene_end(_metadata, &self->sc, true);
 	EXPECT_EQ(0, far_end(&self->sc.far));
@@ -173,7 +173,7 @@ TEST_F(life, exit)
 {
 	EXPECT_EQ(0, far_end(&self->sc.far));
 	self->sc.near.traffic.dead = true;
-	EXPECT_FALSE(traffic_moves(&self->sc.near));
+	EXPECT_TRUE(traffic_stops(&self->sc.near));
 	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
 	scene_end(_metadata, &self->sc, true);
 }
@@ -182,7 +182,7 @@ TEST_F(life, killed)
 {
 	EXPECT_EQ(-SIGKILL, kill_child(self->sc.far.pid));
 	self->sc.near.traffic.dead = true;
-	EXPECT_FALSE(traffic_moves(&self->sc.near));
+	EXPECT_TRUE(traffic_stops(&self->sc.near));
 	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
 	scene_end(_metadata, &self->sc, true);
 }
