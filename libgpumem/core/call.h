@@ -16,8 +16,7 @@
 	do {								\
 		CUresult result_ = (expr);				\
 									\
-		if (unlikely(result_))					\
-			debug_failure(name, result_);			\
+		call_end(name, result_);				\
 		return result_;						\
 	} while (0)
 #define RETURN(expr)		RETURN_AS(__func__, expr)

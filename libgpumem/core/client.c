@@ -40,7 +40,7 @@
 
 static const uint32_t never_alive;
 static uint32_t never_waits;
-struct client client = { .alive = &never_alive, .only_waits = &never_waits, .fd = -1 };
+struct client client = { .alive = &never_alive, .quick = &never_alive, .only_waits = &never_waits, .fd = -1 };
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[DEBUG_REASON];	/* of the cuInit() under way; init_lock */
@@ -468,7 +468,7 @@ static void stay_loaded(void)
 }
 
 static CUresult make_client(const struct candidate *candidates, unsigned int count,
-			    void (*start_strict)(void))
+			    void (*start_strict)(void), const struct tap_client *tap)
 {
 	struct gpumem_vm_create create = { .size = sizeof(create) };
 	unsigned int chosen[GPUMEM_MAX_DEVICES], visible = 0;
@@ -505,9 +505,14 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	stay_loaded();
 	if (client.strict || client.exclusive)
 		start_strict();
+	if (client.check)
+		client.tap = tap_load(tap);
+	client.noted = client.debug || client.tap;
 	*alive = 1;
-	alive[1] = 1;
+	/* With a tap, no function takes a path that reports nothing. */
+	alive[1] = alive[2] = !client.tap;
 	store_release(&client.only_waits, alive + 1);
+	store_release(&client.quick, alive + 2);
 	store_release(&client.alive, alive);
 	return CUDA_SUCCESS;
 }
@@ -519,7 +524,7 @@ static bool env_is(const char *name, const char *value)
 	return text && !strcmp(text, value);
 }
 
-static CUresult client_init_locked(void (*start_strict)(void))
+static CUresult client_init_locked(void (*start_strict)(void), const struct tap_client *tap)
 {
 	unsigned int ordinals[GPUMEM_MAX_DEVICES * 4], nodes, i, count = 0;
 	struct candidate candidates[GPUMEM_MAX_DEVICES];
@@ -529,16 +534,16 @@ static CUresult client_init_locked(void (*start_strict)(void))
 	client.inlining = !env_is("GPUMEM_INLINE", "0");
 	client.spins = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 200 : 0;
 	client.strict = getenv("GPUMEM_STRICT") && !env_is("GPUMEM_STRICT", "0");
-	client.inlining_device = client.inlining && !client.strict;
 	client.clearing = !env_is("GPUMEM_CLEAR", "0");
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
 	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
+	client.inlining_device = client.inlining && !client.strict;
 	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);
 	for (i = 0; !result && i < nodes && count < GPUMEM_MAX_DEVICES; i++)
 		result = open_candidate(ordinals[i], &candidates[count], &count);
 	if (!result)
-		result = make_client(candidates, count, start_strict);
+		result = make_client(candidates, count, start_strict, tap);
 	if (result) {
 		client.fd = -1;
 		client.devices = 0;
@@ -553,7 +558,7 @@ static CUresult client_init_locked(void (*start_strict)(void))
 	return result;
 }
 
-CUresult client_init(void (*start_strict)(void))
+CUresult client_init(void (*start_strict)(void), const struct tap_client *tap)
 {
 	CUresult result = CUDA_SUCCESS;
 	int cancel;
@@ -567,7 +572,7 @@ CUresult client_init(void (*start_strict)(void))
 	cancel = cancel_disable();
 	pthread_mutex_lock(&init_lock);
 	if (not_initialized())
-		result = client_init_locked(start_strict);
+		result = client_init_locked(start_strict, tap);
 	pthread_mutex_unlock(&init_lock);
 	cancel_restore(cancel);
 	return result;

@@ -7,6 +7,7 @@
 #define GPUMEM_CORE_CLIENT_H
 
 #include "core/lock.h"
+#include "core/tap.h"
 
 /* A list of shared blocks of one kind (block.c). */
 struct shared {
@@ -35,6 +36,7 @@ struct device {
 
 struct client {
 	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
+	const uint32_t *quick;		/* as alive; also zero if there is a tap (tap.h) */
 	uint32_t *only_waits;		/* as alive; also zero once synchronizing must give memory back */
 	int fd;
 	uint32_t vm;
@@ -46,6 +48,8 @@ struct client {
 	bool inlining_device;		/* inlining and not strict */
 	bool exclusive;			/* a device is exclusive */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
+	bool noted;			/* debug, or there is a tap: calls keep their arguments */
+	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
 	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
@@ -67,8 +71,11 @@ void __tsan_release(const void *addr);
 #define tsan_reached()		((void)0)
 #endif
 
-/* @start_strict: called in strict mode, or if a device is exclusive, before the first call that is initialized. */
-CUresult client_init(void (*start_strict)(void));
+/*
+ * @start_strict: called in strict mode, or if a device is exclusive, before the first call that is initialized.
+ * @tap: what the library behind the tap may ask.
+ */
+CUresult client_init(void (*start_strict)(void), const struct tap_client *tap);
 /* 0 or a positive errno; restarted after signals. */
 int client_ioctl(unsigned long request, void *arg);
 void client_destroy_id(uint32_t id);
@@ -93,7 +100,13 @@ static inline bool not_initialized(void)
 	return unlikely(!load_acquire(load_acquire(&client.alive)));
 }
 
-/* Whether the process is initialized and synchronizing does nothing but wait. */
+/* Whether the process is initialized, and functions may take fast paths that report nothing. */
+static inline bool quick(void)
+{
+	return likely(load_acquire(load_acquire(&client.quick)));
+}
+
+/* Whether fast paths may be taken and synchronizing does nothing but wait. */
 static inline bool sync_only_waits(void)
 {
 	return likely(load_acquire(load_acquire(&client.only_waits)));

@@ -55,6 +55,7 @@
 #include "core/seq.h"
 #include "core/sorted.h"
 #include "core/table.h"
+#include "core/tap.h"
 #include "core/thread.h"
 
 #endif /* GPUMEM_CORE_CORE_H */

@@ -178,23 +178,37 @@ static const char *limit_name(unsigned int limit)
 
 /* ---- calls */
 
-void debug_note(const char *name, const char *names, const struct debug_value *values)
+static void tap_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
 {
-	struct record *record = record_of(true);
-	size_t i = 0;
-	const char *at;
+	uint64_t numbers[DEBUG_MOST];
+	unsigned int i;
 
+	for (i = 0; i < count; i++)
+		numbers[i] = values[i].number;
+	client.tap->begin(name, names, numbers, count);
+}
+
+void debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
+{
+	struct record *record = client.debug ? record_of(true) : NULL;
+
+	if (client.tap)
+		tap_note(name, names, values, count);
 	if (!record)
 		return;
 	record->name = name;
 	record->names = names;
 	record->failed = NULL;
 	record->refusal.limit = 0;
-	for (at = names; *at && i < DEBUG_MOST; at += strspn(at, ", ")) {
-		record->values[i] = values[i];
-		i++;
-		at += strcspn(at, ",");
-	}
+	memcpy(record->values, values, count * sizeof(*values));
+}
+
+void call_report(const char *call, CUresult result)
+{
+	if (client.tap)
+		client.tap->end(call, result);
+	if (result)
+		debug_failure(call, result);
 }
 
 void debug_system_call(const char *what, int error)

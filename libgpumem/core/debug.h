@@ -55,21 +55,32 @@ struct debug_value {
 #define DEBUG_MOST	12u
 #define DEBUG_REASON	256u		/* bytes of the longest reason */
 
+/* The values, and one more. */
+#define DEBUG_ARRAY(...)							\
+	((const struct debug_value[]) { DEBUG_VALUES(__VA_ARGS__) { DEBUG_SIGNED, 0 } })
+
 #define DEBUG_NOTE(name, ...)							\
 	do {									\
-		if (unlikely(client.debug))					\
-			debug_note(name, #__VA_ARGS__, (const struct debug_value[]) {	\
-				DEBUG_VALUES(__VA_ARGS__) { DEBUG_SIGNED, 0 } });	\
+		if (unlikely(client.noted))					\
+			debug_note(name, #__VA_ARGS__, DEBUG_ARRAY(__VA_ARGS__),	\
+				   sizeof(DEBUG_ARRAY(__VA_ARGS__)) / sizeof(struct debug_value) - 1);	\
 	} while (0)
 
 /*
- * Keep a call's name and arguments. @names: the arguments' names, separated by commas. @values: their values,
- * and one more.
+ * Keep a call's name and arguments. @names: the arguments' names, separated by commas. @values: their @count
+ * values.
  */
-void debug_note(const char *name, const char *names, const struct debug_value *values)
+void debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
 	__attribute__((cold));
 /* Print one line about a call that fails, if debugging is on. */
 void debug_failure(const char *call, CUresult result) __attribute__((cold));
+/* Report the end of a call to the tap, and a failure to debug_failure(). */
+void call_report(const char *call, CUresult result) __attribute__((cold));
+static inline void call_end(const char *call, CUresult result)
+{
+	if (unlikely(result || client.tap))
+		call_report(call, result);
+}
 /* Record that a system call of the thread failed with the positive errno @error. */
 void debug_system_call(const char *what, int error) __attribute__((cold));
 /* debug_system_call(), and ask the kernel which limit refused. */

@@ -72,7 +72,7 @@ LONG record_long(CUevent event, CUstream stream)
  */
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-	if (likely(!not_initialized()) && event_recorded(event, stream))
+	if (quick() && event_recorded(event, stream))
 		return record_time(event);
 	return record_long(event, stream);
 }
@@ -85,7 +85,7 @@ LONG record_long_ptsz(CUevent event, CUstream stream)
 /** cuEventRecord_ptsz - the same; stream 0 is the calling thread's own */
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
-	if (likely(!not_initialized()) && event_recorded(event, stream))
+	if (quick() && event_recorded(event, stream))
 		return record_time(event);
 	return record_long_ptsz(event, stream);
 }
@@ -130,7 +130,7 @@ LONG query_long(CUevent event)
 /** cuEventQuery - NOT_READY until the work recorded last is done; of an inter-process event: a system call */
 CUresult cuEventQuery(CUevent event)
 {
-	if (likely(!not_initialized()) && event_complete(event))
+	if (quick() && event_complete(event))
 		return CUDA_SUCCESS;
 	return query_long(event);
 }

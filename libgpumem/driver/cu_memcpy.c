@@ -49,8 +49,8 @@ COPY_FORMS_ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 static __attribute__((noinline)) CUresult dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 						     CUstream stream, unsigned int flags)
 {
-	CALL_INSIDE_AS("cuMemcpyDtoDAsync_v2", copy_dtod_async(dst, src, bytes, stream, flags), dst,
-		       src, bytes, stream);
+	CALL_INSIDE_AS(flags & CALL_OWN ? "cuMemcpyDtoDAsync_v2_ptsz" : "cuMemcpyDtoDAsync_v2",
+		       copy_dtod_async(dst, src, bytes, stream, flags), dst, src, bytes, stream);
 }
 
 /* dtod_async() with the stream's lock held, which the function drops. */
@@ -65,7 +65,7 @@ static __attribute__((noinline)) CUresult dtod_async_locked(CUdeviceptr dst, CUd
 #define DTOD_ASYNC(name, flags)							\
 	CUresult name(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
 	{									\
-		if (not_initialized() || !copy_begin(dst, src, bytes, stream))	\
+		if (!quick() || !copy_begin(dst, src, bytes, stream))	\
 			return dtod_async(dst, src, bytes, stream, flags);	\
 		if (unlikely(!stream_idle_fast(stream)))			\
 			return dtod_async_locked(dst, src, bytes, stream, flags); \

@@ -11,6 +11,17 @@
  */
 #include "driver/driver.h"
 
+/* Report a call to the tap. @expr itself reports failures for GPUMEM_DEBUG, and some of its paths report nothing. */
+#define TAPPED(name, expr, ...)							\
+	do {									\
+		CUresult result_;						\
+										\
+		DEBUG_NOTE(name, ##__VA_ARGS__);				\
+		result_ = (expr);						\
+		client.tap->end(name, result_);					\
+		return result_;							\
+	} while (0)
+
 /* Both forms of a function, each with an entry that programs can overwrite: calls @fast if @ready, else @slow. */
 #define ENTRY_FORMS(name, args, ready, fast, slow)			\
 	BODY CUresult name ## _body args				\
@@ -31,7 +42,7 @@
 /* Whether a handle points to a live stream (not 0, 1 or 2), and the calling thread may submit work to it. */
 static inline bool at_hand(CUstream handle)
 {
-	return !not_initialized() && !host_thread && (uintptr_t)handle >= PAGE &&
+	return quick() && !host_thread && (uintptr_t)handle >= PAGE &&
 	       load_acquire(&handle->magic) == STREAM_MAGIC &&
 	       !load_relaxed(&handle->ctx->sticky);
 }
@@ -49,6 +60,8 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
 	CUresult result = stream_find("cuMemAllocAsync", handle, own, &stream);
 
 	CLEAR(ptr);
+	if (unlikely(client.tap) && !result)
+		TAPPED("cuMemAllocAsync", pool_alloc_current(ptr, bytes, stream), ptr, bytes, stream);
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
 }
 
@@ -71,6 +84,8 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 	CUresult result = stream_find("cuMemAllocFromPoolAsync", handle, own, &stream);
 
 	CLEAR(ptr);
+	if (unlikely(client.tap) && !result)
+		TAPPED("cuMemAllocFromPoolAsync", pool_alloc(ptr, bytes, pool, stream), ptr, bytes, pool, stream);
 	return result ? result : pool_alloc(ptr, bytes, pool, stream);
 }
 
@@ -91,6 +106,8 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
 
 	if (result || !ptr)
 		return result;
+	if (unlikely(client.tap))
+		TAPPED("cuMemFreeAsync", pool_free(ptr, stream), ptr, stream);
 	return pool_free(ptr, stream);
 }
 

@@ -100,7 +100,7 @@ static CUresult api_stream_query(CUstream handle, bool own)
 }
 
 /** cuStreamQuery - NOT_READY while there is work; no system call */
-STREAM_FORMS_IF_BUSY(cuStreamQuery, !not_initialized(), api_stream_query(stream, own))
+STREAM_FORMS_IF_BUSY(cuStreamQuery, quick(), api_stream_query(stream, own))
 
 static CUresult api_stream_synchronize(CUstream handle, bool own)
 {

@@ -10,6 +10,9 @@
 #include "abi/entry.h"
 #include "share/share.h"
 
+/* What the checker may ask (watch.c). */
+extern HIDDEN const struct tap_client watch_client;
+
 /* The end of each function that synchronizes: free what waited for work that is complete now. */
 static inline void sync_release(void)
 {

@@ -524,6 +524,13 @@ CUresult primary_reset(CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+CUcontext primary_of(CUdevice device)
+{
+	CUcontext ctx = device_valid(device) ? &primaries[device] : NULL;
+
+	return ctx && load_acquire(&ctx->state) == CTX_LIVE ? ctx : NULL;
+}
+
 CUresult primary_state(CUdevice device, unsigned int *flags, int *active)
 {
 	if (!device_valid(device))

@@ -63,6 +63,8 @@ CUresult ctx_set_limit(CUlimit limit, size_t value);
 CUresult primary_retain(CUcontext *ctx, CUdevice device);
 CUresult primary_release(CUdevice device);
 CUresult primary_reset(CUdevice device);
+/* The primary context of a device if it lives, or NULL. */
+CUcontext primary_of(CUdevice device);
 CUresult primary_state(CUdevice device, unsigned int *flags, int *active);
 CUresult primary_set_flags(CUdevice device, unsigned int flags);
 /* Arrange that the calling thread's end destroys its streams and releases what it holds (touch.c). */

@@ -190,6 +190,8 @@ static bool resolve_fault(uint64_t addr)
 	struct attach_work work;
 	enum attach_fault found = client.exclusive ? attach_fault(addr, &work) : ATTACH_UNKNOWN;
 
+	if (found == ATTACH_REPORTED && client.tap)
+		client.tap->reported();
 	if (found == ATTACH_DENIED || found == ATTACH_REPORTED)
 		explain_attached(addr, &work, found == ATTACH_REPORTED);
 	else if (found == ATTACH_FORKED)

@@ -495,8 +495,7 @@ static __attribute__((noinline)) CUresult alloc_noted(CUdeviceptr *ptr, uint64_t
 		if (result == POOL_GONE)
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
-	if (result)
-		debug_failure(name, result);
+	call_end(name, result);
 	return result;
 }
 
@@ -519,8 +518,7 @@ static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, 
 						    &device_current[device]);
 		} while (result == POOL_GONE);
 	}
-	if (result)
-		debug_failure("cuMemAllocAsync", result);
+	call_end("cuMemAllocAsync", result);
 	return result;
 }
 
@@ -742,8 +740,7 @@ static __attribute__((noinline)) CUresult free_noted(CUdeviceptr ptr, CUstream s
 	DEBUG_NOTE("cuMemFreeAsync", ptr, stream);
 	owner_seen();
 	result = free_found(ptr, stream);
-	if (result)
-		debug_failure("cuMemFreeAsync", result);
+	call_end("cuMemFreeAsync", result);
 	return result;
 }
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tap: a library that is loaded at run time sees every call of the driver API begin and end.
+ *
+ * cuInit() loads libgpumem-check.so.1 if GPUMEM_CHECK asks for the checker (tap.c). From then on the macros of
+ * core/call.h report each call, and no function takes a fast path that has no report (quick(), core/client.h).
+ * The library behind the tap includes this header and the public headers only.
+ */
+#ifndef GPUMEM_CORE_TAP_H
+#define GPUMEM_CORE_TAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda.h"
+
+#define TAP_VERSION	1u
+#define TAP_VALUES	12u		/* arguments of a call that are reported */
+
+enum tap_order {
+	TAP_LEGACY,			/* the legacy stream of a context */
+	TAP_BLOCKING,			/* orders against the legacy stream of its context */
+	TAP_FREE,			/* orders against no other stream */
+};
+
+struct tap_stream {
+	const void *key;		/* the same for all handles of the stream */
+	uint64_t id;			/* cuStreamGetId() */
+	const void *context;
+	enum tap_order order;
+	bool created;			/* by cuStreamCreate() */
+};
+
+/* What the library behind the tap may ask. All functions may be called inside begin() and end(). */
+struct tap_client {
+	unsigned int version;		/* TAP_VERSION */
+	/* Describe a stream; @own: handle 0 is the calling thread's own stream. False: no such stream. */
+	bool (*stream)(CUstream handle, bool own, struct tap_stream *stream);
+	/* The calling thread's current context, or NULL. */
+	const void *(*context)(void);
+	/* The primary context of a device, or NULL. */
+	const void *(*primary)(int device);
+	/* The allocation around an address. False: there is none. */
+	bool (*range)(uint64_t addr, uint64_t *base, uint64_t *size);
+	/* Whether an address belongs to host or managed memory. */
+	bool (*cpu)(uint64_t addr);
+	/* Whether all work of the stream with this key is done. The stream has not been destroyed. */
+	bool (*idle)(const void *key);
+	const char *(*error_name)(CUresult result);
+	/* Whether the CPU does not reach device memory. */
+	bool (*strict)(void);
+};
+
+/* What the library behind the tap does. The calls of one thread nest. */
+struct tap {
+	unsigned int version;		/* TAP_VERSION */
+	/* @names: the arguments' names, separated by commas; @values: as many numbers. */
+	void (*begin)(const char *name, const char *names, const uint64_t *values, unsigned int count);
+	void (*end)(const char *name, CUresult result);
+	/* The driver itself printed a report. Called in signal handlers, too. */
+	void (*reported)(void);
+	/* A host function with this argument begins to run. */
+	void (*host_function)(const void *arg);
+};
+
+/* The function that the library exports. NULL: it does not want to see calls. */
+#define TAP_START	"gpumem_check_start"
+typedef const struct tap *tap_start(const struct tap_client *client);
+
+/* Load the library behind the tap. NULL: it cannot be loaded, and this function has said so. */
+const struct tap *tap_load(const struct tap_client *own);
+
+#endif /* GPUMEM_CORE_TAP_H */

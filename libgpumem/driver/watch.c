@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the library behind the tap (core/tap.h) may ask about streams, contexts and memory.
+ */
+#include "driver/driver.h"
+
+static bool describe(CUstream handle, bool own, struct tap_stream *out)
+{
+	CUstream stream;
+
+	if (stream_get_any(handle, own, &stream))
+		return false;
+	*out = (struct tap_stream) {
+		.key = stream, .id = stream->id, .context = stream->ctx, .created = stream->kind == STREAM_CREATED,
+		.order = stream->kind == STREAM_LEGACY_KIND ? TAP_LEGACY :
+			stream->flags & CU_STREAM_NON_BLOCKING ? TAP_FREE : TAP_BLOCKING,
+	};
+	return true;
+}
+
+static const void *current(void)
+{
+	return ctx_top();
+}
+
+static const void *primary(int device)
+{
+	return primary_of(device);
+}
+
+static bool range(uint64_t addr, uint64_t *base, uint64_t *size)
+{
+	return !mem_range(base, size, addr);
+}
+
+static bool cpu(uint64_t addr)
+{
+	struct span span;
+
+	return vm_lookup(addr, &span) && span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
+}
+
+static bool idle(const void *key)
+{
+	CUstream stream = (CUstream)(uintptr_t)key;
+
+	return load_acquire(&stream->magic) == STREAM_MAGIC && stream_idle(stream);
+}
+
+static bool strict(void)
+{
+	return client.strict;
+}
+
+const struct tap_client watch_client = {
+	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
+	.cpu = cpu, .idle = idle, .error_name = error_name, .strict = strict,
+};
