@@ -118,7 +118,8 @@ gen = $(out)/obj/libgpumem/runtime/cuda_rt_gen$(1).o
 stands_for = $(out)/obj/libgpumem/abi/release$(1).o
 video_obj := $(filter $(out)/obj/libgpumem/video/%,$(lib_obj))
 file_obj := $(filter $(out)/obj/libgpumem/file/%,$(lib_obj))
-driver_obj := $(filter-out $(rt_obj) $(video_obj) $(file_obj) $(call stands_for,%),$(lib_obj))
+check_obj := $(filter $(out)/obj/libgpumem/check/%,$(lib_obj))
+driver_obj := $(filter-out $(rt_obj) $(video_obj) $(file_obj) $(check_obj) $(call stands_for,%),$(lib_obj))
 driver := libgpumem-driver.so.1
 drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
 libs := $(out)/lib/libgpumem.so.1
@@ -128,6 +129,10 @@ cudarts := $(out)/compat/libcudart.so.12 $(out)/compat/libcudart.so.13
 videos := $(out)/compat/libnvcuvid.so.1 $(out)/compat/libnvidia-encode.so.1
 # The cuFile API.
 cufile := $(out)/compat/libcufile.so.0
+# The checker, which the driver loads, and the library of gcc's that finds lines for it.
+checker := $(out)/lib/libgpumem-check.so.1
+gcc_has = $(filter /%,$(shell $(if $(shell command -v gcc),gcc,$(CC)) -print-file-name=$(1)))
+backtrace := $(call gcc_has,libbacktrace.a)
 static_cudarts := $(out)/compat/libcudart_static.a $(out)/compat/cuda12/libcudart_static.a
 links := $(out)/lib/libgpumem.so $(cufile:%.0=%) $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
 	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so $(static_cudarts)
@@ -139,7 +144,7 @@ for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cufile.pc cmake/
 	cmake/CUDAToolkitConfigVersion.cmake)
 
 .PHONY: lib
-lib: $(drivers) $(libs) $(filters) $(cudarts) $(videos) $(cufile) $(links) $(for_builds)
+lib: $(drivers) $(checker) $(libs) $(filters) $(cudarts) $(videos) $(cufile) $(links) $(for_builds)
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -199,6 +204,10 @@ $(out)/compat/libnvcuvid.so.1: $(out)/obj/libgpumem/video/nvcuvid.o
 $(out)/compat/libnvidia-encode.so.1: $(out)/obj/libgpumem/video/nvencode.o
 $(videos): libgpumem/abi/video.map
 	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map))
+
+$(check_obj): private CPPFLAGS += $(if $(backtrace),-DHAVE_BACKTRACE -idirafter $(call gcc_has,include))
+$(checker): libgpumem/abi/check.map $(check_obj)
+	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map)) $(backtrace) -ljansson
 
 # As the runtime API: whatever libcuda.so.1 the process has serves it.
 $(cufile): libgpumem/abi/cufile.map $(file_obj) $(out)/compat/libcuda.so.1
@@ -437,7 +446,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 		$(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d $(addprefix $(PREFIX)/share/,gpumem \
 		bash-completion/completions fish/vendor_completions.d) $(ZSHDIR))
-	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(DESTDIR)$(LIBDIR)
+	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(checker) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
 		$(cufile) $(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Calls that copy and fill.
+ *
+ * What a call orders for the host is what CUDA's documentation promises, not what this library does: a synchronous
+ * copy is done when it returns if an end is host memory, except that a copy from pageable memory to device memory has
+ * then only been read. A fill, and a copy between device memory, returns before it is done. An asynchronous copy to
+ * pageable memory is done when it returns, and so is each copy between host memory.
+ */
+#include <stdlib.h>
+
+#include "check/check.h"
+
+enum where { WHERE_PAGEABLE, WHERE_PINNED, WHERE_DEVICE };
+
+/* One end of a copy, as the call describes it. */
+struct side {
+	struct span span;
+	uint64_t addr;			/* for failures; 0: an array */
+	bool missing;			/* an array that the checker does not know */
+};
+
+struct transfer {
+	struct side dst, src;
+	bool early;			/* the source is read before the call returns */
+	struct box box;			/* bytes, rows, slices */
+};
+
+static enum where where(const struct side *side)
+{
+	if (!side->span.memory)
+		return side->missing ? WHERE_DEVICE : WHERE_PAGEABLE;
+	return memory_is_host(side->span.memory) ? WHERE_PINNED : WHERE_DEVICE;
+}
+
+/* ---- ends */
+
+static void side_at(struct side *side, uint64_t addr, uint64_t pitch, uint64_t slice)
+{
+	struct memory *memory = memory_at(addr);
+
+	side->addr = addr;
+	side->span.memory = memory;
+	side->span.at = memory ? addr - memory->base : addr;
+	side->span.pitch = pitch;
+	side->span.slice = slice;
+}
+
+static void side_array(struct side *side, CUarray array, uint64_t x, uint64_t y, uint64_t z)
+{
+	struct memory *memory = memory_exact((uintptr_t)array, 1u << MEMORY_ARRAY);
+
+	if (!memory) {
+		side->missing = true;
+		return;
+	}
+	side->span.memory = memory;
+	side->span.pitch = memory->row;
+	side->span.slice = memory->row * memory->rows;
+	side->span.at = z * side->span.slice + y * side->span.pitch + x;
+}
+
+/* ---- steps */
+
+/* The source is read while the call runs, whatever the stream does: by the host. */
+static void submit(const struct call *call, struct actor *actor, const struct transfer *transfer, bool async);
+static void submit_early(const struct call *call, const struct transfer *transfer)
+{
+	struct transfer source = *transfer;
+
+	source.dst.span.memory = NULL;
+	submit(call, &host, &source, false);
+}
+
+static void submit(const struct call *call, struct actor *actor, const struct transfer *transfer, bool async)
+{
+	struct step *step;
+
+	if (!transfer->dst.span.memory && !transfer->src.span.memory)
+		return;
+	step = step_new(STEP_ACCESS, actor);
+	if (!step)
+		return;
+	step->op = call_op(call, actor, OP_WRITE);
+	if (!step->op) {
+		step_free(step);
+		return;
+	}
+	step->box = transfer->box;
+	if (transfer->dst.span.memory) {
+		step->writes = true;
+		step->dst = transfer->dst.span;
+		memory_hold(step->dst.memory);
+	}
+	if (transfer->src.span.memory) {
+		step->reads = true;
+		step->src = transfer->src.span;
+		memory_hold(step->src.memory);
+		if (async && memory_is_host(step->src.memory))
+			pinned_read(&step->src, &step->box, step->op);
+	}
+	step_submit(step);
+}
+
+/* A copy whose stream is value @stream; -1: the default stream. */
+static void copy(const struct call *call, struct transfer *transfer, int stream)
+{
+	enum where dst = where(&transfer->dst), src = where(&transfer->src);
+	bool async = stream >= 0, both = dst != WHERE_DEVICE && src != WHERE_DEVICE, wait;
+	struct actor *actor = call_actor(call, stream);
+
+	if (!transfer->box.width || !transfer->box.height || !transfer->box.depth)
+		return;
+	if (call->result) {
+		const struct box *box = &transfer->box;
+
+		call_failed(call, transfer->dst.addr, (box->height - 1) * transfer->dst.span.pitch + box->width);
+		call_failed(call, transfer->src.addr, (box->height - 1) * transfer->src.span.pitch + box->width);
+		return;
+	}
+	if (!actor)
+		return;
+	if (async)
+		wait = both || dst == WHERE_PAGEABLE;
+	else
+		wait = dst != WHERE_DEVICE || src == WHERE_PINNED;
+	if (transfer->early) {
+		submit_early(call, transfer);
+		transfer->src.span.memory = NULL;
+	}
+	submit(call, actor, transfer, async && !wait);
+	if (wait) {
+		host_waited(actor);
+		pinned_compare();
+	}
+}
+
+/* ---- linear copies */
+
+static bool is_early(const CUmemcpyAttributes *attributes)
+{
+	return attributes && attributes->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+}
+
+static void linear_early(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream, bool early)
+{
+	struct transfer transfer = { .early = early, .box = { .width = bytes, .height = 1, .depth = 1 } };
+
+	side_at(&transfer.dst, dst, bytes, bytes);
+	side_at(&transfer.src, src, bytes, bytes);
+	copy(call, &transfer, stream);
+}
+
+static void linear(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream)
+{
+	linear_early(call, dst, src, bytes, stream, false);
+}
+
+static void copy_sync(struct call *call)
+{
+	linear(call, call->value[0], call->value[1], call->value[2], -1);
+}
+
+static void copy_async(struct call *call)
+{
+	linear(call, call->value[0], call->value[1], call->value[2], 3);
+}
+
+static void copy_attributes(struct call *call)
+{
+	linear_early(call, call->value[0], call->value[1], call->value[2], 4,
+		     is_early((const void *)(uintptr_t)call->value[3]));
+}
+
+static void copy_peer(struct call *call)
+{
+	linear(call, call->value[0], call->value[2], call->value[4], -1);
+	/* It comes after all work of both contexts, and later work after it. */
+	if (!call->result) {
+		struct actor *actor = call_actor(call, -1);
+
+		if (actor)
+			host_waited(actor);
+	}
+}
+
+static void copy_peer_async(struct call *call)
+{
+	linear(call, call->value[0], call->value[2], call->value[4], 5);
+}
+
+static void copy_batch(struct call *call, int stream)
+{
+	const CUdeviceptr *dsts = (const void *)(uintptr_t)call->value[0];
+	const CUdeviceptr *srcs = (const void *)(uintptr_t)call->value[1];
+	const size_t *sizes = (const void *)(uintptr_t)call->value[2];
+	const CUmemcpyAttributes *attributes = (const void *)(uintptr_t)call->value[4];
+	const size_t *indices = (const void *)(uintptr_t)call->value[5];
+	uint64_t count = call->value[6], at = 0, i;
+
+	/* The copies of a batch are modelled in their order, though CUDA promises none. */
+	for (i = 0; !call->result && i < call->value[3]; i++) {
+		while (at + 1 < count && indices[at + 1] <= i)
+			at++;
+		linear_early(call, dsts[i], srcs[i], sizes[i], stream, count && is_early(&attributes[at]));
+	}
+}
+
+static void batch_12(struct call *call)
+{
+	copy_batch(call, 8);
+}
+
+static void batch_13(struct call *call)
+{
+	copy_batch(call, 7);
+}
+
+/* ---- boxes */
+
+static void side_of(struct side *side, CUmemorytype type, const void *host_memory, CUdeviceptr device, CUarray array,
+		    uint64_t pitch, uint64_t height, uint64_t x, uint64_t y, uint64_t z)
+{
+	uint64_t addr = type == CU_MEMORYTYPE_HOST ? (uintptr_t)host_memory : device;
+
+	if (type == CU_MEMORYTYPE_ARRAY) {
+		side_array(side, array, x, y, z);
+		return;
+	}
+	side_at(side, addr + (z * height + y) * pitch + x, pitch, pitch * height);
+}
+
+static void copy_2d(const struct call *call, int stream)
+{
+	const CUDA_MEMCPY2D *c = (const void *)(uintptr_t)call->value[0];
+	struct transfer transfer = { .box = { .depth = 1 } };
+	uint64_t dst_pitch, src_pitch;
+
+	if (!c)
+		return;
+	transfer.box.width = c->WidthInBytes;
+	transfer.box.height = c->Height;
+	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes;
+	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes;
+	side_of(&transfer.dst, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, dst_pitch, c->Height,
+		c->dstXInBytes, c->dstY, 0);
+	side_of(&transfer.src, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, src_pitch, c->Height,
+		c->srcXInBytes, c->srcY, 0);
+	copy(call, &transfer, stream);
+}
+
+static void copy_2d_sync(struct call *call)
+{
+	copy_2d(call, -1);
+}
+
+static void copy_2d_async(struct call *call)
+{
+	copy_2d(call, 1);
+}
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER, which begins alike but for the contexts. */
+#define COPY_3D(c, dst_at_type, src_at_type)							\
+	do {											\
+		transfer.box.width = (c)->WidthInBytes;						\
+		transfer.box.height = (c)->Height;						\
+		transfer.box.depth = (c)->Depth;						\
+		side_of(&transfer.dst, (c)->dstMemoryType, (c)->dstHost, (c)->dstDevice, (c)->dstArray,	\
+			(c)->dstPitch ? (c)->dstPitch : (c)->WidthInBytes,			\
+			(c)->dstHeight ? (c)->dstHeight : (c)->Height, (c)->dstXInBytes, (c)->dstY, (c)->dstZ);	\
+		side_of(&transfer.src, (c)->srcMemoryType, (c)->srcHost, (c)->srcDevice, (c)->srcArray,	\
+			(c)->srcPitch ? (c)->srcPitch : (c)->WidthInBytes,			\
+			(c)->srcHeight ? (c)->srcHeight : (c)->Height, (c)->srcXInBytes, (c)->srcY, (c)->srcZ);	\
+	} while (0)
+
+static void copy_3d(const struct call *call, int stream)
+{
+	const CUDA_MEMCPY3D *c = (const void *)(uintptr_t)call->value[0];
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	if (!c)
+		return;
+	COPY_3D(c, , );
+	copy(call, &transfer, stream);
+}
+
+static void copy_3d_sync(struct call *call)
+{
+	copy_3d(call, -1);
+}
+
+static void copy_3d_async(struct call *call)
+{
+	copy_3d(call, 1);
+}
+
+static void copy_3d_peer(const struct call *call, int stream)
+{
+	const CUDA_MEMCPY3D_PEER *c = (const void *)(uintptr_t)call->value[0];
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	if (!c)
+		return;
+	COPY_3D(c, , );
+	copy(call, &transfer, stream);
+}
+
+static void copy_3d_peer_sync(struct call *call)
+{
+	copy_3d_peer(call, -1);
+}
+
+static void copy_3d_peer_async(struct call *call)
+{
+	copy_3d_peer(call, 1);
+}
+
+static void operand(struct side *side, const CUmemcpy3DOperand *op, uint64_t element, const CUextent3D *extent)
+{
+	if (op->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+		side_array(side, op->op.array.array, op->op.array.offset.x * element, op->op.array.offset.y,
+			   op->op.array.offset.z);
+		return;
+	}
+	side_at(side, op->op.ptr.ptr, op->op.ptr.rowLength ? op->op.ptr.rowLength : extent->width,
+		(op->op.ptr.rowLength ? op->op.ptr.rowLength : extent->width) *
+		(op->op.ptr.layerHeight ? op->op.ptr.layerHeight : extent->height));
+}
+
+static unsigned int element_of(const CUmemcpy3DOperand *op)
+{
+	struct memory *memory = op->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ?
+		memory_exact((uintptr_t)op->op.array.array, 1u << MEMORY_ARRAY) : NULL;
+
+	return memory && memory->element ? memory->element : 1;
+}
+
+static void copy_3d_ops(const struct call *call, uint64_t count, const CUDA_MEMCPY3D_BATCH_OP *ops, int stream)
+{
+	uint64_t i;
+
+	for (i = 0; !call->result && i < count; i++) {
+		const CUDA_MEMCPY3D_BATCH_OP *op = &ops[i];
+		unsigned int element = element_of(&op->src) > element_of(&op->dst) ? element_of(&op->src) :
+			element_of(&op->dst);
+		struct transfer transfer = { .early = op->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL,
+					     .box = {
+			.width = op->extent.width * element, .height = op->extent.height, .depth = op->extent.depth,
+		} };
+		CUextent3D extent = op->extent;
+
+		extent.width *= element;
+		operand(&transfer.dst, &op->dst, element, &extent);
+		operand(&transfer.src, &op->src, element, &extent);
+		copy(call, &transfer, stream);
+	}
+}
+
+static void batch_3d_12(struct call *call)
+{
+	copy_3d_ops(call, call->value[0], (const void *)(uintptr_t)call->value[1], 4);
+}
+
+static void batch_3d_13(struct call *call)
+{
+	copy_3d_ops(call, call->value[0], (const void *)(uintptr_t)call->value[1], 3);
+}
+
+static void copy_3d_attributes(struct call *call)
+{
+	copy_3d_ops(call, 1, (const void *)(uintptr_t)call->value[0], 2);
+}
+
+/* ---- rows of arrays */
+
+static void rows(const struct call *call, struct transfer *transfer, uint64_t bytes, int stream)
+{
+	transfer->box = (struct box) { .width = bytes, .height = 1, .depth = 1 };
+	copy(call, transfer, stream);
+}
+
+static void array_to_array(struct call *call)
+{
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	side_array(&transfer.dst, (CUarray)(uintptr_t)call->value[0], call->value[1], 0, 0);
+	side_array(&transfer.src, (CUarray)(uintptr_t)call->value[2], call->value[3], 0, 0);
+	rows(call, &transfer, call->value[4], -1);
+}
+
+static void from_array(struct call *call, int stream)
+{
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	side_at(&transfer.dst, call->value[0], 0, 0);
+	side_array(&transfer.src, (CUarray)(uintptr_t)call->value[1], call->value[2], 0, 0);
+	rows(call, &transfer, call->value[3], stream);
+}
+
+static void to_array(struct call *call, int stream)
+{
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	side_array(&transfer.dst, (CUarray)(uintptr_t)call->value[0], call->value[1], 0, 0);
+	side_at(&transfer.src, call->value[2], 0, 0);
+	rows(call, &transfer, call->value[3], stream);
+}
+
+static void from_array_sync(struct call *call)
+{
+	from_array(call, -1);
+}
+
+static void from_array_async(struct call *call)
+{
+	from_array(call, 4);
+}
+
+static void to_array_sync(struct call *call)
+{
+	to_array(call, -1);
+}
+
+static void to_array_async(struct call *call)
+{
+	to_array(call, 4);
+}
+
+/* ---- fills */
+
+static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64_t height, uint64_t value, int stream)
+{
+	struct actor *actor = call_actor(call, stream);
+	struct side side = { .addr = 0 };
+	struct step *step;
+
+	if (!width || !height)
+		return;
+	side_at(&side, call->value[0], pitch, 0);
+	if (call->result) {
+		call_failed(call, side.addr, (height - 1) * pitch + width);
+		return;
+	}
+	if (!actor || !side.span.memory)
+		return;
+	step = step_new(STEP_ACCESS, actor);
+	if (!step)
+		return;
+	step->op = call_op(call, actor, OP_WRITE);
+	step->writes = true;
+	step->dst = side.span;
+	step->box = (struct box) { .width = width, .height = height, .depth = 1 };
+	step->known = true;
+	step->value = value;
+	memory_hold(side.span.memory);
+	if (!step->op) {
+		step_free(step);
+		return;
+	}
+	step_submit(step);
+	/* Fills of pinned and managed memory are done when they return, if they are synchronous. */
+	if (stream < 0 && (memory_is_host(side.span.memory) || side.span.memory->kind == MEMORY_MANAGED)) {
+		host_waited(actor);
+		pinned_compare();
+	}
+}
+
+/* A word of bytes of a pattern. */
+static uint64_t pattern(uint64_t value, unsigned int size)
+{
+	if (size == 1)
+		value = (value & 0xff) * 0x01010101;
+	else if (size == 2)
+		value = (value & 0xffff) * 0x00010001;
+	return (value & UINT32_MAX) | value << 32;
+}
+
+#define FILL(size)									\
+	static void fill_ ## size(struct call *call)					\
+	{										\
+		uint64_t bytes = call->value[2] * size;					\
+											\
+		fill(call, bytes, bytes, 1, pattern(call->value[1], size), -1);		\
+	}										\
+	static void fill_ ## size ## _async(struct call *call)				\
+	{										\
+		uint64_t bytes = call->value[2] * size;					\
+											\
+		fill(call, bytes, bytes, 1, pattern(call->value[1], size), 3);		\
+	}										\
+	static void fill_2d_ ## size(struct call *call)					\
+	{										\
+		fill(call, call->value[1], call->value[3] * size, call->value[4],	\
+		     pattern(call->value[2], size), -1);				\
+	}										\
+	static void fill_2d_ ## size ## _async(struct call *call)			\
+	{										\
+		fill(call, call->value[1], call->value[3] * size, call->value[4],	\
+		     pattern(call->value[2], size), 5);					\
+	}
+
+FILL(1)
+FILL(2)
+FILL(4)
+
+const struct call_type calls_copy[] = {
+	{ "cuMemcpy", NULL, copy_sync },
+	{ "cuMemcpyDtoD_v2", NULL, copy_sync },
+	{ "cuMemcpyDtoH_v2", NULL, copy_sync },
+	{ "cuMemcpyHtoD_v2", NULL, copy_sync },
+	{ "cuMemcpyAsync", NULL, copy_async },
+	{ "cuMemcpyDtoDAsync_v2", NULL, copy_async },
+	{ "cuMemcpyDtoHAsync_v2", NULL, copy_async },
+	{ "cuMemcpyHtoDAsync_v2", NULL, copy_async },
+	{ "cuMemcpyWithAttributesAsync", NULL, copy_attributes },
+	{ "cuMemcpyPeer", NULL, copy_peer },
+	{ "cuMemcpyPeerAsync", NULL, copy_peer_async },
+	{ "cuMemcpyBatchAsync", NULL, batch_12 },
+	{ "cuMemcpyBatchAsync_v2", NULL, batch_13 },
+	{ "cuMemcpy2D_v2", NULL, copy_2d_sync },
+	{ "cuMemcpy2DUnaligned_v2", NULL, copy_2d_sync },
+	{ "cuMemcpy2DAsync_v2", NULL, copy_2d_async },
+	{ "cuMemcpy3D_v2", NULL, copy_3d_sync },
+	{ "cuMemcpy3DAsync_v2", NULL, copy_3d_async },
+	{ "cuMemcpy3DPeer", NULL, copy_3d_peer_sync },
+	{ "cuMemcpy3DPeerAsync", NULL, copy_3d_peer_async },
+	{ "cuMemcpy3DBatchAsync", NULL, batch_3d_12 },
+	{ "cuMemcpy3DBatchAsync_v2", NULL, batch_3d_13 },
+	{ "cuMemcpy3DWithAttributesAsync", NULL, copy_3d_attributes },
+	{ "cuMemcpyAtoA_v2", NULL, array_to_array },
+	{ "cuMemcpyAtoD_v2", NULL, from_array_sync },
+	{ "cuMemcpyAtoH_v2", NULL, from_array_sync },
+	{ "cuMemcpyAtoHAsync_v2", NULL, from_array_async },
+	{ "cuMemcpyDtoA_v2", NULL, to_array_sync },
+	{ "cuMemcpyHtoA_v2", NULL, to_array_sync },
+	{ "cuMemcpyHtoAAsync_v2", NULL, to_array_async },
+	{ "cuMemsetD8_v2", NULL, fill_1 },
+	{ "cuMemsetD8Async", NULL, fill_1_async },
+	{ "cuMemsetD16_v2", NULL, fill_2 },
+	{ "cuMemsetD16Async", NULL, fill_2_async },
+	{ "cuMemsetD32_v2", NULL, fill_4 },
+	{ "cuMemsetD32Async", NULL, fill_4_async },
+	{ "cuMemsetD2D8_v2", NULL, fill_2d_1 },
+	{ "cuMemsetD2D8Async", NULL, fill_2d_1_async },
+	{ "cuMemsetD2D16_v2", NULL, fill_2d_2 },
+	{ "cuMemsetD2D16Async", NULL, fill_2d_2_async },
+	{ "cuMemsetD2D32_v2", NULL, fill_2d_4 },
+	{ "cuMemsetD2D32Async", NULL, fill_2d_4_async },
+	{ NULL, NULL, NULL },
+};

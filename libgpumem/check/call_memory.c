@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Calls that make, free, share and map memory.
+ *
+ * A free is modelled when its call begins, because another thread may get the memory before the call returns.
+ */
+#include <stdlib.h>
+
+#include "check/check.h"
+
+#define KIND(kind)	(1u << MEMORY_ ## kind)
+
+/* The operation of a call of the host. */
+static struct op *host_op(const struct call *call, enum op_kind kind)
+{
+	struct op *op = call_op(call, &host, kind);
+
+	host_step();
+	if (op)
+		op->time = actor_time(&host);
+	return op;
+}
+
+static struct memory *made(const struct call *call, enum memory_kind kind, uint64_t base, uint64_t size)
+{
+	struct memory *memory;
+
+	if (call->result || !base || !size)
+		return NULL;
+	memory = memory_add(kind, base, size, host_op(call, kind == MEMORY_IMPORTED ? OP_IMPORT : OP_ALLOC));
+	if (memory)
+		memory->context = driver->context();
+	return memory;
+}
+
+static uint64_t output(const struct call *call)
+{
+	return call->result || !call->value[0] ? 0 : *(const uint64_t *)(uintptr_t)call->value[0];
+}
+
+/* ---- allocation */
+
+static void alloc(struct call *call)
+{
+	made(call, MEMORY_DEVICE, output(call), call->value[1]);
+}
+
+static void alloc_pitch(struct call *call)
+{
+	uint64_t pitch = call->result ? 0 : *(const size_t *)(uintptr_t)call->value[1];
+
+	made(call, MEMORY_DEVICE, output(call), pitch * call->value[3]);
+}
+
+static void alloc_host(struct call *call)
+{
+	made(call, MEMORY_HOST, output(call), call->value[1]);
+}
+
+static void alloc_managed(struct call *call)
+{
+	made(call, MEMORY_MANAGED, output(call), call->value[1]);
+}
+
+static void host_register(struct call *call)
+{
+	made(call, MEMORY_REGISTERED, call->value[0], call->value[1]);
+}
+
+static void import(struct call *call)
+{
+	uint64_t base, size;
+
+	if (!call->result && driver->range(output(call), &base, &size))
+		made(call, MEMORY_IMPORTED, base, size);
+}
+
+static void alloc_async(struct call *call, unsigned int stream)
+{
+	struct actor *actor;
+	struct memory *memory;
+	struct step *step;
+	struct op *op;
+
+	/* A call with fewer arguments looks the stream up. */
+	if (call->count <= stream || call->result || !output(call))
+		return;
+	actor = call_actor(call, stream);
+	if (!actor)
+		return;
+	step = step_new(STEP_ALLOC, actor);
+	op = call_op(call, actor, OP_ALLOC);
+	if (!step || !op) {
+		if (step)
+			step_free(step);
+		op_drop(op);
+		return;
+	}
+	memory = memory_add(MEMORY_POOL, output(call), call->value[1], op_hold(op));
+	if (memory) {
+		memory->context = actor->context->key;
+		memory->open = driver->cpu(memory->base);
+		memory->pool = stream == 3 ? (const void *)(uintptr_t)call->value[2] : NULL;
+	}
+	step->op = op;
+	step_submit(step);
+}
+
+static void alloc_current(struct call *call)
+{
+	alloc_async(call, 2);
+}
+
+static void alloc_from(struct call *call)
+{
+	alloc_async(call, 3);
+}
+
+/* ---- free */
+
+static void free_failed(const struct call *call, uint64_t addr, const char *how)
+{
+	const struct memory *memory, *old;
+	struct report report;
+
+	if (likely(call->result != CUDA_ERROR_INVALID_VALUE) || !addr)
+		return;
+	memory = memory_at(addr);
+	old = memory_freed_at(addr);
+	if (memory) {
+		report_begin(&report, REPORT_INVALID_FREE, "%s of 0x%llx, which %s", how, (unsigned long long)addr,
+			     memory->base == addr ? "another function frees" : "is inside an allocation");
+		report_stack(&report, call->stack, "by %s", call->name);
+		report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s",
+			     memory_name(memory), (unsigned long long)memory->size, (unsigned long long)memory->base,
+			     memory->born->call);
+	} else if (old) {
+		report_begin(&report, REPORT_DOUBLE_FREE, "0x%llx is freed again", (unsigned long long)addr);
+		report_stack(&report, call->stack, "freed again by %s", call->name);
+		report_stack(&report, old->freed->stack, "freed first by %s in %s", old->freed->call,
+			     old->freed->actor->name);
+		report_stack(&report, old->born->stack, "%s of %llu bytes, made by %s", memory_name(old),
+			     (unsigned long long)old->size, old->born->call);
+	} else {
+		report_begin(&report, REPORT_INVALID_FREE, "%s of 0x%llx, which is no allocation", how,
+			     (unsigned long long)addr);
+		report_stack(&report, call->stack, "by %s", call->name);
+	}
+	report_end(&report);
+}
+
+static void wait_each(struct actor *actor, void *arg)
+{
+	(void)arg;
+	host_waited(actor);
+}
+
+/* The host frees memory, after it waited for the work of the memory's context. */
+static void free_waiting(const struct call *call, struct memory *memory)
+{
+	actors_each(memory->context, wait_each, NULL);
+	pinned_compare();
+	memory_remove(memory, host_op(call, OP_FREE));
+}
+
+/* The host frees memory without waiting. */
+static void free_at_once(const struct call *call, struct memory *memory)
+{
+	struct conflict conflict = { .other = NULL };
+	struct op *op = host_op(call, OP_FREE);
+
+	shadow_uses(memory, &host.clock, &conflict);
+	/* A memory that nobody used may be freed before its allocation's point is reached. */
+	if (conflict.other && op && conflict.other->kind != OP_ALLOC)
+		found_unordered_free(op, memory, &conflict);
+	op_drop(conflict.other);
+	memory_remove(memory, op);
+}
+
+static void free_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(DEVICE) | KIND(POOL) | KIND(MANAGED) | KIND(IMPORTED));
+
+	if (!memory)
+		return;
+	if (memory->kind == MEMORY_POOL)
+		free_at_once(call, memory);
+	else
+		free_waiting(call, memory);
+}
+
+static void free_end(struct call *call)
+{
+	free_failed(call, call->value[0], "free");
+}
+
+static void free_host_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(HOST));
+
+	if (memory)
+		free_waiting(call, memory);
+}
+
+static void unregister_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(REGISTERED));
+
+	pinned_mapped();
+	if (memory)
+		free_waiting(call, memory);
+}
+
+static void unregister_end(struct call *call)
+{
+	/* The address need not be the first one. */
+	if (call->result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) {
+		struct call again = *call;
+
+		again.result = CUDA_ERROR_INVALID_VALUE;
+		free_failed(&again, call->value[0], "unregistration");
+	}
+}
+
+static void close_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(IMPORTED));
+
+	if (memory)
+		free_waiting(call, memory);
+}
+
+static void free_async_begin(struct call *call)
+{
+	struct memory *memory;
+	struct actor *actor;
+	struct step *step;
+	struct op *op;
+
+	if (call->count < 2)
+		return;
+	memory = memory_exact(call->value[0], KIND(DEVICE) | KIND(POOL) | KIND(MANAGED) | KIND(IMPORTED));
+	actor = memory ? call_actor(call, 1) : NULL;
+	if (!actor)
+		return;
+	step = step_new(STEP_FREE, actor);
+	op = call_op(call, actor, OP_FREE);
+	if (!step || !op) {
+		if (step)
+			step_free(step);
+		op_drop(op);
+		return;
+	}
+	step->op = op_hold(op);
+	step->memory = memory_hold(memory);
+	/* The shadow stays until the step has run. */
+	memory_retire(memory, op);
+	step_submit(step);
+}
+
+static void free_async_end(struct call *call)
+{
+	if (call->count < 2)
+		return;
+	free_failed(call, call->value[0], "free");
+}
+
+/* ---- sharing */
+
+static void share(struct call *call)
+{
+	struct memory *memory = call->result ? NULL : memory_at(call->value[1]);
+
+	if (memory)
+		shadow_open(memory);
+}
+
+/* ---- mapping */
+
+static void map(struct call *call)
+{
+	struct memory *memory = made(call, MEMORY_MAPPED, call->value[0], call->value[1]);
+
+	/* Another mapping may write the same bytes. */
+	if (memory)
+		shadow_open(memory);
+}
+
+static void unordered_unmap(const struct call *call, const struct memory *memory, const struct op *other)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_UNMAP, "a mapping is removed while work of %s may use it: 0x%llx",
+		     other->actor->name, (unsigned long long)memory->base);
+	report_detail(&report, "the program did not wait for %s", other->call);
+	report_stack(&report, call->stack, "unmapped by %s", call->name);
+	report_stack(&report, other->stack, "used by %s in %s", other->call, other->actor->name);
+	report_stack(&report, memory->born->stack, "mapped by %s", memory->born->call);
+	report_end(&report);
+}
+
+static void unmap_begin(struct call *call)
+{
+	uint64_t addr = call->value[0], end = addr + call->value[1];
+
+	while (addr < end) {
+		struct memory *memory = memory_at(addr);
+		struct conflict conflict = { .other = NULL };
+
+		if (!memory || memory->kind != MEMORY_MAPPED)
+			return;
+		addr = memory->base + memory->size;
+		shadow_uses(memory, &host.clock, &conflict);
+		if (conflict.other)
+			unordered_unmap(call, memory, conflict.other);
+		op_drop(conflict.other);
+		memory_remove(memory, host_op(call, OP_FREE));
+	}
+}
+
+/* ---- arrays */
+
+/* Bytes of an element of one channel; 0: a block format. */
+static unsigned int format_bytes(CUarray_format format)
+{
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static void array_made(const struct call *call, uint64_t width, uint64_t height, uint64_t depth, unsigned int element)
+{
+	uint64_t rows = height ? height : 1, slices = depth ? depth : 1;
+	struct memory *memory = element ?
+		made(call, MEMORY_ARRAY, output(call), width * element * rows * slices) : NULL;
+
+	if (!memory)
+		return;
+	memory->row = width * element;
+	memory->rows = rows;
+	memory->element = element;
+}
+
+static void array(struct call *call)
+{
+	const CUDA_ARRAY_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
+
+	if (!call->result)
+		array_made(call, d->Width, d->Height, 1, format_bytes(d->Format) * d->NumChannels);
+}
+
+static void array_3d(struct call *call)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
+
+	/* Sparse and deferred arrays have bytes that read as zero, or none. */
+	if (!call->result && !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
+		array_made(call, d->Width, d->Height, d->Depth, format_bytes(d->Format) * d->NumChannels);
+}
+
+static void array_destroy_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(ARRAY));
+
+	if (memory)
+		free_waiting(call, memory);
+}
+
+/* ---- other things that are given back */
+
+static const char *const things[] = {
+	"pool", "memory handle", "reserved address range", "external memory", "external semaphore", "mipmapped array",
+	"context",
+};
+
+#define MAKES(n)	static void makes_ ## n(struct call *call)			\
+	{										\
+		if (!call->result && output(call))					\
+			object_add(things[n], output(call), call);			\
+	}
+#define ENDS(n)		static void ends_ ## n(struct call *call)			\
+	{										\
+		if (!call->result)							\
+			object_remove(things[n], call->value[0]);			\
+	}
+MAKES(0) ENDS(0)
+MAKES(1) ENDS(1)
+MAKES(2) ENDS(2)
+MAKES(3) ENDS(3)
+MAKES(4) ENDS(4)
+MAKES(5) ENDS(5)
+MAKES(6)
+
+struct left {
+	const struct call *call;
+	const void *pool;
+};
+
+static void left_each(struct memory *memory, void *arg)
+{
+	const struct left *left = arg;
+	struct report report;
+
+	if (memory->kind != MEMORY_POOL || memory->pool != left->pool)
+		return;
+	report_begin(&report, REPORT_LEAK, "a pool is destroyed that has a live allocation of %llu bytes",
+		     (unsigned long long)memory->size);
+	report_stack(&report, memory->born->stack, "allocated by %s", memory->born->call);
+	report_stack(&report, left->call->stack, "destroyed by %s", left->call->name);
+	report_end(&report);
+}
+
+static void pool_destroy(struct call *call)
+{
+	struct left left = { .call = call, .pool = (const void *)(uintptr_t)call->value[0] };
+
+	ends_0(call);
+	if (!call->result)
+		memories_each(left_each, &left);
+}
+
+const struct call_type calls_memory[] = {
+	{ "cuMemAlloc_v2", NULL, alloc },
+	{ "cuMemAllocPitch_v2", NULL, alloc_pitch },
+	{ "cuMemAllocHost_v2", NULL, alloc_host },
+	{ "cuMemHostAlloc", NULL, alloc_host },
+	{ "cuMemAllocManaged", NULL, alloc_managed },
+	{ "cuMemHostRegister", NULL, host_register },
+	{ "cuMemHostRegister_v2", NULL, host_register },
+	{ "cuMemAllocAsync", NULL, alloc_current },
+	{ "cuMemAllocFromPoolAsync", NULL, alloc_from },
+	{ "cuIpcOpenMemHandle", NULL, import },
+	{ "cuIpcOpenMemHandle_v2", NULL, import },
+	{ "cuMemPoolImportPointer", NULL, import },
+	{ "cuExternalMemoryGetMappedBuffer", NULL, import },
+	{ "gpumem_import_dmabuf", NULL, import },
+	{ "gpumem_release_dmabuf", close_begin, free_end },
+	{ "gpumem_host_get_dmabuf_fd", NULL, share },
+	{ "cuMemFree_v2", free_begin, free_end },
+	{ "cuMemFreeHost", free_host_begin, free_end },
+	{ "cuMemHostUnregister", unregister_begin, unregister_end },
+	{ "cuMemFreeAsync", free_async_begin, free_async_end },
+	{ "cuIpcCloseMemHandle", close_begin, free_end },
+	{ "cuIpcGetMemHandle", NULL, share },
+	{ "cuMemPoolExportPointer", NULL, share },
+	{ "cuMemGetHandleForAddressRange", NULL, share },
+	{ "cuMemMap", NULL, map },
+	{ "cuMemUnmap", unmap_begin, NULL },
+	{ "cuArrayCreate_v2", NULL, array },
+	{ "cuArray3DCreate_v2", NULL, array_3d },
+	{ "cuArrayDestroy", array_destroy_begin, NULL },
+	{ "cuMemPoolCreate", NULL, makes_0 },
+	{ "cuMemPoolImportFromShareableHandle", NULL, makes_0 },
+	{ "cuMemPoolDestroy", NULL, pool_destroy },
+	{ "cuMemCreate", NULL, makes_1 },
+	{ "cuMemImportFromShareableHandle", NULL, makes_1 },
+	{ "cuMemRelease", NULL, ends_1 },
+	{ "cuMemAddressReserve", NULL, makes_2 },
+	{ "cuMemAddressFree", NULL, ends_2 },
+	{ "cuImportExternalMemory", NULL, makes_3 },
+	{ "cuDestroyExternalMemory", NULL, ends_3 },
+	{ "cuImportExternalSemaphore", NULL, makes_4 },
+	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
+	{ "cuMipmappedArrayCreate", NULL, makes_5 },
+	{ "cuMipmappedArrayDestroy", NULL, ends_5 },
+	{ "cuCtxCreate", NULL, makes_6 },
+	{ "cuCtxCreate_v2", NULL, makes_6 },
+	{ "cuCtxCreate_v3", NULL, makes_6 },
+	{ "cuCtxCreate_v4", NULL, makes_6 },
+	{ NULL, NULL, NULL },
+};

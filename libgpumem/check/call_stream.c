@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Calls that order: streams, events, synchronization, values, host functions, semaphores, contexts.
+ */
+#include <stdlib.h>
+
+#include "check/check.h"
+
+static void join_actor(struct actor *actor, void *arg)
+{
+	(void)arg;
+	steps_settle(actor);
+	if (!host_knows(actor))
+		host_join(&actor->clock);
+}
+
+void host_waited(struct actor *actor)
+{
+	steps_settle(actor);
+	if (actor->kind == ACTOR_LEGACY)
+		actor_step(actor);
+	if (!host_knows(actor))
+		host_join(&actor->clock);
+}
+
+/* The host waited for all work of a context, or of all contexts. */
+static void host_waited_context(const void *context)
+{
+	if (!context)
+		steps_settle_all();
+	actors_each(context, join_actor, NULL);
+	pinned_compare();
+	pinned_mapped();
+}
+
+/* ---- streams */
+
+static void stream_create(struct call *call)
+{
+	struct actor *actor;
+
+	if (call->result)
+		return;
+	actor = actor_of(*(CUstream *)(uintptr_t)call->value[0], false);
+	if (actor)
+		actor->made = call->stack;
+}
+
+static void handle_ended(const struct call *call, const char *what, const char *name, const char *ended_by,
+			 const struct stack *stack)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_INVALID_HANDLE, "%s is given %s, which was destroyed", call->name, what);
+	report_stack(&report, call->stack, "used by %s", call->name);
+	report_stack(&report, stack, "%s destroyed by %s", name, ended_by);
+	report_end(&report);
+}
+
+/* Report a stream that was destroyed. */
+static void stream_invalid(const struct call *call, uint64_t handle)
+{
+	const struct actor *actor = actor_ended((CUstream)(uintptr_t)handle);
+
+	if (actor && call->result == CUDA_ERROR_INVALID_HANDLE)
+		handle_ended(call, actor->name, actor->name, "cuStreamDestroy", actor->made);
+}
+
+static void event_invalid(const struct call *call, uint64_t handle)
+{
+	const char *by;
+	const struct stack *stack;
+
+	if (call->result != CUDA_ERROR_INVALID_HANDLE || event_of((CUevent)(uintptr_t)handle))
+		return;
+	stack = event_ended((CUevent)(uintptr_t)handle, &by);
+	if (by)
+		handle_ended(call, "an event", "the event", by, stack);
+}
+
+static void stream_destroy_begin(struct call *call)
+{
+	struct tap_stream stream;
+	CUstream handle = (CUstream)(uintptr_t)call->value[0];
+	struct actor *actor;
+
+	if ((uintptr_t)handle < 4096 || !driver->stream(handle, false, &stream) || !stream.created)
+		return;
+	actor = actor_of(handle, false);
+	if (!actor)
+		return;
+	/* From now on the stack of the end, for reports of stale handles. */
+	actor->made = call->stack;
+	actor_end(actor);
+}
+
+static void stream_destroy(struct call *call)
+{
+	stream_invalid(call, call->value[0]);
+}
+
+static void stream_synchronize(struct call *call)
+{
+	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+
+	if (call->result)
+		stream_invalid(call, call->value[0]);
+	if (!actor)
+		return;
+	host_waited(actor);
+	pinned_compare();
+	pinned_mapped();
+}
+
+/* ---- events */
+
+static void event_create(struct call *call)
+{
+	struct event *event;
+
+	if (call->result)
+		return;
+	event = event_add(*(CUevent *)(uintptr_t)call->value[0]);
+	if (!event)
+		return;
+	event->made = call->stack;
+	event->context = driver->context();
+	event->foreign = call->count > 1 && call->value[1] & CU_EVENT_INTERPROCESS;
+}
+
+static void event_open(struct call *call)
+{
+	event_create(call);
+	if (!call->result) {
+		struct event *event = event_of(*(CUevent *)(uintptr_t)call->value[0]);
+
+		if (event)
+			event->foreign = true;
+	}
+}
+
+static void event_destroy_begin(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[0]);
+
+	if (event)
+		event_remove(event);
+}
+
+static void event_destroy(struct call *call)
+{
+	event_invalid(call, call->value[0]);
+}
+
+/* Record an event at the end of an actor's steps. */
+static void record(struct event *event, struct actor *actor)
+{
+	struct step *step = step_new(STEP_RECORD, actor);
+	struct version *version = calloc(1, sizeof(*version));
+
+	if (!step || !version) {
+		free(version);
+		if (step)
+			step_free(step);
+		return;
+	}
+	version->refs = 2;
+	version->actor = actor_hold(actor);
+	step->version = version;
+	version_drop(event->version);
+	event->version = version;
+	step_submit(step);
+	if (event->foreign) {
+		step = step_new(STEP_SIGNAL, actor);
+		if (step) {
+			step->addr = event->key;
+			step_submit(step);
+		}
+	}
+}
+
+static void wrong_context(const struct call *call, const struct event *event, const struct actor *actor)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_WRONG_CONTEXT, "%s: the event and %s belong to different contexts", call->name,
+		     actor->name);
+	report_stack(&report, call->stack, "recorded by %s", call->name);
+	report_stack(&report, event->made, "event made by cuEventCreate");
+	report_end(&report);
+}
+
+static void event_record(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[0]);
+	struct actor *actor = call_actor(call, 1);
+
+	if (call->result) {
+		event_invalid(call, call->value[0]);
+		stream_invalid(call, call->value[1]);
+		if (call->result == CUDA_ERROR_INVALID_HANDLE && event && actor && event->context &&
+		    event->context != actor->context->key)
+			wrong_context(call, event, actor);
+		return;
+	}
+	if (!event)
+		event = event_add((CUevent)(uintptr_t)call->value[0]);
+	if (event && actor)
+		record(event, actor);
+}
+
+static void wait_for(struct event *event, struct actor *actor)
+{
+	struct step *step;
+
+	if (event->version) {
+		step = step_new(STEP_WAIT, actor);
+		if (!step)
+			return;
+		step->version = event->version;
+		event->version->refs++;
+		step_submit(step);
+	}
+	/* Another process may have recorded it after it waited for what this process recorded. */
+	if (event->foreign) {
+		step = step_new(STEP_AWAIT, actor);
+		if (step)
+			step_submit(step);
+	}
+}
+
+static void stream_wait_event(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[1]);
+	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+
+	if (call->result) {
+		stream_invalid(call, call->value[0]);
+		event_invalid(call, call->value[1]);
+	} else if (event && actor) {
+		wait_for(event, actor);
+	}
+}
+
+/* The host knows that the event's last record is done. */
+static void event_known(struct event *event)
+{
+	struct version *version = event->version;
+
+	if (version) {
+		if (!version->done)
+			steps_settle(version->actor);
+		host_join(&version->clock);
+	}
+	if (event->foreign) {
+		/* As wait_for(), for the host. */
+		objects_known();
+	}
+}
+
+static void event_synchronize(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[0]);
+
+	if (call->result) {
+		event_invalid(call, call->value[0]);
+		return;
+	}
+	if (!event)
+		return;
+	event_known(event);
+	pinned_compare();
+	pinned_mapped();
+}
+
+static void event_elapsed(struct call *call)
+{
+	unsigned int i;
+
+	for (i = 1; !call->result && i < 3; i++) {
+		struct event *event = event_of((CUevent)(uintptr_t)call->value[i]);
+
+		if (event)
+			event_known(event);
+	}
+}
+
+struct context_event {
+	struct event *event;
+	struct actor *last;
+};
+
+static void wait_each(struct actor *actor, void *arg)
+{
+	wait_for(arg, actor);
+}
+
+static void context_wait_event(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[1]);
+
+	if (!call->result && event)
+		actors_each((const void *)(uintptr_t)call->value[0], wait_each, event);
+}
+
+static void collect(struct actor *actor, void *arg)
+{
+	steps_settle(actor);
+	clock_join(arg, &actor->clock);
+}
+
+/* The event comes after all work of all streams of the context. */
+static void context_record_event(struct call *call)
+{
+	struct event *event = event_of((CUevent)(uintptr_t)call->value[1]);
+	struct version *version;
+
+	if (call->result || !event)
+		return;
+	version = calloc(1, sizeof(*version));
+	if (!version)
+		return;
+	version->refs = 1;
+	version->done = true;
+	clock_copy(&version->clock, &host.clock);
+	actors_each((const void *)(uintptr_t)call->value[0], collect, &version->clock);
+	version_drop(event->version);
+	event->version = version;
+}
+
+/* ---- contexts */
+
+static void context_synchronize(struct call *call)
+{
+	if (!call->result)
+		host_waited_context(call->count ? (const void *)(uintptr_t)call->value[0] : driver->context());
+}
+
+static void context_destroy_begin(struct call *call)
+{
+	const void *context = (const void *)(uintptr_t)call->value[0];
+
+	host_waited_context(context);
+	leaks_report(context);
+	memories_forget(context);
+	context_end(context);
+	object_remove("context", call->value[0]);
+}
+
+static void primary_reset_begin(struct call *call)
+{
+	const void *context = driver->primary(call->value[0]);
+
+	if (!context)
+		return;
+	host_waited_context(context);
+	leaks_report(context);
+	memories_forget(context);
+	context_end(context);
+}
+
+/* ---- values */
+
+static void value_step(struct actor *actor, bool wait, uint64_t addr, uint64_t value, unsigned int bytes,
+			unsigned int flags)
+{
+	struct step *step = step_new(wait ? STEP_WAIT_VALUE : STEP_WRITE_VALUE, actor);
+
+	if (!step)
+		return;
+	step->addr = addr;
+	step->value = value;
+	step->bytes = bytes;
+	step->flags = flags;
+	step_submit(step);
+}
+
+static void value_of(struct call *call, bool wait, unsigned int bytes)
+{
+	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+
+	if (call->result) {
+		stream_invalid(call, call->value[0]);
+		call_failed(call, call->value[1], bytes);
+	} else if (actor) {
+		value_step(actor, wait, call->value[1], call->value[2], bytes, call->value[3]);
+	}
+}
+
+static void wait_32(struct call *call)
+{
+	value_of(call, true, 4);
+}
+
+static void wait_64(struct call *call)
+{
+	value_of(call, true, 8);
+}
+
+static void write_32(struct call *call)
+{
+	value_of(call, false, 4);
+}
+
+static void write_64(struct call *call)
+{
+	value_of(call, false, 8);
+}
+
+static void batch_values(struct call *call)
+{
+	const CUstreamBatchMemOpParams *ops = (const void *)(uintptr_t)call->value[2];
+	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+	uint64_t i;
+
+	for (i = 0; actor && i < call->value[1]; i++)
+		switch (ops[i].operation) {
+		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+			value_step(actor, true, ops[i].waitValue.address, ops[i].waitValue.value, 4,
+				    ops[i].waitValue.flags);
+			break;
+		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+			value_step(actor, true, ops[i].waitValue.address, ops[i].waitValue.value64, 8,
+				    ops[i].waitValue.flags);
+			break;
+		case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+			value_step(actor, false, ops[i].writeValue.address, ops[i].writeValue.value, 4, 0);
+			break;
+		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+			value_step(actor, false, ops[i].writeValue.address, ops[i].writeValue.value64, 8, 0);
+			break;
+		default:
+			break;
+		}
+}
+
+/* ---- host functions and semaphores */
+
+static void host_function(struct call *call)
+{
+	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+	struct step *step = actor ? step_new(STEP_HOST, actor) : NULL;
+
+	if (call->result)
+		stream_invalid(call, call->value[0]);
+	if (!step)
+		return;
+	step->arg = (const void *)(uintptr_t)call->value[2];
+	step_submit(step);
+}
+
+static void semaphores(struct call *call, enum step_kind kind)
+{
+	const CUexternalSemaphore *list = (const void *)(uintptr_t)call->value[0];
+	struct actor *actor = call->result ? NULL : call_actor(call, 3);
+	uint64_t i;
+
+	for (i = 0; actor && i < call->value[2]; i++) {
+		struct step *step = step_new(kind, actor);
+
+		if (!step)
+			return;
+		step->addr = (uintptr_t)list[i];
+		step_submit(step);
+		/* The semaphore may also be another handle of this one, or carry what other processes know. */
+		step = kind == STEP_AWAIT ? step_new(kind, actor) : NULL;
+		if (step)
+			step_submit(step);
+	}
+}
+
+static void semaphores_signal(struct call *call)
+{
+	semaphores(call, STEP_SIGNAL);
+}
+
+static void semaphores_wait(struct call *call)
+{
+	semaphores(call, STEP_AWAIT);
+}
+
+const struct call_type calls_stream[] = {
+	{ "cuStreamCreate", NULL, stream_create },
+	{ "cuStreamCreateWithPriority", NULL, stream_create },
+	{ "cuStreamDestroy", stream_destroy_begin, stream_destroy },
+	{ "cuStreamDestroy_v2", stream_destroy_begin, stream_destroy },
+	{ "cuStreamSynchronize", NULL, stream_synchronize },
+	{ "cuStreamQuery", NULL, stream_synchronize },
+	{ "cuStreamWaitEvent", NULL, stream_wait_event },
+	{ "cuEventCreate", NULL, event_create },
+	{ "cuIpcOpenEventHandle", NULL, event_open },
+	{ "cuEventDestroy", event_destroy_begin, event_destroy },
+	{ "cuEventDestroy_v2", event_destroy_begin, event_destroy },
+	{ "cuEventRecord", NULL, event_record },
+	{ "cuEventRecordWithFlags", NULL, event_record },
+	{ "cuEventQuery", NULL, event_synchronize },
+	{ "cuEventSynchronize", NULL, event_synchronize },
+	{ "cuEventElapsedTime", NULL, event_elapsed },
+	{ "cuEventElapsedTime_v2", NULL, event_elapsed },
+	{ "cuCtxRecordEvent", NULL, context_record_event },
+	{ "cuCtxWaitEvent", NULL, context_wait_event },
+	{ "cuCtxSynchronize", NULL, context_synchronize },
+	{ "cuCtxSynchronize_v2", NULL, context_synchronize },
+	{ "cuCtxDestroy", context_destroy_begin, NULL },
+	{ "cuCtxDestroy_v2", context_destroy_begin, NULL },
+	{ "cuDevicePrimaryCtxReset", primary_reset_begin, NULL },
+	{ "cuDevicePrimaryCtxReset_v2", primary_reset_begin, NULL },
+	{ "cuStreamWaitValue32", NULL, wait_32 },
+	{ "cuStreamWaitValue32_v2", NULL, wait_32 },
+	{ "cuStreamWaitValue64", NULL, wait_64 },
+	{ "cuStreamWaitValue64_v2", NULL, wait_64 },
+	{ "cuStreamWriteValue32", NULL, write_32 },
+	{ "cuStreamWriteValue32_v2", NULL, write_32 },
+	{ "cuStreamWriteValue64", NULL, write_64 },
+	{ "cuStreamWriteValue64_v2", NULL, write_64 },
+	{ "cuStreamBatchMemOp", NULL, batch_values },
+	{ "cuStreamBatchMemOp_v2", NULL, batch_values },
+	{ "cuLaunchHostFunc", NULL, host_function },
+	{ "cuLaunchHostFunc_v2", NULL, host_function },
+	{ "cuStreamAddCallback", NULL, host_function },
+	{ "cuSignalExternalSemaphoresAsync", NULL, semaphores_signal },
+	{ "cuWaitExternalSemaphoresAsync", NULL, semaphores_wait },
+	{ NULL, NULL, NULL },
+};

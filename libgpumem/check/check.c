@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The checker's ends: the start, the calls as they begin and end, and the process's end.
+ *
+ * A call that begins inside another one of its thread is not modelled: it is a part of the outer call. The checker is
+ * off in a child that fork() made.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/check.h"
+
+#define TABLE	512u
+#define KNOWN	1024u
+
+struct options options;
+const struct tap_client *driver;
+pthread_mutex_t check_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct call_type *types[TABLE];	/* by name; constant after the start */
+static bool running;			/* constant but for a forked child, and the process's end */
+static unsigned int driver_reports;	/* reports that the driver printed itself; atomic */
+
+struct under_way {
+	const struct call_type *type;	/* NULL: not modelled */
+	struct call call;
+};
+
+static __thread struct {
+	unsigned int depth;
+	struct under_way outer;
+} thread __attribute__((tls_model("initial-exec")));
+
+/* ---- structures */
+
+void *spare_take(struct spares *spares, size_t bytes)
+{
+	void *spare = spares->first;
+
+	if (!spare)
+		return calloc(1, bytes);
+	spares->first = *(void **)spare;
+	return memset(spare, 0, bytes);
+}
+
+void spare_give(struct spares *spares, void *spare)
+{
+	*(void **)spare = spares->first;
+	spares->first = spare;
+}
+
+/* ---- options */
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), tail = strlen(end);
+
+	return length >= tail && !strcmp(text + length - tail, end);
+}
+
+static bool is_zero(const char *text)
+{
+	return text && !strcmp(text, "0");
+}
+
+void options_read(void)
+{
+	const char *how = getenv("GPUMEM_CHECK"), *status = getenv("GPUMEM_CHECK_EXIT");
+
+	options.abort = how && strstr(how, "abort");
+	options.log_only = how && strstr(how, "log");
+	options.strict = how && strstr(how, "strict");
+	options.stacks = !is_zero(getenv("GPUMEM_CHECK_STACKS"));
+	options.leaks = !is_zero(getenv("GPUMEM_CHECK_LEAKS"));
+	options.exit = status && *status ? atoi(status) : 66;
+	options.log = getenv("GPUMEM_CHECK_LOG");
+	if (options.log && !*options.log)
+		options.log = NULL;
+	if (options.log && ends_with(options.log, ".json"))
+		options.format = FORMAT_JSON;
+	else if (options.log && ends_with(options.log, ".sarif"))
+		options.format = FORMAT_SARIF;
+}
+
+/* ---- names of calls */
+
+static unsigned int bucket(const char *name, size_t length)
+{
+	uint32_t hash = 2166136261u;
+	size_t i;
+
+	for (i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+	return hash % TABLE;
+}
+
+static void types_add(const struct call_type *list)
+{
+	for (; list->name; list++) {
+		unsigned int at = bucket(list->name, strlen(list->name));
+
+		while (types[at])
+			at = (at + 1) % TABLE;
+		types[at] = list;
+	}
+}
+
+/* The type of a call, and whether its stream 0 is the calling thread's own. Needs no lock. */
+static const struct call_type *type_find(const char *name, bool *own)
+{
+	size_t length = strlen(name);
+	unsigned int at;
+
+	*own = ends_with(name, "_ptsz") || ends_with(name, "_ptds");
+	if (*own)
+		length -= 5;
+	for (at = bucket(name, length); types[at]; at = (at + 1) % TABLE)
+		if (!strncmp(types[at]->name, name, length) && !types[at]->name[length])
+			return types[at];
+	return NULL;
+}
+
+struct known {
+	const char *name;
+	const struct call_type *type;
+	bool own;
+};
+
+/* Names are constants of the driver: the address of one tells its type. Needs no lock. */
+static const struct call_type *type_of(const char *name, bool *own)
+{
+	static struct known *table[KNOWN];	/* atomic */
+	struct known **at = &table[((uintptr_t)name ^ (uintptr_t)name >> 6) % KNOWN];
+	struct known *known = __atomic_load_n(at, __ATOMIC_ACQUIRE), *none = NULL;
+	const struct call_type *type;
+
+	if (likely(known && known->name == name)) {
+		*own = known->own;
+		return known->type;
+	}
+	type = type_find(name, own);
+	known = known ? NULL : malloc(sizeof(*known));
+	if (known) {
+		*known = (struct known) { .name = name, .type = type, .own = *own };
+		if (!__atomic_compare_exchange_n(at, &none, known, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			free(known);
+	}
+	return type;
+}
+
+/* ---- helpers of the files of calls */
+
+struct op *call_op(const struct call *call, struct actor *actor, enum op_kind kind)
+{
+	return op_new(call->name, call->stack, actor, kind);
+}
+
+struct actor *call_actor(const struct call *call, int index)
+{
+	uint64_t handle = index >= 0 && (unsigned int)index < call->count ? call->value[index] : 0;
+
+	return actor_of((CUstream)(uintptr_t)handle, call->own);
+}
+
+static void out_of_bounds(const struct call *call, const struct memory *memory, uint64_t addr, uint64_t bytes)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_OUT_OF_BOUNDS, "%s of %llu bytes at 0x%llx, %llu bytes %s", call->name,
+		     (unsigned long long)bytes, (unsigned long long)addr,
+		     (unsigned long long)(addr < memory->base ? memory->base - addr :
+					  addr + bytes - memory->base - memory->size),
+		     addr < memory->base ? "before the memory" : "beyond the memory's end");
+	report_stack(&report, call->stack, "by %s", call->name);
+	report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
+		     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
+	report_end(&report);
+}
+
+static void used_after_free(const struct call *call, const struct memory *memory, uint64_t addr, uint64_t bytes)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_USE_AFTER_FREE, "%s of %llu bytes at 0x%llx", call->name,
+		     (unsigned long long)bytes, (unsigned long long)addr);
+	report_stack(&report, call->stack, "used by %s", call->name);
+	report_stack(&report, memory->freed->stack, "freed by %s in %s", memory->freed->call,
+		     memory->freed->actor->name);
+	report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
+		     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
+	report_end(&report);
+}
+
+static void no_access(const struct call *call, const struct memory *memory, uint64_t addr)
+{
+	struct report report;
+
+	report_begin(&report, REPORT_NO_ACCESS, "%s uses memory of a pool at 0x%llx", call->name,
+		     (unsigned long long)addr);
+	report_detail(&report, "the device needs cuMemPoolSetAccess()");
+	report_stack(&report, call->stack, "used by %s", call->name);
+	report_stack(&report, memory->born->stack, "%s of %llu bytes, made by %s", memory_name(memory),
+		     (unsigned long long)memory->size, memory->born->call);
+	report_end(&report);
+}
+
+void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
+{
+	const struct memory *memory = memory_at(addr), *other;
+
+	if (call->result != CUDA_ERROR_INVALID_VALUE || !addr)
+		return;
+	if (memory) {
+		if (bytes > memory->base + memory->size - addr)
+			out_of_bounds(call, memory, addr, bytes);
+		else if (memory->kind == MEMORY_POOL && memory->context != driver->context())
+			no_access(call, memory, addr);
+		return;
+	}
+	other = memory_freed_at(addr);
+	if (other && other->freed) {
+		used_after_free(call, other, addr, bytes);
+		return;
+	}
+	other = memory_beside(addr);
+	if (other)
+		out_of_bounds(call, other, addr, bytes);
+}
+
+/* ---- the tap */
+
+static bool off(void)
+{
+	return unlikely(!running);
+}
+
+/* Reports write, and a thread that is cancelled there would keep the lock. */
+static int lock(void)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&check_lock);
+	return cancel;
+}
+
+static void unlock(int cancel)
+{
+	pthread_mutex_unlock(&check_lock);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+static void forked(void)
+{
+	running = false;
+}
+
+static void tap_begin(const char *name, const char *names, const uint64_t *values, unsigned int count)
+{
+	struct under_way *under_way;
+	const struct call_type *type;
+	int cancel;
+	bool own;
+
+	(void)names;
+	if (thread.depth++ || off())
+		return;
+	under_way = &thread.outer;
+	type = type_of(name, &own);
+	under_way->type = type;
+	if (!type)
+		return;
+	under_way->call = (struct call) { .name = type->name, .own = own, .count = count };
+	memcpy(under_way->call.value, values, count * sizeof(*values));
+	if (!type->before)
+		return;
+	cancel = lock();
+	under_way->call.stack = stack_here();
+	type->before(&under_way->call);
+	unlock(cancel);
+}
+
+static void tap_end(const char *name, CUresult result)
+{
+	struct under_way *under_way = &thread.outer;
+	const struct call_type *type = under_way->type;
+	int cancel;
+
+	(void)name;
+	/* cuInit() began before the checker did. */
+	if (!thread.depth)
+		return;
+	if (--thread.depth || off())
+		return;
+	if (!type || !type->after || result == CUDA_ERROR_NOT_READY)
+		return;
+	cancel = lock();
+	if (!under_way->call.stack)
+		under_way->call.stack = stack_here();
+	under_way->call.result = result;
+	type->after(&under_way->call);
+	unlock(cancel);
+}
+
+static void tap_host_function(const void *arg)
+{
+	int cancel;
+
+	if (off())
+		return;
+	cancel = lock();
+	step_host_ran(arg);
+	pinned_compare();
+	unlock(cancel);
+}
+
+static void tap_reported(void)
+{
+	__atomic_fetch_add(&driver_reports, 1, __ATOMIC_RELAXED);
+}
+
+static const struct tap tap = {
+	.version = TAP_VERSION, .begin = tap_begin, .end = tap_end, .host_function = tap_host_function,
+	.reported = tap_reported,
+};
+
+__attribute__((visibility("default"))) const struct tap *gpumem_check_start(const struct tap_client *client);
+const struct tap *gpumem_check_start(const struct tap_client *client)
+{
+	if (client->version != TAP_VERSION)
+		return NULL;
+	driver = client;
+	if (pthread_atfork(NULL, NULL, forked))
+		return NULL;
+	running = true;
+	options_read();
+	actors_start();
+	types_add(calls_memory);
+	types_add(calls_copy);
+	types_add(calls_stream);
+	return &tap;
+}
+
+/* After all functions that the program registered with atexit(). */
+static __attribute__((destructor)) void finish(void)
+{
+	unsigned int reports;
+
+	if (!driver || off() || pthread_mutex_trylock(&check_lock))
+		return;
+	steps_settle_all();
+	pinned_mapped();
+	leaks_report(NULL);
+	reports = reports_finish() + __atomic_load_n(&driver_reports, __ATOMIC_RELAXED);
+	running = false;
+	pthread_mutex_unlock(&check_lock);
+	if (reports && !options.log_only) {
+		fflush(NULL);
+		_exit(options.exit);
+	}
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check: the checker, a library of its own behind the tap (core/tap.h).
+ *
+ * GPUMEM_CHECK=1 makes cuInit() load it. It models what the program's calls do to memory, and in which order:
+ * exact happens-before by vector clocks. Documentation/checker.rst has the rules. It includes core/tap.h and the
+ * public headers only, and calls no function of the driver but those of struct tap_client.
+ *
+ * Words
+ *
+ *   actor       who does operations: a stream, or the host. All threads of the process are one host
+ *   clock       for each actor, how many of its operations come before (clock.c)
+ *   operation   what a call does to memory, in the order of an actor
+ *   step       one step of a stream: an operation, a record, a wait, ... (step.c)
+ *   memory      an allocation, a registration, a mapping or an array (memory.c)
+ *   shadow      for each byte of a memory: its last write, its reads since, and whether it was ever written (shadow.c)
+ *
+ * One lock, check_lock, protects all of it. Functions need the lock unless their comment says otherwise.
+ */
+#ifndef GPUMEM_CHECK_CHECK_H
+#define GPUMEM_CHECK_CHECK_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "core/tap.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+struct actor;
+struct memory;
+struct stack;
+
+/* ---- options (options.c): constant after the start */
+
+enum check_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF };
+
+struct options {
+	bool abort;			/* GPUMEM_CHECK=abort: end the process at the first report */
+	bool log_only;			/* GPUMEM_CHECK=log: reports do not change the exit status */
+	bool strict;			/* GPUMEM_CHECK=strict: report what polling may have ordered, too */
+	bool stacks;			/* GPUMEM_CHECK_STACKS is not 0 */
+	bool leaks;			/* GPUMEM_CHECK_LEAKS is not 0 */
+	int exit;			/* GPUMEM_CHECK_EXIT, or 66 */
+	const char *log;		/* GPUMEM_CHECK_LOG, or NULL */
+	enum check_format format;	/* by the name of @log */
+};
+
+extern struct options options;
+extern const struct tap_client *driver;
+extern pthread_mutex_t check_lock;
+
+void options_read(void);
+
+/* Structures of one size that are kept for the next use. */
+struct spares {
+	void *first;
+};
+
+/* A structure whose bytes are zero, or NULL. */
+void *spare_take(struct spares *spares, size_t bytes);
+void spare_give(struct spares *spares, void *spare);
+
+/* ---- stacks (stack.c) */
+
+/* The calling thread's stack, from the program's call on; NULL without stacks. */
+struct stack *stack_here(void);
+uint32_t stack_hash(const struct stack *stack);
+
+struct frame {
+	const char *function;		/* or NULL */
+	const char *file;		/* or NULL */
+	const char *object;		/* the library or program, or NULL */
+	int line;			/* 0: not known */
+	uintptr_t address;
+};
+
+/* Call @each for the frames of the program, innermost first. False from @each ends the walk. */
+void stack_walk(const struct stack *stack, bool (*each)(const struct frame *frame, void *arg), void *arg);
+
+/* ---- clocks and actors (clock.c) */
+
+struct clock {
+	unsigned int count;
+	unsigned int room;
+	uint64_t *times;
+};
+
+/* Make @to come after @from. True if that changed @to. */
+bool clock_join(struct clock *to, const struct clock *from);
+void clock_copy(struct clock *to, const struct clock *from);
+void clock_free(struct clock *clock);
+/* Whether operation @time of the actor in @slot comes before. */
+static inline bool clock_covers(const struct clock *clock, unsigned int slot, uint64_t time)
+{
+	return slot < clock->count && clock->times[slot] >= time;
+}
+
+enum actor_kind { ACTOR_HOST, ACTOR_LEGACY, ACTOR_BLOCKING, ACTOR_FREE };
+
+struct context {
+	const void *key;
+	unsigned int number;		/* for people */
+	struct actor *stepped;		/* blocking ones that stepped since the legacy stream did; a reference each */
+	struct actor *legacy;		/* or NULL */
+	struct context *next;
+};
+
+struct actor {
+	enum actor_kind kind;
+	unsigned int refs;
+	unsigned int slot;
+	uint64_t number;		/* for people */
+	char name[48];
+	const void *key;
+	struct context *context;	/* NULL: the host */
+	struct stack *made;
+	struct clock clock;
+	uint64_t host_seen;		/* version of the host's clock that was joined last */
+	uint64_t legacy_seen;		/* time of the legacy stream that was joined last */
+	bool stepped;			/* is in context->stepped */
+	unsigned int waiting;		/* steps that cannot run yet */
+	unsigned int blocked;		/* pass of steps_run() that found it blocked */
+	bool created, gone;
+	struct actor *next;		/* in the table of keys */
+	struct actor *next_stepped;
+};
+
+extern struct actor host;
+
+static inline uint64_t actor_time(const struct actor *actor)
+{
+	return actor->clock.times[actor->slot];
+}
+
+void actors_start(void);
+/* The actor of a stream handle; NULL: no such stream. */
+struct actor *actor_of(CUstream handle, bool own);
+/* Forget a stream that was destroyed. Its key may be used again. */
+void actor_end(struct actor *actor);
+/* The stream that had this handle and was destroyed last, or NULL. */
+const struct actor *actor_ended(CUstream handle);
+struct actor *actor_hold(struct actor *actor);
+void actor_drop(struct actor *actor);
+/* Call @each for all actors of a context; NULL: of all contexts. */
+void actors_each(const void *context, void (*each)(struct actor *actor, void *arg), void *arg);
+/* The calling context's or process's actors are forgotten: the context ended. */
+void context_end(const void *context);
+/* Begin an operation: join what comes before it by rules of streams, and count it. */
+void actor_step(struct actor *actor);
+/* Whether the host knows all operations of an actor, and so all that they come after. */
+bool host_knows(const struct actor *actor);
+/* The host knows what comes before @clock. */
+void host_join(const struct clock *clock);
+/* The host does an operation. */
+void host_step(void);
+
+/* What a CPU that polls memory may have seen. */
+extern struct clock polled;
+
+/* ---- operations */
+
+enum op_kind { OP_WRITE, OP_READ, OP_ALLOC, OP_FREE, OP_IMPORT };
+
+struct op {
+	unsigned int refs;
+	const char *call;		/* constant */
+	struct stack *stack;
+	struct actor *actor;		/* a reference */
+	unsigned int slot;
+	uint64_t time;
+	enum op_kind kind;
+};
+
+struct op *op_new(const char *call, struct stack *stack, struct actor *actor, enum op_kind kind);
+static inline struct op *op_hold(struct op *op)
+{
+	op->refs++;
+	return op;
+}
+void op_drop(struct op *op);
+
+/* ---- memory (memory.c) and its shadow (shadow.c) */
+
+enum memory_kind {
+	MEMORY_DEVICE, MEMORY_POOL, MEMORY_HOST, MEMORY_REGISTERED, MEMORY_MANAGED, MEMORY_MAPPED,
+	MEMORY_IMPORTED, MEMORY_ARRAY,
+};
+
+struct memory {
+	uint64_t base, size;
+	enum memory_kind kind;
+	bool open;			/* the CPU, or another process or driver, can write it */
+	struct op *born;
+	struct op *freed;		/* or NULL */
+	const void *context;
+	const void *pool;		/* or NULL */
+	uint64_t row, rows;		/* of an array: bytes of a row, rows of a slice */
+	unsigned int element;		/* of an array: bytes */
+	struct page **pages;		/* NULL: as the memory was born */
+	uint64_t writes;		/* accesses that wrote */
+	bool reported;			/* that it was unmapped */
+	unsigned int refs;
+	struct memory *next;		/* of arrays */
+};
+
+static inline bool memory_is_host(const struct memory *memory)
+{
+	return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
+}
+
+/* Bytes of a memory, or pageable memory. */
+struct span {
+	struct memory *memory;		/* a reference; NULL: pageable memory */
+	uint64_t at;			/* offset, or address */
+	uint64_t pitch, slice;		/* bytes from row to row, from slice to slice */
+};
+
+struct box {
+	uint64_t width, height, depth;	/* bytes, rows, slices */
+};
+
+struct memory *memory_add(enum memory_kind kind, uint64_t base, uint64_t size, struct op *born);
+/* The memory at an address, or NULL. */
+struct memory *memory_at(uint64_t addr);
+/* The memory with this first address and one of the kinds (a bit each), or NULL. */
+struct memory *memory_exact(uint64_t base, unsigned int kinds);
+/* The memory that was at an address and was freed last, or NULL. */
+struct memory *memory_freed_at(uint64_t addr);
+/* Memory whose end is close below, or whose begin close above; NULL. */
+struct memory *memory_beside(uint64_t addr);
+/* Remove a memory; takes the reference to @op. */
+void memory_remove(struct memory *memory, struct op *op);
+/* memory_remove(), but the shadow stays until the last reference is dropped, or shadow_free(). */
+void memory_retire(struct memory *memory, struct op *op);
+struct memory *memory_hold(struct memory *memory);
+void memory_drop(struct memory *memory);
+void memories_each(void (*each)(struct memory *memory, void *arg), void *arg);
+const char *memory_name(const struct memory *memory);
+
+struct conflict {
+	struct op *other;		/* not ordered before; a reference, or NULL */
+	bool wrote;			/* the other operation wrote, or allocated */
+	uint64_t at, bytes;		/* offset of the first byte, and length */
+};
+
+/* What an access finds. */
+struct finding {
+	struct conflict race;		/* other is NULL: none */
+	uint64_t unwritten_at, unwritten;	/* bytes that nobody wrote; unwritten is 0: none */
+};
+
+/* Read or write bytes in the order of @op, whose actor's clock is @clock. */
+void shadow_access(const struct span *span, const struct box *box, struct op *op, const struct clock *clock,
+		   bool write, struct finding *finding);
+/* shadow_access() of both ends of a copy: bytes of the destination are written if the source's are. */
+void shadow_copy(const struct span *dst, const struct span *src, const struct box *box, struct op *op,
+		 const struct clock *clock, struct finding *wrote, struct finding *read);
+/* Find a use of a memory that @clock does not cover. */
+void shadow_uses(struct memory *memory, const struct clock *clock, struct conflict *conflict);
+/* Whether a write to the first row of a span is not covered by @clock. */
+bool shadow_pending(const struct span *span, uint64_t bytes, const struct clock *clock);
+/* All bytes count as written from now on. */
+void shadow_open(struct memory *memory);
+void shadow_free(struct memory *memory);
+
+/* ---- steps (step.c) */
+
+struct version;				/* one record of an event */
+
+enum step_kind {
+	STEP_ACCESS,			/* box of dst, box of src */
+	STEP_ALLOC, STEP_FREE, STEP_RECORD, STEP_WAIT, STEP_WRITE_VALUE, STEP_WAIT_VALUE, STEP_HOST,
+	STEP_SIGNAL, STEP_AWAIT,	/* external semaphores, and events of other processes */
+};
+
+struct step {
+	enum step_kind kind;
+	struct actor *actor;		/* a reference */
+	struct op *op;			/* a reference, or NULL */
+	struct span dst, src;		/* STEP_ACCESS */
+	bool writes, reads;		/* STEP_ACCESS: which end there is */
+	bool known;			/* STEP_ACCESS of a fill: @value is what it writes */
+	struct box box;
+	struct memory *memory;		/* STEP_ALLOC, STEP_FREE: a reference */
+	struct version *version;	/* STEP_RECORD, STEP_WAIT: a reference */
+	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object */
+	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
+	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
+	const void *arg;		/* STEP_HOST */
+	struct clock submitted;		/* of the host; of a step that had to wait */
+	struct step *next;
+};
+
+/* A step of an actor; NULL: no memory. */
+struct step *step_new(enum step_kind kind, struct actor *actor);
+/* Drop a step that was not submitted. */
+void step_free(struct step *step);
+/* Run a step, or keep it until it can run. Takes all of its references. */
+void step_submit(struct step *step);
+/* The program knows that an actor's steps are done: run them. */
+void steps_settle(struct actor *actor);
+void steps_settle_all(void);
+/* The host knows what this process has signalled to other processes. */
+void objects_known(void);
+/* A host function with this argument runs. */
+void step_host_ran(const void *arg);
+
+/* ---- events (event.c) */
+
+struct event {
+	uint64_t key;
+	bool foreign;			/* other processes can record it, or wait for it */
+	struct stack *made;
+	const void *context;
+	struct version *version;	/* of the last record, or NULL */
+	struct event *next;
+};
+
+struct version {
+	unsigned int refs;
+	bool done;			/* the step has run */
+	struct actor *actor;		/* a reference */
+	struct clock clock;
+};
+
+struct event *event_of(CUevent handle);
+struct event *event_add(CUevent handle);
+void event_remove(struct event *event);
+const struct stack *event_ended(CUevent handle, const char **call);
+void events_each(void (*each)(struct event *event, void *arg), void *arg);
+void version_drop(struct version *version);
+
+/* ---- the program's mistakes (report.c) */
+
+enum report_kind {
+	REPORT_RACE, REPORT_BEFORE_ALLOC, REPORT_FREE_UNORDERED, REPORT_USE_AFTER_FREE, REPORT_OUT_OF_BOUNDS,
+	REPORT_DOUBLE_FREE, REPORT_INVALID_FREE, REPORT_UNMAP, REPORT_NO_ACCESS, REPORT_INVALID_HANDLE,
+	REPORT_WRONG_CONTEXT, REPORT_UNINITIALIZED, REPORT_LEAK, REPORT_HOST_WRITE, REPORT_HOST_UNMAPPED,
+};
+
+struct report_stack {
+	char title[160];
+	const struct stack *stack;
+};
+
+struct report {
+	enum report_kind kind;
+	char title[320];
+	char detail[320];		/* the missing edge in words, or "" */
+	unsigned int stacks;
+	struct report_stack stack[4];
+};
+
+void report_begin(struct report *report, enum report_kind kind, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void report_detail(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_stack(struct report *report, const struct stack *stack, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Print it, unless it is suppressed or was printed before. */
+void report_end(struct report *report);
+/* Write the log; the number of reports. */
+unsigned int reports_finish(void);
+
+/* Reports of findings (findings.c). */
+void found_race(const struct op *op, const struct memory *memory, bool write, const struct conflict *conflict);
+void found_unwritten(const struct op *op, struct memory *memory, uint64_t at, uint64_t bytes);
+void found_unordered_free(const struct op *op, const struct memory *memory, const struct conflict *conflict);
+
+/* ---- pinned memory that queued work reads (pinned.c) */
+
+/* An asynchronous operation reads pinned memory. */
+void pinned_read(const struct span *span, const struct box *box, struct op *op);
+/* The host's clock moved on: compare what is done. */
+void pinned_compare(void);
+/* Find registered memory that the program unmapped. */
+void pinned_mapped(void);
+
+/* ---- calls (call_*.c) */
+
+struct call {
+	const char *name;		/* without _ptds and _ptsz */
+	bool own;			/* stream 0 is the calling thread's own */
+	unsigned int count;
+	uint64_t value[TAP_VALUES];
+	CUresult result;
+	struct stack *stack;
+};
+
+struct call_type {
+	const char *name;
+	void (*before)(struct call *call);	/* or NULL; the call has not begun */
+	void (*after)(struct call *call);	/* or NULL; result is set */
+};
+
+extern const struct call_type calls_memory[], calls_copy[], calls_stream[];
+
+/* The operation of a host call. */
+struct op *call_op(const struct call *call, struct actor *actor, enum op_kind kind);
+/* The actor of the stream that is the call's argument @index; -1: the default stream. NULL: no such stream. */
+struct actor *call_actor(const struct call *call, int index);
+/* Report why a call that failed was refused, if the checker knows. */
+void call_failed(const struct call *call, uint64_t addr, uint64_t bytes);
+/* The host waited for all work of the actor. */
+void host_waited(struct actor *actor);
+/* Things other than memory, streams and events that a program gives back: by what they are, and a handle. */
+void object_add(const char *what, uint64_t key, const struct call *call);
+void object_remove(const char *what, uint64_t key);
+/* All memory, pools, streams and events that the program did not give back. @context: of one that ends, or NULL. */
+void leaks_report(const void *context);
+/* Forget the memory of a context that ends. */
+void memories_forget(const void *context);
+
+#endif /* GPUMEM_CHECK_CHECK_H */

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Steps: the steps of streams, in an order in which the streams may execute them.
+ *
+ * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet, or comes after
+ * a step that waits. Steps that wait are in one list, in the order of submission. Whenever a value is written,
+ * the list is walked, and steps that can run do.
+ *
+ * A wait for a value comes after the first write that it can see and that satisfies it. A write is not seen if a later
+ * one comes between it and the wait. If the program knows that a stream is done though a step of it still waits,
+ * something else satisfied the wait: the CPU, another process, a copy of the program's own. The step then comes after
+ * what the host knows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+
+#define TABLE	256u
+#define WRITES	64u
+
+struct word_write {
+	uint64_t value;
+	bool known;
+	unsigned int slot;
+	uint64_t time;
+	struct clock clock;
+};
+
+/* A word that streams write or wait for, and its last writes. */
+struct word {
+	uint64_t addr;
+	unsigned int count;		/* of all writes */
+	struct word_write write[WRITES];
+	struct word *next;
+};
+
+/* What a semaphore, or an event of other processes, has been given. */
+struct object {
+	uint64_t key;
+	struct clock clock;
+	struct object *next;
+};
+
+/* Host functions that have run before their call ended. */
+struct ran {
+	const void *arg;
+	struct ran *next;
+};
+
+/* Host functions that have not run. */
+struct pending_host {
+	const void *arg;
+	struct clock clock;
+	struct pending_host *next;
+};
+
+static struct spares spare_steps;
+static struct step *waiting, **waiting_end = &waiting;
+static unsigned int pass;
+static struct word *words[TABLE];
+static unsigned int word_total;
+static struct object *objects;
+static struct ran *early;
+static struct pending_host *functions;
+
+/* ---- words */
+
+static struct word *word_at(uint64_t addr, bool make)
+{
+	struct word **list = &words[(addr >> 2) % TABLE], *word;
+
+	for (word = *list; word; word = word->next)
+		if (word->addr == addr)
+			return word;
+	if (!make)
+		return NULL;
+	word = calloc(1, sizeof(*word));
+	if (word) {
+		word->addr = addr;
+		word->next = *list;
+		*list = word;
+		word_total++;
+	}
+	return word;
+}
+
+static void word_write(struct word *word, uint64_t value, bool known, const struct actor *actor)
+{
+	struct word_write *write = &word->write[word->count++ % WRITES];
+
+	write->value = value;
+	write->known = known;
+	write->slot = actor->slot;
+	write->time = actor_time(actor);
+	clock_copy(&write->clock, &actor->clock);
+}
+
+static bool value_satisfies(const struct step *wait, uint64_t word)
+{
+	uint64_t mask = wait->bytes == 4 ? UINT32_MAX : UINT64_MAX;
+
+	switch (wait->flags & 3) {
+	case CU_STREAM_WAIT_VALUE_GEQ:
+		return wait->bytes == 4 ? (int32_t)(word - wait->value) >= 0 : (int64_t)(word - wait->value) >= 0;
+	case CU_STREAM_WAIT_VALUE_EQ:
+		return !((word ^ wait->value) & mask);
+	case CU_STREAM_WAIT_VALUE_AND:
+		return word & wait->value & mask;
+	default:
+		return ~(word | wait->value) & mask;
+	}
+}
+
+/* Whether a later write comes between a write and the wait. */
+static bool write_hidden(const struct word *word, unsigned int index, const struct clock *before)
+{
+	unsigned int i;
+
+	for (i = index + 1; i < word->count; i++) {
+		const struct word_write *later = &word->write[i % WRITES];
+		const struct word_write *write = &word->write[index % WRITES];
+
+		if (clock_covers(before, later->slot, later->time) &&
+		    clock_covers(&later->clock, write->slot, write->time))
+			return true;
+	}
+	return false;
+}
+
+/* The first write that satisfies a wait, or NULL. */
+static const struct word_write *wait_write(const struct step *wait, const struct clock *before)
+{
+	const struct word *word = word_at(wait->addr, false);
+	unsigned int i;
+
+	if (!word)
+		return NULL;
+	for (i = word->count > WRITES ? word->count - WRITES : 0; i < word->count; i++) {
+		const struct word_write *write = &word->write[i % WRITES];
+
+		if ((!write->known || value_satisfies(wait, write->value)) && !write_hidden(word, i, before))
+			return write;
+	}
+	return NULL;
+}
+
+/* An access wrote bytes: if they are words that streams wait for, remember the write. */
+static void words_written(const struct step *step, uint64_t base)
+{
+	uint64_t addr = base + step->dst.at;
+	unsigned int i;
+
+	if (!word_total)
+		return;
+	if (step->box.height * step->box.depth == 1 && step->box.width <= 64) {
+		for (; addr < base + step->dst.at + step->box.width; addr++) {
+			struct word *word = word_at(addr, false);
+
+			if (word)
+				word_write(word, step->value, step->known, step->actor);
+		}
+		return;
+	}
+	for (i = 0; i < TABLE; i++) {
+		struct word *word;
+
+		for (word = words[i]; word; word = word->next)
+			if (word->addr - addr < step->box.width * step->box.height * step->box.depth)
+				word_write(word, step->value, step->known, step->actor);
+	}
+}
+
+/* ---- objects */
+
+static struct object *object_of(uint64_t key)
+{
+	struct object *object;
+
+	for (object = objects; object; object = object->next)
+		if (object->key == key)
+			return object;
+	object = calloc(1, sizeof(*object));
+	if (object) {
+		object->key = key;
+		object->next = objects;
+		objects = object;
+	}
+	return object;
+}
+
+void objects_known(void)
+{
+	const struct object *object = object_of(0);
+
+	if (object)
+		host_join(&object->clock);
+}
+
+/* ---- host functions */
+
+void step_host_ran(const void *arg)
+{
+	struct pending_host **at, *function;
+	struct ran *ran;
+
+	for (at = &functions; (function = *at); at = &function->next)
+		if (function->arg == arg) {
+			*at = function->next;
+			host_join(&function->clock);
+			clock_free(&function->clock);
+			free(function);
+			return;
+		}
+	ran = calloc(1, sizeof(*ran));
+	if (ran) {
+		ran->arg = arg;
+		ran->next = early;
+		early = ran;
+	}
+}
+
+static void host_submitted(const struct step *step)
+{
+	struct pending_host *function, **end;
+	struct ran **at, *ran;
+
+	for (at = &early; (ran = *at); at = &ran->next)
+		if (ran->arg == step->arg) {
+			*at = ran->next;
+			free(ran);
+			host_join(&step->actor->clock);
+			return;
+		}
+	function = calloc(1, sizeof(*function));
+	if (!function)
+		return;
+	function->arg = step->arg;
+	clock_copy(&function->clock, &step->actor->clock);
+	for (end = &functions; *end; end = &(*end)->next)
+		;
+	*end = function;
+}
+
+/* ---- running */
+
+/* Whether a CPU may read the word. */
+static bool word_polled(uint64_t addr)
+{
+	const struct memory *memory = memory_at(addr);
+
+	return !memory || memory->open;
+}
+
+static void run_access(struct step *step)
+{
+	struct finding wrote = { .unwritten = 0 }, read = { .unwritten = 0 };
+	struct memory *dst = step->writes ? step->dst.memory : NULL;
+	struct memory *src = step->reads ? step->src.memory : NULL;
+	const struct clock *clock = &step->actor->clock;
+
+	if (dst && dst->freed)
+		dst = NULL;
+	if (src && src->freed)
+		src = NULL;
+	if (dst && src)
+		shadow_copy(&step->dst, &step->src, &step->box, step->op, clock, &wrote, &read);
+	else if (dst)
+		shadow_access(&step->dst, &step->box, step->op, clock, true, &wrote);
+	else if (src)
+		shadow_access(&step->src, &step->box, step->op, clock, false, &read);
+	if (read.race.other)
+		found_race(step->op, src, false, &read.race);
+	if (wrote.race.other)
+		found_race(step->op, dst, true, &wrote.race);
+	op_drop(read.race.other);
+	op_drop(wrote.race.other);
+	if (read.unwritten)
+		found_unwritten(step->op, src, read.unwritten_at, read.unwritten);
+	if (dst) {
+		words_written(step, dst->base);
+		/* A CPU may poll a word for what streams write. */
+		if (dst->open && dst->kind != MEMORY_IMPORTED && step->box.width <= 8 && step->box.height == 1)
+			clock_join(&polled, clock);
+	}
+}
+
+static void run_free(const struct step *step)
+{
+	struct conflict conflict = { .other = NULL };
+
+	shadow_uses(step->memory, &step->actor->clock, &conflict);
+	if (conflict.other)
+		found_unordered_free(step->op, step->memory, &conflict);
+	op_drop(conflict.other);
+	shadow_free(step->memory);
+}
+
+static void run(struct step *step)
+{
+	struct actor *actor = step->actor;
+	const struct word_write *write;
+	struct object *object;
+	struct word *word;
+
+	if (step->submitted.count)
+		clock_join(&actor->clock, &step->submitted);
+	actor_step(actor);
+	if (step->op)
+		step->op->time = actor_time(actor);
+	switch (step->kind) {
+	case STEP_ACCESS:
+		run_access(step);
+		break;
+	case STEP_ALLOC:
+		break;
+	case STEP_FREE:
+		run_free(step);
+		break;
+	case STEP_RECORD:
+		clock_copy(&step->version->clock, &actor->clock);
+		step->version->done = true;
+		break;
+	case STEP_WAIT:
+		clock_join(&actor->clock, &step->version->clock);
+		break;
+	case STEP_WRITE_VALUE:
+		word = word_at(step->addr, true);
+		if (word)
+			word_write(word, step->value, true, actor);
+		if (word_polled(step->addr))
+			clock_join(&polled, &actor->clock);
+		break;
+	case STEP_WAIT_VALUE:
+		write = wait_write(step, &actor->clock);
+		if (write)
+			clock_join(&actor->clock, &write->clock);
+		else
+			clock_join(&actor->clock, &host.clock);
+		break;
+	case STEP_HOST:
+		host_submitted(step);
+		break;
+	case STEP_SIGNAL:
+		object = object_of(step->addr);
+		if (object)
+			clock_join(&object->clock, &actor->clock);
+		/* Other processes may pass it on by whatever they signal. */
+		object = object_of(0);
+		if (object)
+			clock_join(&object->clock, &actor->clock);
+		break;
+	case STEP_AWAIT:
+		object = object_of(step->addr);
+		if (object)
+			clock_join(&actor->clock, &object->clock);
+		break;
+	}
+}
+
+struct step *step_new(enum step_kind kind, struct actor *actor)
+{
+	struct step *step = spare_take(&spare_steps, sizeof(*step));
+
+	if (!step)
+		return NULL;
+	step->kind = kind;
+	step->actor = actor_hold(actor);
+	return step;
+}
+
+void step_free(struct step *step)
+{
+	op_drop(step->op);
+	memory_drop(step->dst.memory);
+	memory_drop(step->src.memory);
+	memory_drop(step->memory);
+	version_drop(step->version);
+	clock_free(&step->submitted);
+	actor_drop(step->actor);
+	spare_give(&spare_steps, step);
+}
+
+/* ---- waiting */
+
+static void find_blocked(struct actor *actor, void *arg)
+{
+	if (actor->kind == ACTOR_BLOCKING && actor->blocked == pass)
+		*(bool *)arg = true;
+}
+
+/* Whether a step before this one, in the list, keeps it from running. */
+static bool step_blocked(const struct step *step)
+{
+	const struct actor *actor = step->actor;
+	bool blocked = false;
+
+	if (actor->blocked == pass)
+		return true;
+	if (actor->kind == ACTOR_BLOCKING && actor->context->legacy)
+		return actor->context->legacy->blocked == pass;
+	if (actor->kind == ACTOR_LEGACY)
+		actors_each(actor->context->key, find_blocked, &blocked);
+	return blocked;
+}
+
+static bool step_ready(const struct step *step)
+{
+	if (step->kind == STEP_WAIT)
+		return step->version->done;
+	if (step->kind == STEP_WAIT_VALUE)
+		return step->forced || wait_write(step, &step->actor->clock);
+	return true;
+}
+
+/* Run the steps of the list that can run; true if one did. */
+static bool steps_pass(void)
+{
+	struct step **at = &waiting, *step;
+	bool any = false;
+
+	pass++;
+	while ((step = *at)) {
+		if (step_blocked(step) || !step_ready(step)) {
+			step->actor->blocked = pass;
+			at = &step->next;
+			continue;
+		}
+		*at = step->next;
+		if (waiting_end == &step->next)
+			waiting_end = at;
+		step->actor->waiting--;
+		run(step);
+		step_free(step);
+		any = true;
+	}
+	return any;
+}
+
+static void steps_run(void)
+{
+	while (waiting && steps_pass())
+		;
+}
+
+void step_submit(struct step *step)
+{
+	if (likely(!waiting)) {
+		if (likely(step_ready(step))) {
+			run(step);
+			step_free(step);
+			return;
+		}
+	}
+	clock_copy(&step->submitted, &host.clock);
+	step->actor->waiting++;
+	step->next = NULL;
+	*waiting_end = step;
+	waiting_end = &step->next;
+	steps_run();
+}
+
+/* Force the first wait for a value, of an actor or of any. False: there is none. */
+static bool force_one(const struct actor *actor)
+{
+	struct step *step;
+
+	for (step = waiting; step; step = step->next)
+		if (step->kind == STEP_WAIT_VALUE && !step->forced && (!actor || step->actor == actor)) {
+			step->forced = true;
+			steps_run();
+			return true;
+		}
+	return false;
+}
+
+void steps_settle(struct actor *actor)
+{
+	while (actor->waiting && (force_one(actor) || force_one(NULL)))
+		;
+}
+
+void steps_settle_all(void)
+{
+	while (waiting && force_one(NULL))
+		;
+}
