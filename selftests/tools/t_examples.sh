@@ -14,7 +14,7 @@ examples=${GPUMEM_SELFTESTS:-$build/selftests}/examples
 echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
-echo "1..11"
+echo "1..12"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/out
@@ -98,6 +98,13 @@ result $? "nvme_read"
 
 run ipc
 result $? "ipc"
+
+# The checker has a report if nothing orders the streams, and none if an event does.
+export GPUMEM_CHECK=1
+run check_race
+[ $? = 66 ] && grep -q '^gpumem-check: race: ' "$work/out" && run check_race event && [ ! -s "$work/out" ]
+result $? "check_race"
+unset GPUMEM_CHECK
 
 run udmabuf_import
 result $? "udmabuf_import"

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checker on programs that use memory wrongly: before its allocation, after its free, beyond its end, before it
+ * was written; that free it wrongly, or not at all; and on their correct twins.
+ */
+#include "kselftest_harness.h"
+#include "check_util.h"
+
+/* ---- stream-ordered memory */
+
+MISTAKE(used_before_its_allocation, "use-before-allocation")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(WRONG(cuMemsetD8Async(m, 1, BYTES, w->b)));
+	OK(cuCtxSynchronize());
+	OK(cuMemFreeAsync(m, w->a));
+}
+
+TWIN(used_after_its_allocation)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->b));
+	OK(cuEventRecord(w->f, w->b));
+	OK(cuStreamWaitEvent(w->a, w->f, 0));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
+MISTAKE(freed_before_the_last_use, "unordered-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->b));
+	OK(WRONG(cuMemFreeAsync(m, w->a)));
+}
+
+TWIN(freed_in_the_stream_of_the_last_use)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->b));
+	OK(cuMemFreeAsync(m, w->b));
+}
+
+MISTAKE(freed_in_another_stream_than_allocated, "unordered-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(WRONG(cuMemFreeAsync(m, w->b)));
+}
+
+MISTAKE(used_after_its_free_in_the_stream, "use-after-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	WRONG(cuMemsetD8Async(m, 1, BYTES, w->a));
+}
+
+MISTAKE(pool_memory_freed_while_work_uses_it, "unordered-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(WRONG(cuMemFree(m)));
+}
+
+TWIN(pool_memory_freed_after_synchronization)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFree(m));
+}
+
+TWIN(memory_is_used_again)
+{
+	CUdeviceptr m, n;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	OK(cuMemAllocAsync(&n, BYTES, w->a));
+	OK(cuMemsetD8Async(n, 1, BYTES, w->a));
+	OK(cuMemFreeAsync(n, w->a));
+}
+
+/* ---- free */
+
+MISTAKE(freed_twice, "double-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemFree(m));
+	WRONG(cuMemFree(m));
+}
+
+MISTAKE(pool_memory_freed_twice, "double-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	WRONG(cuMemFreeAsync(m, w->a));
+}
+
+MISTAKE(pinned_memory_freed_twice, "double-free")
+{
+	OK(cuMemFreeHost(w->pinned));
+	WRONG(cuMemFreeHost(w->pinned));
+	w->pinned = NULL;
+}
+
+MISTAKE(middle_of_an_allocation_freed, "invalid-free")
+{
+	WRONG(cuMemFree(w->p + 512));
+}
+
+MISTAKE(pinned_memory_freed_as_device_memory, "invalid-free")
+{
+	WRONG(cuMemFree((uintptr_t)w->pinned));
+}
+
+MISTAKE(stack_freed, "invalid-free")
+{
+	WRONG(cuMemFreeHost(w->pageable));
+}
+
+TWIN(freed_once)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuMemFree(m));
+	OK(cuMemFree(0));
+}
+
+MISTAKE(used_after_free, "use-after-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, 1 << 20));
+	OK(cuMemFree(m));
+	WRONG(cuMemsetD8Async(m, 1, BYTES, w->a));
+}
+
+MISTAKE(read_after_free, "use-after-free")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, 1 << 20));
+	OK(cuMemsetD8(m, 1, 1 << 20));
+	OK(cuMemFree(m));
+	WRONG(cuMemcpyDtoH(w->pageable, m + BYTES, BYTES));
+}
+
+/* ---- bounds */
+
+MISTAKE(fill_beyond_the_end, "out-of-bounds")
+{
+	WRONG(cuMemsetD8Async(w->p, 1, BYTES + 1, w->a));
+}
+
+MISTAKE(copy_beyond_the_end, "out-of-bounds")
+{
+	WRONG(cuMemcpyDtoDAsync(w->q + 1, w->p, BYTES, w->a));
+}
+
+MISTAKE(source_beyond_the_end, "out-of-bounds")
+{
+	WRONG(cuMemcpyDtoH(w->pageable, w->p + BYTES / 2, BYTES));
+}
+
+MISTAKE(rows_beyond_the_end, "out-of-bounds")
+{
+	WRONG(cuMemsetD2D8Async(w->p, 64, 1, 32, BYTES / 64 + 1, w->a));
+}
+
+TWIN(whole_memory)
+{
+	OK(cuMemsetD8Async(w->p, 1, BYTES, w->a));
+	OK(cuMemsetD2D8Async(w->p, 64, 1, 32, BYTES / 64, w->a));
+	OK(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->a));
+}
+
+/* ---- bytes that nobody wrote */
+
+MISTAKE(read_before_it_was_written, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(WRONG(cuMemcpyDtoH(w->pageable, m, BYTES)));
+	OK(cuMemFree(m));
+}
+
+TWIN(read_after_it_was_written)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemsetD8(m, 1, BYTES));
+	OK(cuMemcpyDtoH(w->pageable, m, BYTES));
+	OK(cuMemFree(m));
+}
+
+MISTAKE(one_byte_was_not_written, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemsetD8(m, 1, BYTES - 1));
+	OK(WRONG(cuMemcpyDtoH(w->pageable, m, BYTES)));
+	OK(cuMemFree(m));
+}
+
+TWIN(only_written_bytes_are_read)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemsetD2D8(m, 64, 1, 32, BYTES / 64));
+	for (unsigned int i = 0; i < BYTES / 64; i++)
+		OK(cuMemcpyDtoH(w->pageable, m + 64 * i, 32));
+	OK(cuMemFree(m));
+}
+
+MISTAKE(pool_memory_read_before_it_was_written, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, m, BYTES, w->a)));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
+MISTAKE(pool_memory_has_lost_its_bytes, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, m, BYTES, w->a)));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
+TWIN(pinned_memory_is_the_cpus)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+}
+
+TWIN(memory_of_a_host_pool_is_the_cpus)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_HOST },
+	};
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemAllocFromPoolAsync(&m, BYTES, pool, w->a));
+	OK(cuMemcpyDtoDAsync(w->p, m, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+}
+
+TWIN(exported_memory_may_be_written_by_others)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, 2 << 20));
+	OK(cuIpcGetMemHandle(&handle, m));
+	OK(cuMemcpyDtoH(w->pageable, m, BYTES));
+	OK(cuMemFree(m));
+}
+
+MISTAKE(array_read_before_it_was_written, "uninitialized")
+{
+	CUDA_ARRAY_DESCRIPTOR d = { .Width = 64, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 };
+	CUarray array;
+
+	OK(cuArrayCreate(&array, &d));
+	OK(WRONG(cuMemcpyAtoH(w->pageable, array, 0, 64)));
+	OK(cuArrayDestroy(array));
+}
+
+TWIN(array_read_after_it_was_written)
+{
+	CUDA_ARRAY_DESCRIPTOR d = { .Width = 64, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 };
+	CUarray array;
+
+	OK(cuArrayCreate(&array, &d));
+	OK(cuMemcpyHtoA(array, 0, w->pageable, 64));
+	OK(cuMemcpyAtoH(w->pageable, array, 0, 64));
+	OK(cuArrayDestroy(array));
+}
+
+/* ---- leaks */
+
+MISTAKE(device_memory_is_not_freed, "leak")
+{
+	CUdeviceptr m;
+
+	OK(WRONG(cuMemAlloc(&m, BYTES)));
+}
+
+MISTAKE(pinned_memory_is_not_freed, "leak")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, BYTES)));
+}
+
+MISTAKE(pool_memory_is_not_freed, "leak")
+{
+	CUdeviceptr m;
+
+	OK(WRONG(cuMemAllocAsync(&m, BYTES, w->a)));
+}
+
+MISTAKE(memory_is_not_unregistered, "leak")
+{
+	OK(WRONG(cuMemHostRegister(w->pageable, BYTES, 0)));
+}
+
+MISTAKE(stream_is_not_destroyed, "leak")
+{
+	CUstream stream;
+
+	OK(WRONG(cuStreamCreate(&stream, 0)));
+}
+
+MISTAKE(event_is_not_destroyed, "leak")
+{
+	CUevent event;
+
+	OK(WRONG(cuEventCreate(&event, 0)));
+}
+
+MISTAKE(pool_is_not_destroyed, "leak")
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemoryPool pool;
+
+	OK(WRONG(cuMemPoolCreate(&pool, &props)));
+}
+
+MISTAKE(handle_is_not_released, "leak")
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemGenericAllocationHandle handle;
+
+	OK(WRONG(cuMemCreate(&handle, 2 << 20, &prop, 0)));
+}
+
+MISTAKE(context_destroyed_with_memory, "leak")
+{
+	CUcontext ctx;
+	CUdeviceptr m;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	OK(WRONG(cuMemAlloc(&m, BYTES)));
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+TWIN(everything_is_given_back)
+{
+	CUdeviceptr m;
+	CUstream stream;
+	void *host;
+
+	OK(cuStreamCreate(&stream, 0));
+	OK(cuMemAllocHost(&host, BYTES));
+	OK(cuMemAllocAsync(&m, BYTES, stream));
+	OK(cuMemFreeAsync(m, stream));
+	OK(cuMemFreeHost(host));
+	OK(cuStreamDestroy(stream));
+}
+
+/* ---- handles and contexts */
+
+MISTAKE(destroyed_stream_is_used, "invalid-handle")
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, 0));
+	OK(cuStreamDestroy(stream));
+	WRONG(cuStreamSynchronize(stream));
+}
+
+MISTAKE(destroyed_event_is_recorded, "invalid-handle")
+{
+	CUevent event;
+
+	OK(cuEventCreate(&event, 0));
+	OK(cuEventDestroy(event));
+	WRONG(cuEventRecord(event, w->a));
+}
+
+MISTAKE(event_of_another_context, "wrong-context")
+{
+	CUcontext ctx;
+	CUevent event;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	OK(cuEventCreate(&event, 0));
+	WRONG(cuEventRecord(event, w->a));
+	OK(cuEventDestroy(event));
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+/* ---- mappings */
+
+static CUdeviceptr mapped(CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUdeviceptr m;
+
+	OK(cuMemCreate(handle, 2 << 20, &prop, 0));
+	OK(cuMemAddressReserve(&m, 2 << 20, 0, 0, 0));
+	OK(cuMemMap(m, 2 << 20, 0, *handle, 0));
+	OK(cuMemSetAccess(m, 2 << 20, &access, 1));
+	return m;
+}
+
+MISTAKE(unmapped_while_work_uses_it, "unordered-unmap")
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr m = mapped(&handle);
+
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(WRONG(cuMemUnmap(m, 2 << 20)));
+	OK(cuMemAddressFree(m, 2 << 20));
+	OK(cuMemRelease(handle));
+}
+
+TWIN(unmapped_after_synchronization)
+{
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr m = mapped(&handle);
+
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemUnmap(m, 2 << 20));
+	OK(cuMemAddressFree(m, 2 << 20));
+	OK(cuMemRelease(handle));
+}
+
+/* ---- the host's mistakes */
+
+MISTAKE(pinned_source_changed_too_early, "host-write")
+{
+	memset(w->pinned, 1, BYTES);
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	memset(w->pinned, 2, BYTES);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(pinned_source_changed_after_synchronization)
+{
+	memset(w->pinned, 1, BYTES);
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	memset(w->pinned, 2, BYTES);
+}
+
+TWIN(other_bytes_of_pinned_memory_changed)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES / 2, w->a));
+	memset(w->pinned + BYTES / 2, 2, BYTES / 2);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(pageable_source_changed_after_the_call)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pageable, BYTES, w->a));
+	memset(w->pageable, 2, BYTES);
+	OK(cuStreamSynchronize(w->a));
+}
+
+MISTAKE(registered_memory_unmapped, "host-unmapped")
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(WRONG(cuMemHostRegister(m, BYTES, 0)));
+	munmap(m, BYTES);
+	cuMemHostUnregister(m);
+}
+
+TWIN(registered_memory_unregistered_first)
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(cuMemHostRegister(m, BYTES, 0));
+	OK(cuMemHostUnregister(m));
+	munmap(m, BYTES);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checker on programs whose operations are not ordered, and on programs that order them: by streams, events, the
+ * host, the legacy stream, values, host functions and semaphores.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "kselftest_harness.h"
+#include "check_util.h"
+
+/* ---- two streams */
+
+MISTAKE(read_after_write, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+TWIN(read_after_write_with_event)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+MISTAKE(write_after_read, "race")
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(WRONG(cuMemsetD8Async(w->p, 2, BYTES, w->b)));
+}
+
+TWIN(write_after_read_with_synchronization)
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+}
+
+MISTAKE(write_after_write, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemsetD8Async(w->p, 3, BYTES, w->b)));
+}
+
+TWIN(two_reads)
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->p, 64, w->b));
+}
+
+TWIN(different_bytes)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES / 2, w->a));
+	OK(cuMemsetD8Async(w->p + BYTES / 2, 3, BYTES / 2, w->b));
+}
+
+MISTAKE(one_byte_in_common, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES / 2 + 1, w->a));
+	OK(WRONG(cuMemsetD8Async(w->p + BYTES / 2, 3, BYTES / 2, w->b)));
+}
+
+MISTAKE(second_of_two_readers, "race")
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->p, 64, w->b));
+	OK(cuStreamSynchronize(w->b));
+	OK(WRONG(cuMemsetD8Async(w->p, 2, 64, w->b)));
+}
+
+TWIN(both_readers_waited_for)
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->p, 64, w->b));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemsetD8Async(w->p, 2, 64, w->b));
+}
+
+TWIN(one_stream)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->a));
+}
+
+MISTAKE(copy_reads_what_another_stream_writes, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->b)));
+}
+
+MISTAKE(copy_writes_what_another_stream_reads, "race")
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->b)));
+}
+
+MISTAKE(pinned_memory_written_twice, "race")
+{
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->b)));
+}
+
+/* ---- events */
+
+MISTAKE(event_recorded_too_early, "race")
+{
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+MISTAKE(event_waited_for_before_its_record, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuEventRecord(w->e, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+MISTAKE(event_recorded_again_elsewhere, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuEventRecord(w->e, w->blocking));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+TWIN(two_events_in_a_row)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuEventRecord(w->f, w->b));
+	OK(cuStreamWaitEvent(w->blocking, w->f, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->blocking));
+}
+
+TWIN(event_destroyed_after_the_wait)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuEventDestroy(w->e));
+	w->e = NULL;
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(event_synchronized)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuEventSynchronize(w->e));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+MISTAKE(event_synchronized_before_the_last_write, "race")
+{
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventSynchronize(w->e));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+TWIN(event_queried)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	while (cuEventQuery(w->e) == CUDA_ERROR_NOT_READY)
+		;
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(stream_queried)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	while (cuStreamQuery(w->a) == CUDA_ERROR_NOT_READY)
+		;
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+MISTAKE(other_stream_synchronized, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamSynchronize(w->b));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+TWIN(context_synchronized)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuCtxSynchronize());
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(context_event)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuCtxRecordEvent(w->ctx, w->e));
+	OK(cuStreamWaitEvent(w->b, w->e, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(context_waits_for_event)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuCtxWaitEvent(w->ctx, w->e));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(stream_destroyed_and_made_anew)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuStreamDestroy(w->a));
+	OK(cuStreamCreate(&w->a, CU_STREAM_NON_BLOCKING));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+}
+
+MISTAKE(stream_destroyed_without_waiting, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamDestroy(w->a));
+	OK(cuStreamCreate(&w->a, CU_STREAM_NON_BLOCKING));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+/* ---- the legacy stream, and calls without a stream */
+
+TWIN(legacy_after_blocking)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(cuMemcpyDtoDAsync(w->q, w->p, BYTES, NULL));
+}
+
+TWIN(blocking_after_legacy)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, NULL));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->blocking));
+}
+
+MISTAKE(nonblocking_after_legacy, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, NULL));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+MISTAKE(legacy_after_nonblocking, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoH(w->pageable, w->p, BYTES)));
+}
+
+TWIN(legacy_between_two_blocking_streams)
+{
+	CUstream other;
+
+	OK(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(cuMemsetD8Async(w->q, 2, 1, NULL));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, other));
+	OK(cuStreamDestroy(other));
+}
+
+MISTAKE(two_blocking_streams, "race")
+{
+	CUstream other;
+
+	OK(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, other)));
+	OK(cuStreamDestroy(other));
+}
+
+MISTAKE(fill_is_not_done_when_it_returns, "race")
+{
+	OK(cuMemsetD8(w->p, 2, BYTES));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+MISTAKE(copy_between_device_memory_is_not_done_when_it_returns, "race")
+{
+	OK(cuMemcpyDtoD(w->q, w->p, BYTES));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->a)));
+}
+
+MISTAKE(pageable_source_is_only_read_when_the_copy_returns, "race")
+{
+	OK(cuMemcpyHtoD(w->p, w->pageable, BYTES));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+TWIN(pinned_source_is_copied_when_the_copy_returns)
+{
+	OK(cuMemcpyHtoD(w->p, w->pinned, BYTES));
+	OK(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->a));
+}
+
+TWIN(copy_to_the_host_is_done_when_it_returns)
+{
+	OK(cuMemcpyDtoH(w->pageable, w->p, BYTES));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+}
+
+TWIN(asynchronous_copy_to_pageable_memory_is_done_when_it_returns)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuMemcpyDtoHAsync(w->pageable, w->p, BYTES, w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+}
+
+/* ---- values */
+
+TWIN(value_written_and_awaited)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWriteValue32(w->a, w->q, 7, 0));
+	OK(cuStreamWaitValue32(w->b, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(value_awaited_before_it_is_written)
+{
+	OK(cuStreamWaitValue32(w->b, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWriteValue32(w->a, w->q, 7, 0));
+}
+
+MISTAKE(value_written_too_early, "race")
+{
+	OK(cuStreamWriteValue32(w->a, w->q, 7, 0));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWaitValue32(w->b, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+MISTAKE(value_of_another_word, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWriteValue32(w->b, w->q, 7, 0));
+	OK(cuStreamWaitValue32(w->b, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+TWIN(fill_is_awaited)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuMemsetD32Async(w->q, 9, 1, w->a));
+	OK(cuStreamWaitValue32(w->b, w->q, 9, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+/* ---- host functions, polling and threads */
+
+static void post(void *semaphore)
+{
+	sem_post(semaphore);
+}
+
+TWIN(host_function_tells_the_host)
+{
+	sem_t done;
+
+	sem_init(&done, 0, 0);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuLaunchHostFunc(w->a, post, &done));
+	sem_wait(&done);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+MISTAKE(host_function_before_the_write, "race")
+{
+	sem_t done;
+
+	sem_init(&done, 0, 0);
+	OK(cuLaunchHostFunc(w->a, post, &done));
+	sem_wait(&done);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+static void poll_then_read(struct program *w)
+{
+	volatile unsigned int *word = (volatile unsigned int *)w->pinned;
+
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWriteValue32(w->a, (uintptr_t)w->pinned, 7, 0));
+	while (*word != 7)
+		;
+	OK(WRONG(cuMemcpyDtoDAsync(w->q, w->p, BYTES, w->b)));
+}
+
+TWIN(polled_by_the_host)
+{
+	poll_then_read(w);
+}
+
+static const char *const in_strict_mode[] = { "GPUMEM_CHECK=strict", NULL };
+
+PROGRAM(polled_by_the_host_in_strict_mode, "race", in_strict_mode)
+{
+	poll_then_read(w);
+}
+
+static void *write_in_thread(void *arg)
+{
+	struct program *w = arg;
+
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	return NULL;
+}
+
+MISTAKE(threads_do_not_order_streams, "race")
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, write_in_thread, w);
+	pthread_join(thread, NULL);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+}
+
+/* ---- boxes */
+
+static CUDA_MEMCPY2D columns(const struct program *w, unsigned int x)
+{
+	return (CUDA_MEMCPY2D) {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w->q, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->p, .dstPitch = 64, .dstXInBytes = x,
+		.WidthInBytes = 32, .Height = BYTES / 64,
+	};
+}
+
+TWIN(columns_side_by_side)
+{
+	CUDA_MEMCPY2D left = columns(w, 0), right = columns(w, 32);
+
+	OK(cuMemcpy2DAsync(&left, w->a));
+	OK(cuMemcpy2DAsync(&right, w->b));
+}
+
+MISTAKE(columns_overlap, "race")
+{
+	CUDA_MEMCPY2D left = columns(w, 0), right = columns(w, 31);
+
+	OK(cuMemcpy2DAsync(&left, w->a));
+	OK(WRONG(cuMemcpy2DAsync(&right, w->b)));
+}
+
+TEST_HARNESS_MAIN
