@@ -63,6 +63,7 @@ static const struct bench {
 	{ "copy", bench_copy, true },
 	{ "vmm_copy", bench_vmm_copy, true },
 	{ "kept", bench_kept, true },
+	{ "check", bench_check, true },
 	{ "ring", bench_ring, true },
 	{ "engine", bench_engine, true },
 	{ "pool_threads", bench_pool_threads, true },

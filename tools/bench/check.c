@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the checker costs (GPUMEM_CHECK=1), beside the same calls without it, each in a process of its own: copies to
+ * the device, on it and from it with a synchronization, and pairs of the stream-ordered allocator.  Pairs are measured
+ * without stacks, too.
+ */
+#include <cuda.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define ROUNDS	5
+#define PAIRS	2000
+#define BYTES	(4 * MIB)		/* copied in a round */
+
+static CUdeviceptr from, to;
+static unsigned char *host;
+static CUstream stream;
+static size_t piece;
+
+static void start(void)
+{
+	bench_cuda();
+	bench_cu(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+}
+
+static void pair(void *arg)
+{
+	CUdeviceptr p;
+
+	(void)arg;
+	bench_cu(cuMemAllocAsync(&p, 4096, stream));
+	bench_cu(cuMemFreeAsync(p, stream));
+}
+
+static double pairs(void)
+{
+	start();
+	return bench_calls(ROUNDS, PAIRS, pair, NULL);
+}
+
+static void copy(void *arg)
+{
+	(void)arg;
+	bench_cu(cuMemcpyHtoDAsync(from, host, piece, stream));
+	bench_cu(cuMemcpyDtoDAsync(to, from, piece, stream));
+	bench_cu(cuMemcpyDtoHAsync(host, to, piece, stream));
+	bench_cu(cuStreamSynchronize(stream));
+}
+
+static double copies(void)
+{
+	start();
+	bench_cu(cuMemAlloc(&from, piece));
+	bench_cu(cuMemAlloc(&to, piece));
+	bench_cu(cuMemAllocHost((void **)&host, piece));
+	memset(host, 1, piece);
+	return bench_calls(ROUNDS, BYTES / piece, copy, NULL);
+}
+
+/* The result of @measure in a process of its own. @check, @stacks: of the environment. */
+static double apart(double (*measure)(void), const char *check, const char *stacks)
+{
+	double ns = 0;
+	int pipes[2], status;
+	pid_t pid;
+
+	if (pipe(pipes))
+		bench_die("pipe");
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid) {
+		setenv("GPUMEM_CHECK", check, 1);
+		setenv("GPUMEM_CHECK_STACKS", stacks, 1);
+		ns = measure();
+		_exit(write(pipes[1], &ns, sizeof(ns)) != sizeof(ns));
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &ns, sizeof(ns)) != sizeof(ns))
+		bench_die("a process of bench check");
+	close(pipes[0]);
+	if (waitpid(pid, &status, 0) < 0)
+		bench_die("waitpid");
+	return ns;
+}
+
+void bench_check(void)
+{
+	static const struct {
+		size_t bytes;
+		const char *name;
+	} sizes[] = { { 4 * KIB, "4K" }, { 64 * KIB, "64K" }, { MIB, "1M" } };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const char *off = bench_name("check_copies_off_%s", sizes[i].name);
+
+		piece = sizes[i].bytes;
+		bench_peer(off, apart(copies, "0", "1"));
+		bench_beside(bench_name("check_copies_%s", sizes[i].name), BENCH_RATIO, apart(copies, "1", "1"), off, 3);
+	}
+	bench_peer("check_pair_off", apart(pairs, "0", "1"));
+	bench_beside("check_pair_without_stacks", BENCH_RATIO, apart(pairs, "1", "0"), "check_pair_off", 2);
+	bench_beside("check_pair", BENCH_RATIO, apart(pairs, "1", "1"), "check_pair_off", 0);
+}
