@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from vmlib import Problem, initrd, kernels, machine, splat  # noqa: E402
+from vmlib import Problem, again, initrd, kernels, machine, splat  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(HERE))
 RUN = os.path.join(HERE, "run")
@@ -520,6 +520,29 @@ int main(void)
         for text in (STALE_BREAKPOINT.replace(" eb <38>", " cc <38>"), MIX + STALE_BREAKPOINT,
                      STALE_BREAKPOINT.replace("int3", "0002"), ""):
             want(not splat.stale_breakpoint(splat.text_lines(text.encode())), "one in:", text)
+
+    def test_again(self):
+        """Which failures run once more."""
+        def step(name, *failures):
+            return types.SimpleNamespace(name=name, failures=list(failures), count=[9, len(failures), 0])
+
+        case = "t_rdma_life: not ok 7 life.freed (rdma/t_rdma_life.c:147:freed:Expected 0 (0) == 1 (1))"
+        mode = "t_event (GPUMEM_INLINE=0): not ok 2 event.order"
+        late = "not ok t_pool took more than 300 seconds"
+        debug, host = step("kselftest-debug", case, case, mode), step("host/numa_guest", "not ok 3 node_full")
+        want(again.plan([debug, host]) == [(debug, {"t_rdma_life", "t_event"}), (host, None)], "not repeated")
+        want(again.plan([step("kselftest", late)])[0][1] == {"t_pool"}, "a program that is late")
+        for line in ("not ok t_pool made the kernel complain:", "not ok t_pool left something behind: bos 1",
+                     "not ok t_pool left the module's parameters changed: devices=2",
+                     "not ok t_pool.case skips and is not in skips.tsv", "not ok kselftest: exit status 1",
+                     "not ok the kernel complained after the last program:"):
+            want(not again.plan([step("kselftest", case, line)]), "repeated in spite of", line)
+        want(not again.plan([step("host/docs", "not ok not in selftests/skips.tsv: host/docs.x")]), "an unlisted skip")
+        want(not again.plan([debug, host, step("rdma/between", "not ok 1 x")]), "four programs are repeated")
+        want(not again.plan([step("kselftest", *[case] * 7)]), "seven failures are repeated")
+        hidden = step("kselftest", case)
+        hidden.count[1] = 2
+        want(not again.plan([hidden]), "a failure that was not printed")
 
     def test_kselftest(self):
         """run_kselftest.sh on programs whose verdict is known."""
