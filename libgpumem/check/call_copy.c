@@ -3,8 +3,8 @@
  * Calls that copy and fill.
  *
  * What a call orders for the host is what CUDA's documentation promises, not what this library does: a synchronous
- * copy is done when it returns if an end is host memory, except that a copy from pageable memory to device memory has
- * then only been read. A fill, and a copy between device memory, returns before it is done. An asynchronous copy to
+ * copy is done when it returns if an end is host memory. A copy from pageable memory to device memory waits for the
+ * earlier work of its stream and reads the source, but may not have written the destination when it returns. A fill, and a copy between device memory, returns before it is done. An asynchronous copy to
  * pageable memory is done when it returns, and so is each copy between host memory.
  */
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static enum where where(const struct side *side)
 {
 	if (!side->span.memory)
 		return side->missing ? WHERE_DEVICE : WHERE_PAGEABLE;
-	return memory_is_host(side->span.memory) ? WHERE_PINNED : WHERE_DEVICE;
+	return side->span.memory->host ? WHERE_PINNED : WHERE_DEVICE;
 }
 
 /* ---- ends */
@@ -96,7 +96,7 @@ static void submit(const struct call *call, struct actor *actor, const struct tr
 		step->reads = true;
 		step->src = transfer->src.span;
 		memory_hold(step->src.memory);
-		if (async && memory_is_host(step->src.memory))
+		if (async && memory_is_pinned(step->src.memory))
 			pinned_read(&step->src, &step->box, step->op);
 	}
 	step_submit(step);
@@ -114,12 +114,16 @@ static void copy(const struct call *call, struct transfer *transfer, int stream)
 	if (call->result) {
 		const struct box *box = &transfer->box;
 
+		stream_invalid(call, stream);
 		call_failed(call, transfer->dst.addr, (box->height - 1) * transfer->dst.span.pitch + box->width);
 		call_failed(call, transfer->src.addr, (box->height - 1) * transfer->src.span.pitch + box->width);
 		return;
 	}
 	if (!actor)
 		return;
+	/* A copy from pageable memory first waits for its stream. */
+	if (!async && src == WHERE_PAGEABLE && dst == WHERE_DEVICE)
+		host_waited(actor);
 	if (async)
 		wait = both || dst == WHERE_PAGEABLE;
 	else
@@ -131,7 +135,7 @@ static void copy(const struct call *call, struct transfer *transfer, int stream)
 	submit(call, actor, transfer, async && !wait);
 	if (wait) {
 		host_waited(actor);
-		pinned_compare();
+		pinned_compare(false);
 	}
 }
 
@@ -172,16 +176,38 @@ static void copy_attributes(struct call *call)
 		     is_early((const void *)(uintptr_t)call->value[3]));
 }
 
+static void collect(struct actor *actor, void *clock)
+{
+	clock_join(clock, &actor->clock);
+}
+
+/*
+ * A copy between contexts without a stream comes after all earlier work of both contexts and the current one, and before
+ * all later work. The host does not wait.
+ */
+static void peer_order(const struct call *call, const void *dst, const void *src, bool after)
+{
+	const void *const contexts[] = { driver->context(), dst, src };
+	struct actor *actor = call->result ? NULL : call_actor(call, -1);
+	unsigned int i;
+
+	for (i = 0; actor && i < 3; i++) {
+		if (!contexts[i])
+			continue;
+		if (after)
+			context_after(contexts[i], &actor->clock);
+		else
+			actors_each(contexts[i], collect, &actor->clock);
+	}
+}
+
 static void copy_peer(struct call *call)
 {
-	linear(call, call->value[0], call->value[2], call->value[4], -1);
-	/* It comes after all work of both contexts, and later work after it. */
-	if (!call->result) {
-		struct actor *actor = call_actor(call, -1);
+	const void *dst = (const void *)(uintptr_t)call->value[1], *src = (const void *)(uintptr_t)call->value[3];
 
-		if (actor)
-			host_waited(actor);
-	}
+	peer_order(call, dst, src, false);
+	linear(call, call->value[0], call->value[2], call->value[4], -1);
+	peer_order(call, dst, src, true);
 }
 
 static void copy_peer_async(struct call *call)
@@ -240,8 +266,8 @@ static void copy_2d(const struct call *call, int stream)
 		return;
 	transfer.box.width = c->WidthInBytes;
 	transfer.box.height = c->Height;
-	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes;
-	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes;
+	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes + c->dstXInBytes;
+	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes + c->srcXInBytes;
 	side_of(&transfer.dst, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, dst_pitch, c->Height,
 		c->dstXInBytes, c->dstY, 0);
 	side_of(&transfer.src, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, src_pitch, c->Height,
@@ -260,17 +286,17 @@ static void copy_2d_async(struct call *call)
 }
 
 /* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER, which begins alike but for the contexts. */
-#define COPY_3D(c, dst_at_type, src_at_type)							\
+#define COPY_3D(c)										\
 	do {											\
 		transfer.box.width = (c)->WidthInBytes;						\
 		transfer.box.height = (c)->Height;						\
 		transfer.box.depth = (c)->Depth;						\
 		side_of(&transfer.dst, (c)->dstMemoryType, (c)->dstHost, (c)->dstDevice, (c)->dstArray,	\
-			(c)->dstPitch ? (c)->dstPitch : (c)->WidthInBytes,			\
-			(c)->dstHeight ? (c)->dstHeight : (c)->Height, (c)->dstXInBytes, (c)->dstY, (c)->dstZ);	\
+			(c)->dstPitch ? (c)->dstPitch : (c)->WidthInBytes + (c)->dstXInBytes,	\
+			(c)->dstHeight ? (c)->dstHeight : (c)->Height + (c)->dstY, (c)->dstXInBytes, (c)->dstY, (c)->dstZ);	\
 		side_of(&transfer.src, (c)->srcMemoryType, (c)->srcHost, (c)->srcDevice, (c)->srcArray,	\
-			(c)->srcPitch ? (c)->srcPitch : (c)->WidthInBytes,			\
-			(c)->srcHeight ? (c)->srcHeight : (c)->Height, (c)->srcXInBytes, (c)->srcY, (c)->srcZ);	\
+			(c)->srcPitch ? (c)->srcPitch : (c)->WidthInBytes + (c)->srcXInBytes,	\
+			(c)->srcHeight ? (c)->srcHeight : (c)->Height + (c)->srcY, (c)->srcXInBytes, (c)->srcY, (c)->srcZ);	\
 	} while (0)
 
 static void copy_3d(const struct call *call, int stream)
@@ -280,7 +306,7 @@ static void copy_3d(const struct call *call, int stream)
 
 	if (!c)
 		return;
-	COPY_3D(c, , );
+	COPY_3D(c);
 	copy(call, &transfer, stream);
 }
 
@@ -301,13 +327,19 @@ static void copy_3d_peer(const struct call *call, int stream)
 
 	if (!c)
 		return;
-	COPY_3D(c, , );
+	COPY_3D(c);
 	copy(call, &transfer, stream);
 }
 
 static void copy_3d_peer_sync(struct call *call)
 {
+	const CUDA_MEMCPY3D_PEER *c = (const void *)(uintptr_t)call->value[0];
+
+	if (!c)
+		return;
+	peer_order(call, c->dstContext, c->srcContext, false);
 	copy_3d_peer(call, -1);
+	peer_order(call, c->dstContext, c->srcContext, true);
 }
 
 static void copy_3d_peer_async(struct call *call)
@@ -426,6 +458,30 @@ static void to_array_async(struct call *call)
 	to_array(call, 4);
 }
 
+/* ---- decompression */
+
+static void decompress(struct call *call)
+{
+	const CUmemDecompressParams *list = (const void *)(uintptr_t)call->value[0];
+	uint64_t i;
+
+	for (i = 0; !call->result && i < call->value[1]; i++) {
+		struct transfer transfer = { .box = { .width = list[i].srcNumBytes, .height = 1, .depth = 1 } };
+		struct transfer result = { .box = { .width = list[i].dstNumBytes, .height = 1, .depth = 1 } };
+		struct transfer count = { .box = { .width = sizeof(*list[i].dstActBytes), .height = 1, .depth = 1 } };
+		struct actor *actor = call_actor(call, 4);
+
+		if (!actor)
+			return;
+		side_at(&transfer.src, (uintptr_t)list[i].src, 0, 0);
+		submit(call, actor, &transfer, false);
+		side_at(&result.dst, (uintptr_t)list[i].dst, 0, 0);
+		submit(call, actor, &result, false);
+		side_at(&count.dst, (uintptr_t)list[i].dstActBytes, 0, 0);
+		submit(call, actor, &count, false);
+	}
+}
+
 /* ---- fills */
 
 static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64_t height, uint64_t value, int stream)
@@ -438,6 +494,7 @@ static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64
 		return;
 	side_at(&side, call->value[0], pitch, 0);
 	if (call->result) {
+		stream_invalid(call, stream);
 		call_failed(call, side.addr, (height - 1) * pitch + width);
 		return;
 	}
@@ -459,9 +516,9 @@ static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64
 	}
 	step_submit(step);
 	/* Fills of pinned and managed memory are done when they return, if they are synchronous. */
-	if (stream < 0 && (memory_is_host(side.span.memory) || side.span.memory->kind == MEMORY_MANAGED)) {
+	if (stream < 0 && side.span.memory->host) {
 		host_waited(actor);
-		pinned_compare();
+		pinned_compare(false);
 	}
 }
 
@@ -534,6 +591,7 @@ const struct call_type calls_copy[] = {
 	{ "cuMemcpyDtoA_v2", NULL, to_array_sync },
 	{ "cuMemcpyHtoA_v2", NULL, to_array_sync },
 	{ "cuMemcpyHtoAAsync_v2", NULL, to_array_async },
+	{ "cuMemBatchDecompressAsync", NULL, decompress },
 	{ "cuMemsetD8_v2", NULL, fill_1 },
 	{ "cuMemsetD8Async", NULL, fill_1_async },
 	{ "cuMemsetD16_v2", NULL, fill_2 },

@@ -67,12 +67,37 @@ static void host_register(struct call *call)
 	made(call, MEMORY_REGISTERED, call->value[0], call->value[1]);
 }
 
-static void import(struct call *call)
+static struct memory *imported(struct call *call)
 {
+	struct memory *memory;
 	uint64_t base, size;
 
-	if (!call->result && driver->range(output(call), &base, &size))
-		made(call, MEMORY_IMPORTED, base, size);
+	if (call->result || !driver->range(output(call), &base, &size))
+		return NULL;
+	/* Importing the same memory again may give the same address. */
+	memory = memory_exact(base, KIND(IMPORTED));
+	if (memory && memory->size == size) {
+		memory->opens++;
+		return memory;
+	}
+	memory = made(call, MEMORY_IMPORTED, base, size);
+	if (memory)
+		memory->host = driver->cpu(base);
+	return memory;
+}
+
+static void import(struct call *call)
+{
+	imported(call);
+}
+
+/* Memory of pools belongs to no context. */
+static void import_pool_memory(struct call *call)
+{
+	struct memory *memory = imported(call);
+
+	if (memory)
+		memory->context = NULL;
 }
 
 static void alloc_async(struct call *call, unsigned int stream)
@@ -82,7 +107,9 @@ static void alloc_async(struct call *call, unsigned int stream)
 	struct step *step;
 	struct op *op;
 
-	/* A call with fewer arguments looks the stream up. */
+	/* The driver reports the look-up of the stream as a call of its own, with one argument. */
+	if (call->count <= stream)
+		stream_invalid(call, 0);
 	if (call->count <= stream || call->result || !output(call))
 		return;
 	actor = call_actor(call, stream);
@@ -99,7 +126,7 @@ static void alloc_async(struct call *call, unsigned int stream)
 	memory = memory_add(MEMORY_POOL, output(call), call->value[1], op_hold(op));
 	if (memory) {
 		memory->context = actor->context->key;
-		memory->open = driver->cpu(memory->base);
+		memory->open = memory->host = driver->cpu(memory->base);
 		memory->pool = stream == 3 ? (const void *)(uintptr_t)call->value[2] : NULL;
 	}
 	step->op = op;
@@ -159,7 +186,7 @@ static void wait_each(struct actor *actor, void *arg)
 static void free_waiting(const struct call *call, struct memory *memory)
 {
 	actors_each(memory->context, wait_each, NULL);
-	pinned_compare();
+	pinned_compare(false);
 	memory_remove(memory, host_op(call, OP_FREE));
 }
 
@@ -169,9 +196,8 @@ static void free_at_once(const struct call *call, struct memory *memory)
 	struct conflict conflict = { .other = NULL };
 	struct op *op = host_op(call, OP_FREE);
 
-	shadow_uses(memory, &host.clock, &conflict);
-	/* A memory that nobody used may be freed before its allocation's point is reached. */
-	if (conflict.other && op && conflict.other->kind != OP_ALLOC)
+	shadow_uses(memory, &host.clock, false, &conflict);
+	if (conflict.other && op)
 		found_unordered_free(op, memory, &conflict);
 	op_drop(conflict.other);
 	memory_remove(memory, op);
@@ -183,7 +209,9 @@ static void free_begin(struct call *call)
 
 	if (!memory)
 		return;
-	if (memory->kind == MEMORY_POOL)
+	if (memory->opens)
+		memory->opens--;
+	else if (memory->kind == MEMORY_POOL)
 		free_at_once(call, memory);
 	else
 		free_waiting(call, memory);
@@ -213,7 +241,6 @@ static void unregister_begin(struct call *call)
 
 static void unregister_end(struct call *call)
 {
-	/* The address need not be the first one. */
 	if (call->result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) {
 		struct call again = *call;
 
@@ -226,7 +253,9 @@ static void close_begin(struct call *call)
 {
 	struct memory *memory = memory_exact(call->value[0], KIND(IMPORTED));
 
-	if (memory)
+	if (memory && memory->opens)
+		memory->opens--;
+	else if (memory)
 		free_waiting(call, memory);
 }
 
@@ -260,8 +289,10 @@ static void free_async_begin(struct call *call)
 
 static void free_async_end(struct call *call)
 {
-	if (call->count < 2)
+	if (call->count < 2) {
+		stream_invalid(call, 0);
 		return;
+	}
 	free_failed(call, call->value[0], "free");
 }
 
@@ -281,9 +312,12 @@ static void map(struct call *call)
 {
 	struct memory *memory = made(call, MEMORY_MAPPED, call->value[0], call->value[1]);
 
-	/* Another mapping may write the same bytes. */
-	if (memory)
+	/* Another mapping may write the same bytes. Mappings belong to no context. */
+	if (memory) {
 		shadow_open(memory);
+		memory->context = NULL;
+		memory->host = driver->cpu(memory->base);
+	}
 }
 
 static void unordered_unmap(const struct call *call, const struct memory *memory, const struct op *other)
@@ -310,8 +344,8 @@ static void unmap_begin(struct call *call)
 		if (!memory || memory->kind != MEMORY_MAPPED)
 			return;
 		addr = memory->base + memory->size;
-		shadow_uses(memory, &host.clock, &conflict);
-		if (conflict.other)
+		shadow_uses(memory, &host.clock, false, &conflict);
+		if (conflict.other && (options.strict || !maybe_polled(conflict.other)))
 			unordered_unmap(call, memory, conflict.other);
 		op_drop(conflict.other);
 		memory_remove(memory, host_op(call, OP_FREE));
@@ -434,6 +468,7 @@ static void pool_destroy(struct call *call)
 const struct call_type calls_memory[] = {
 	{ "cuMemAlloc_v2", NULL, alloc },
 	{ "cuMemAllocPitch_v2", NULL, alloc_pitch },
+	{ "cuMemAllocHost", NULL, alloc_host },
 	{ "cuMemAllocHost_v2", NULL, alloc_host },
 	{ "cuMemHostAlloc", NULL, alloc_host },
 	{ "cuMemAllocManaged", NULL, alloc_managed },
@@ -443,7 +478,7 @@ const struct call_type calls_memory[] = {
 	{ "cuMemAllocFromPoolAsync", NULL, alloc_from },
 	{ "cuIpcOpenMemHandle", NULL, import },
 	{ "cuIpcOpenMemHandle_v2", NULL, import },
-	{ "cuMemPoolImportPointer", NULL, import },
+	{ "cuMemPoolImportPointer", NULL, import_pool_memory },
 	{ "cuExternalMemoryGetMappedBuffer", NULL, import },
 	{ "gpumem_import_dmabuf", NULL, import },
 	{ "gpumem_release_dmabuf", close_begin, free_end },

@@ -18,7 +18,7 @@ void host_waited(struct actor *actor)
 {
 	steps_settle(actor);
 	if (actor->kind == ACTOR_LEGACY)
-		actor_step(actor);
+		actor_step(actor, false);
 	if (!host_knows(actor))
 		host_join(&actor->clock);
 }
@@ -29,8 +29,7 @@ static void host_waited_context(const void *context)
 	if (!context)
 		steps_settle_all();
 	actors_each(context, join_actor, NULL);
-	pinned_compare();
-	pinned_mapped();
+	pinned_compare(false);
 }
 
 /* ---- streams */
@@ -42,6 +41,11 @@ static void stream_create(struct call *call)
 	if (call->result)
 		return;
 	actor = actor_of(*(CUstream *)(uintptr_t)call->value[0], false);
+	/* The handle may be that of a stream whose end the checker has not seen. */
+	if (actor && actor->made) {
+		actor_end(actor);
+		actor = actor_of(*(CUstream *)(uintptr_t)call->value[0], false);
+	}
 	if (actor)
 		actor->made = call->stack;
 }
@@ -57,12 +61,14 @@ static void handle_ended(const struct call *call, const char *what, const char *
 	report_end(&report);
 }
 
-/* Report a stream that was destroyed. */
-static void stream_invalid(const struct call *call, uint64_t handle)
+void stream_invalid(const struct call *call, int index)
 {
-	const struct actor *actor = actor_ended((CUstream)(uintptr_t)handle);
+	const struct actor *actor;
 
-	if (actor && call->result == CUDA_ERROR_INVALID_HANDLE)
+	if (call->result != CUDA_ERROR_INVALID_HANDLE || index < 0 || (unsigned int)index >= call->count)
+		return;
+	actor = actor_ended((CUstream)(uintptr_t)call->value[index]);
+	if (actor)
 		handle_ended(call, actor->name, actor->name, "cuStreamDestroy", actor->made);
 }
 
@@ -96,7 +102,7 @@ static void stream_destroy_begin(struct call *call)
 
 static void stream_destroy(struct call *call)
 {
-	stream_invalid(call, call->value[0]);
+	stream_invalid(call, 0);
 }
 
 static void stream_synchronize(struct call *call)
@@ -104,12 +110,11 @@ static void stream_synchronize(struct call *call)
 	struct actor *actor = call->result ? NULL : call_actor(call, 0);
 
 	if (call->result)
-		stream_invalid(call, call->value[0]);
+		stream_invalid(call, 0);
 	if (!actor)
 		return;
 	host_waited(actor);
-	pinned_compare();
-	pinned_mapped();
+	pinned_compare(false);
 }
 
 /* ---- events */
@@ -123,6 +128,9 @@ static void event_create(struct call *call)
 	event = event_add(*(CUevent *)(uintptr_t)call->value[0]);
 	if (!event)
 		return;
+	/* The handle may be that of an event whose end the checker has not seen. */
+	version_drop(event->version);
+	event->version = NULL;
 	event->made = call->stack;
 	event->context = driver->context();
 	event->foreign = call->count > 1 && call->value[1] & CU_EVENT_INTERPROCESS;
@@ -197,7 +205,7 @@ static void event_record(struct call *call)
 
 	if (call->result) {
 		event_invalid(call, call->value[0]);
-		stream_invalid(call, call->value[1]);
+		stream_invalid(call, 1);
 		if (call->result == CUDA_ERROR_INVALID_HANDLE && event && actor && event->context &&
 		    event->context != actor->context->key)
 			wrong_context(call, event, actor);
@@ -235,7 +243,7 @@ static void stream_wait_event(struct call *call)
 	struct actor *actor = call->result ? NULL : call_actor(call, 0);
 
 	if (call->result) {
-		stream_invalid(call, call->value[0]);
+		stream_invalid(call, 0);
 		event_invalid(call, call->value[1]);
 	} else if (event && actor) {
 		wait_for(event, actor);
@@ -269,8 +277,7 @@ static void event_synchronize(struct call *call)
 	if (!event)
 		return;
 	event_known(event);
-	pinned_compare();
-	pinned_mapped();
+	pinned_compare(false);
 }
 
 static void event_elapsed(struct call *call)
@@ -283,6 +290,7 @@ static void event_elapsed(struct call *call)
 		if (event)
 			event_known(event);
 	}
+	pinned_compare(false);
 }
 
 struct context_event {
@@ -299,8 +307,11 @@ static void context_wait_event(struct call *call)
 {
 	struct event *event = event_of((CUevent)(uintptr_t)call->value[1]);
 
-	if (!call->result && event)
-		actors_each((const void *)(uintptr_t)call->value[0], wait_each, event);
+	if (call->result || !event)
+		return;
+	actors_each((const void *)(uintptr_t)call->value[0], wait_each, event);
+	if (event->version && event->version->done)
+		context_after((const void *)(uintptr_t)call->value[0], &event->version->clock);
 }
 
 static void collect(struct actor *actor, void *arg)
@@ -332,31 +343,55 @@ static void context_record_event(struct call *call)
 
 static void context_synchronize(struct call *call)
 {
-	if (!call->result)
-		host_waited_context(call->count ? (const void *)(uintptr_t)call->value[0] : driver->context());
+	const void *context = call->count ? (const void *)(uintptr_t)call->value[0] : NULL;
+
+	if (call->result)
+		return;
+	host_waited_context(context ? context : driver->context());
+	pinned_mapped();
 }
 
-static void context_destroy_begin(struct call *call)
+/* A context ended: its work is done, and its memory is gone. */
+static void context_over(const void *context)
+{
+	leaks_report(context);
+	memories_forget(context);
+	host_waited_context(context);
+	context_end(context);
+	object_remove("context", (uintptr_t)context);
+}
+
+static void context_destroy(struct call *call)
 {
 	const void *context = (const void *)(uintptr_t)call->value[0];
 
-	host_waited_context(context);
-	leaks_report(context);
-	memories_forget(context);
-	context_end(context);
-	object_remove("context", call->value[0]);
+	/* cuCtxDetach() ends a context only with its last use. */
+	if (!call->result && !driver->alive(context))
+		context_over(context);
 }
 
-static void primary_reset_begin(struct call *call)
-{
-	const void *context = driver->primary(call->value[0]);
+/* The last argument that is kept is the context, because the call gives a device. */
+#define PRIMARY	(TAP_VALUES - 1)
 
-	if (!context)
-		return;
-	host_waited_context(context);
-	leaks_report(context);
-	memories_forget(context);
-	context_end(context);
+static void primary_end_begin(struct call *call)
+{
+	call->value[PRIMARY] = (uintptr_t)driver->primary(call->value[0]);
+}
+
+static void primary_release(struct call *call)
+{
+	const void *context = (const void *)(uintptr_t)call->value[PRIMARY];
+
+	if (!call->result && context && !driver->alive(context))
+		context_over(context);
+}
+
+static void primary_reset(struct call *call)
+{
+	const void *context = (const void *)(uintptr_t)call->value[PRIMARY];
+
+	if (!call->result && context)
+		context_over(context);
 }
 
 /* ---- values */
@@ -380,7 +415,7 @@ static void value_of(struct call *call, bool wait, unsigned int bytes)
 	struct actor *actor = call->result ? NULL : call_actor(call, 0);
 
 	if (call->result) {
-		stream_invalid(call, call->value[0]);
+		stream_invalid(call, 0);
 		call_failed(call, call->value[1], bytes);
 	} else if (actor) {
 		value_step(actor, wait, call->value[1], call->value[2], bytes, call->value[3]);
@@ -442,9 +477,11 @@ static void host_function(struct call *call)
 	struct step *step = actor ? step_new(STEP_HOST, actor) : NULL;
 
 	if (call->result)
-		stream_invalid(call, call->value[0]);
+		stream_invalid(call, 0);
 	if (!step)
 		return;
+	step->addr = call->value[0];
+	step->function = (const void *)(uintptr_t)call->value[1];
 	step->arg = (const void *)(uintptr_t)call->value[2];
 	step_submit(step);
 }
@@ -501,10 +538,13 @@ const struct call_type calls_stream[] = {
 	{ "cuCtxWaitEvent", NULL, context_wait_event },
 	{ "cuCtxSynchronize", NULL, context_synchronize },
 	{ "cuCtxSynchronize_v2", NULL, context_synchronize },
-	{ "cuCtxDestroy", context_destroy_begin, NULL },
-	{ "cuCtxDestroy_v2", context_destroy_begin, NULL },
-	{ "cuDevicePrimaryCtxReset", primary_reset_begin, NULL },
-	{ "cuDevicePrimaryCtxReset_v2", primary_reset_begin, NULL },
+	{ "cuCtxDestroy", NULL, context_destroy },
+	{ "cuCtxDestroy_v2", NULL, context_destroy },
+	{ "cuCtxDetach", NULL, context_destroy },
+	{ "cuDevicePrimaryCtxRelease", primary_end_begin, primary_release },
+	{ "cuDevicePrimaryCtxRelease_v2", primary_end_begin, primary_release },
+	{ "cuDevicePrimaryCtxReset", primary_end_begin, primary_reset },
+	{ "cuDevicePrimaryCtxReset_v2", primary_end_begin, primary_reset },
 	{ "cuStreamWaitValue32", NULL, wait_32 },
 	{ "cuStreamWaitValue32_v2", NULL, wait_32 },
 	{ "cuStreamWaitValue64", NULL, wait_64 },

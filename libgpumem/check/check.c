@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check/check.h"
@@ -29,7 +30,9 @@ struct under_way {
 };
 
 static __thread struct {
-	unsigned int depth;
+	unsigned int depth;		/* calls that have begun */
+	bool inside;			/* the checker models a call */
+	const void *frame;		/* of the outer call's begin */
 	struct under_way outer;
 } thread __attribute__((tls_model("initial-exec")));
 
@@ -220,11 +223,12 @@ void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
 		return;
 	}
 	other = memory_freed_at(addr);
-	if (other && other->freed) {
+	/* Memory that was registered is the program's own. */
+	if (other && other->freed && other->kind != MEMORY_REGISTERED) {
 		used_after_free(call, other, addr, bytes);
 		return;
 	}
-	other = memory_beside(addr);
+	other = memory_beside(addr, bytes);
 	if (other)
 		out_of_bounds(call, other, addr, bytes);
 }
@@ -265,8 +269,15 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	bool own;
 
 	(void)names;
+	/*
+	 * A signal handler that left the outer call by siglongjmp() has unwound the stack. A handler that interrupts the
+	 * checker itself, maybe on another stack, is not modelled.
+	 */
+	if (thread.depth && !thread.inside && (const void *)__builtin_frame_address(0) > thread.frame)
+		thread.depth = 0;
 	if (thread.depth++ || off())
 		return;
+	thread.frame = __builtin_frame_address(0);
 	under_way = &thread.outer;
 	type = type_of(name, &own);
 	under_way->type = type;
@@ -276,10 +287,12 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	memcpy(under_way->call.value, values, count * sizeof(*values));
 	if (!type->before)
 		return;
+	thread.inside = true;
 	cancel = lock();
 	under_way->call.stack = stack_here();
 	type->before(&under_way->call);
 	unlock(cancel);
+	thread.inside = false;
 }
 
 static void tap_end(const char *name, CUresult result)
@@ -292,27 +305,31 @@ static void tap_end(const char *name, CUresult result)
 	/* cuInit() began before the checker did. */
 	if (!thread.depth)
 		return;
-	if (--thread.depth || off())
+	if (thread.depth > 1 || off() || !type || !type->after || result == CUDA_ERROR_NOT_READY) {
+		thread.depth--;
 		return;
-	if (!type || !type->after || result == CUDA_ERROR_NOT_READY)
-		return;
+	}
+	/* A signal handler that calls the driver meanwhile finds a call under way. */
+	thread.inside = true;
 	cancel = lock();
 	if (!under_way->call.stack)
 		under_way->call.stack = stack_here();
 	under_way->call.result = result;
 	type->after(&under_way->call);
 	unlock(cancel);
+	thread.inside = false;
+	thread.depth--;
 }
 
-static void tap_host_function(const void *arg)
+static void tap_host_function(CUstream handle, const void *function, const void *arg)
 {
 	int cancel;
 
 	if (off())
 		return;
 	cancel = lock();
-	step_host_ran(arg);
-	pinned_compare();
+	step_host_ran((uintptr_t)handle, function, arg);
+	pinned_compare(false);
 	unlock(cancel);
 }
 
@@ -336,6 +353,7 @@ const struct tap *gpumem_check_start(const struct tap_client *client)
 		return NULL;
 	running = true;
 	options_read();
+	stacks_start();
 	actors_start();
 	types_add(calls_memory);
 	types_add(calls_copy);
@@ -346,17 +364,24 @@ const struct tap *gpumem_check_start(const struct tap_client *client)
 /* After all functions that the program registered with atexit(). */
 static __attribute__((destructor)) void finish(void)
 {
-	unsigned int reports;
+	struct timespec soon;
+	unsigned int count;
 
-	if (!driver || off() || pthread_mutex_trylock(&check_lock))
+	if (!driver || off())
 		return;
-	steps_settle_all();
-	pinned_mapped();
-	leaks_report(NULL);
-	reports = reports_finish() + __atomic_load_n(&driver_reports, __ATOMIC_RELAXED);
-	running = false;
-	pthread_mutex_unlock(&check_lock);
-	if (reports && !options.log_only) {
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	/* Another thread may be in a call for ever. */
+	if (!pthread_mutex_timedlock(&check_lock, &soon)) {
+		steps_settle_all();
+		pinned_mapped();
+		leaks_report(NULL);
+		reports_finish();
+		running = false;
+		pthread_mutex_unlock(&check_lock);
+	}
+	count = reports_count() + __atomic_load_n(&driver_reports, __ATOMIC_RELAXED);
+	if (count && !options.log_only) {
 		fflush(NULL);
 		_exit(options.exit);
 	}

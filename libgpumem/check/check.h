@@ -11,7 +11,7 @@
  *   actor       who does operations: a stream, or the host. All threads of the process are one host
  *   clock       for each actor, how many of its operations come before (clock.c)
  *   operation   what a call does to memory, in the order of an actor
- *   step       one step of a stream: an operation, a record, a wait, ... (step.c)
+ *   step        what a stream does next: an operation, a record of an event, a wait (step.c)
  *   memory      an allocation, a registration, a mapping or an array (memory.c)
  *   shadow      for each byte of a memory: its last write, its reads since, and whether it was ever written (shadow.c)
  *
@@ -32,7 +32,7 @@ struct actor;
 struct memory;
 struct stack;
 
-/* ---- options (options.c): constant after the start */
+/* ---- options (check.c): constant after the start */
 
 enum check_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF };
 
@@ -64,6 +64,8 @@ void spare_give(struct spares *spares, void *spare);
 
 /* ---- stacks (stack.c) */
 
+/* Find the unwinder. Called once, without the lock. */
+void stacks_start(void);
 /* The calling thread's stack, from the program's call on; NULL without stacks. */
 struct stack *stack_here(void);
 uint32_t stack_hash(const struct stack *stack);
@@ -101,6 +103,7 @@ enum actor_kind { ACTOR_HOST, ACTOR_LEGACY, ACTOR_BLOCKING, ACTOR_FREE };
 
 struct context {
 	const void *key;
+	struct clock barrier;		/* default streams that are made later come after this */
 	unsigned int number;		/* for people */
 	struct actor *stepped;		/* blocking ones that stepped since the legacy stream did; a reference each */
 	struct actor *legacy;		/* or NULL */
@@ -111,7 +114,7 @@ struct actor {
 	enum actor_kind kind;
 	unsigned int refs;
 	unsigned int slot;
-	uint64_t number;		/* for people */
+	uint64_t id;			/* cuStreamGetId() */
 	char name[48];
 	const void *key;
 	struct context *context;	/* NULL: the host */
@@ -143,12 +146,19 @@ void actor_end(struct actor *actor);
 const struct actor *actor_ended(CUstream handle);
 struct actor *actor_hold(struct actor *actor);
 void actor_drop(struct actor *actor);
-/* Call @each for all actors of a context; NULL: of all contexts. */
+/* Call @each for all actors of a context, and destroyed ones of which the host does not know all; NULL: of all contexts. */
 void actors_each(const void *context, void (*each)(struct actor *actor, void *arg), void *arg);
-/* The calling context's or process's actors are forgotten: the context ended. */
+/* A context ended: end its actors. */
 void context_end(const void *context);
-/* Begin an operation: join what comes before it by rules of streams, and count it. */
-void actor_step(struct actor *actor);
+/* All work of the context, now and later, comes before or after @clock: the actors join it. */
+void context_after(const void *context, const struct clock *clock);
+/*
+ * Begin an operation: join what comes before it by rules of streams, and count it. @late: it was submitted before what
+ * the host knows now.
+ */
+void actor_step(struct actor *actor, bool late);
+/* Whether the host knows all that comes before @clock. */
+bool clock_known(const struct clock *clock);
 /* Whether the host knows all operations of an actor, and so all that they come after. */
 bool host_knows(const struct actor *actor);
 /* The host knows what comes before @clock. */
@@ -192,6 +202,9 @@ struct memory {
 	uint64_t base, size;
 	enum memory_kind kind;
 	bool open;			/* the CPU, or another process or driver, can write it */
+	bool host;			/* host or managed memory, for the rules of synchronous copies */
+	bool dead;			/* freed: its bytes may be gone */
+	unsigned int opens;		/* of imported memory: how often more than once */
 	struct op *born;
 	struct op *freed;		/* or NULL */
 	const void *context;
@@ -205,10 +218,14 @@ struct memory {
 	struct memory *next;		/* of arrays */
 };
 
-static inline bool memory_is_host(const struct memory *memory)
+/* Whether it is memory that the CPU should leave alone while queued work reads it. */
+static inline bool memory_is_pinned(const struct memory *memory)
 {
 	return memory->kind == MEMORY_HOST || memory->kind == MEMORY_REGISTERED;
 }
+
+/* Copy bytes of the process, which may not be there: how many are. */
+size_t memory_read(void *to, uint64_t addr, size_t bytes);
 
 /* Bytes of a memory, or pageable memory. */
 struct span {
@@ -228,8 +245,8 @@ struct memory *memory_at(uint64_t addr);
 struct memory *memory_exact(uint64_t base, unsigned int kinds);
 /* The memory that was at an address and was freed last, or NULL. */
 struct memory *memory_freed_at(uint64_t addr);
-/* Memory whose end is close below, or whose begin close above; NULL. */
-struct memory *memory_beside(uint64_t addr);
+/* Memory that ends where a range begins, or that begins in it; NULL. */
+struct memory *memory_beside(uint64_t addr, uint64_t bytes);
 /* Remove a memory; takes the reference to @op. */
 void memory_remove(struct memory *memory, struct op *op);
 /* memory_remove(), but the shadow stays until the last reference is dropped, or shadow_free(). */
@@ -257,8 +274,10 @@ void shadow_access(const struct span *span, const struct box *box, struct op *op
 /* shadow_access() of both ends of a copy: bytes of the destination are written if the source's are. */
 void shadow_copy(const struct span *dst, const struct span *src, const struct box *box, struct op *op,
 		 const struct clock *clock, struct finding *wrote, struct finding *read);
-/* Find a use of a memory that @clock does not cover. */
-void shadow_uses(struct memory *memory, const struct clock *clock, struct conflict *conflict);
+/* Find a use of a memory that @clock does not cover. @born: its allocation counts, if there is no other. */
+void shadow_uses(struct memory *memory, const struct clock *clock, bool born, struct conflict *conflict);
+/* Bytes count as written from now on. */
+void shadow_written(struct memory *memory, uint64_t at, uint64_t bytes);
 /* Whether a write to the first row of a span is not covered by @clock. */
 bool shadow_pending(const struct span *span, uint64_t bytes, const struct clock *clock);
 /* All bytes count as written from now on. */
@@ -288,7 +307,7 @@ struct step {
 	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object */
 	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
 	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
-	const void *arg;		/* STEP_HOST */
+	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */
 	struct clock submitted;		/* of the host; of a step that had to wait */
 	struct step *next;
 };
@@ -304,8 +323,12 @@ void steps_settle(struct actor *actor);
 void steps_settle_all(void);
 /* The host knows what this process has signalled to other processes. */
 void objects_known(void);
-/* A host function with this argument runs. */
-void step_host_ran(const void *arg);
+/* A host function runs, or was left out. */
+void step_host_ran(uint64_t handle, const void *function, const void *arg);
+/* The words of memory that is freed. */
+void words_forget(const struct memory *memory);
+/* Steps after which something that the checker does not see may have written host memory. */
+extern struct clock outside;
 
 /* ---- events (event.c) */
 
@@ -360,9 +383,13 @@ void report_stack(struct report *report, const struct stack *stack, const char *
 	__attribute__((format(printf, 3, 4)));
 /* Print it, unless it is suppressed or was printed before. */
 void report_end(struct report *report);
-/* Write the log; the number of reports. */
-unsigned int reports_finish(void);
+/* Write the log. */
+void reports_finish(void);
+/* Reports so far. Needs no lock. */
+unsigned int reports_count(void);
 
+/* Whether the program may have learned by polling that an operation is done. */
+bool maybe_polled(const struct op *op);
 /* Reports of findings (findings.c). */
 void found_race(const struct op *op, const struct memory *memory, bool write, const struct conflict *conflict);
 void found_unwritten(const struct op *op, struct memory *memory, uint64_t at, uint64_t bytes);
@@ -372,8 +399,8 @@ void found_unordered_free(const struct op *op, const struct memory *memory, cons
 
 /* An asynchronous operation reads pinned memory. */
 void pinned_read(const struct span *span, const struct box *box, struct op *op);
-/* The host's clock moved on: compare what is done. */
-void pinned_compare(void);
+/* The host's clock moved on: compare what is done. @changed: the program may have changed it since, so do not report. */
+void pinned_compare(bool changed);
 /* Find registered memory that the program unmapped. */
 void pinned_mapped(void);
 
@@ -400,6 +427,8 @@ extern const struct call_type calls_memory[], calls_copy[], calls_stream[];
 struct op *call_op(const struct call *call, struct actor *actor, enum op_kind kind);
 /* The actor of the stream that is the call's argument @index; -1: the default stream. NULL: no such stream. */
 struct actor *call_actor(const struct call *call, int index);
+/* Report a stream that was destroyed, if a call failed for that reason. */
+void stream_invalid(const struct call *call, int index);
 /* Report why a call that failed was refused, if the checker knows. */
 void call_failed(const struct call *call, uint64_t addr, uint64_t bytes);
 /* The host waited for all work of the actor. */

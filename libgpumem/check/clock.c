@@ -33,7 +33,7 @@ static struct actor *ended[ENDED];	/* the streams that were destroyed last; a re
 static unsigned int ended_count;
 static struct actor *lost;		/* destroyed, with operations that the host does not know; next */
 static uint64_t streams;
-static struct spares spare_ops;
+static struct spares spare_ops, spare_actors;
 static unsigned int context_count;
 
 /* ---- clocks */
@@ -89,6 +89,16 @@ void clock_free(struct clock *clock)
 
 /* ---- the host */
 
+bool clock_known(const struct clock *clock)
+{
+	unsigned int i;
+
+	for (i = 0; i < clock->count; i++)
+		if (clock->times[i] && !clock_covers(&host.clock, i, clock->times[i]))
+			return false;
+	return true;
+}
+
 bool host_knows(const struct actor *actor)
 {
 	return clock_covers(&host.clock, actor->slot, actor_time(actor));
@@ -131,18 +141,35 @@ static void slot_put(unsigned int slot)
 	free_slots[free_count++] = slot;
 }
 
+static void stepped_remove(struct actor *actor)
+{
+	struct actor **at;
+
+	for (at = &actor->context->stepped; actor->stepped && *at; at = &(*at)->next_stepped)
+		if (*at == actor) {
+			*at = actor->next_stepped;
+			actor->stepped = false;
+			actor_drop(actor);
+			break;
+		}
+}
+
 /* Take back the slots of destroyed streams whose operations the host knows by now. */
 static void slots_collect(void)
 {
 	struct actor **at = &lost, *actor;
 
 	while ((actor = *at)) {
-		if (!clock_covers(&host.clock, actor->slot, actor_time(actor))) {
+		if (actor->waiting || !host_knows(actor)) {
 			at = &actor->next;
 			continue;
 		}
 		*at = actor->next;
 		slot_put(actor->slot);
+		/* The legacy stream comes after what the host knows. */
+		actor_hold(actor);
+		stepped_remove(actor);
+		actor_drop(actor);
 		actor_drop(actor);
 	}
 }
@@ -187,11 +214,12 @@ static void actor_name(struct actor *actor, const struct tap_stream *stream)
 
 static struct actor *actor_make(const struct tap_stream *stream)
 {
-	struct actor *actor = calloc(1, sizeof(*actor));
+	struct actor *actor = spare_take(&spare_actors, sizeof(*actor));
 	struct context *context = context_of(stream->context);
 
 	if (!actor || !context) {
-		free(actor);
+		if (actor)
+			spare_give(&spare_actors, actor);
 		return NULL;
 	}
 	slots_collect();
@@ -200,15 +228,18 @@ static struct actor *actor_make(const struct tap_stream *stream)
 	actor->refs = 1;
 	actor->key = stream->key;
 	actor->created = stream->created;
+	actor->id = stream->id;
 	actor->context = context;
 	actor_name(actor, stream);
 	actor->slot = free_count ? free_slots[--free_count] : slots++;
 	clock_copy(&actor->clock, &host.clock);
 	if (!clock_reserve(&actor->clock, actor->slot + 1)) {
 		slot_put(actor->slot);
-		free(actor);
+		spare_give(&spare_actors, actor);
 		return NULL;
 	}
+	if (!actor->created)
+		clock_join(&actor->clock, &context->barrier);
 	actor->host_seen = host_version;
 	actor->next = actors[bucket(actor->key)];
 	actors[bucket(actor->key)] = actor;
@@ -229,7 +260,14 @@ struct actor *actor_of(CUstream handle, bool own)
 		stream.key = handle;
 	for (actor = actors[bucket(stream.key)]; actor; actor = actor->next)
 		if (actor->key == stream.key)
-			return actor;
+			break;
+	/* A thread's default stream may have ended with its thread. */
+	if (actor && asked && actor->id != stream.id) {
+		actor_end(actor);
+		actor = NULL;
+	}
+	if (actor)
+		return actor;
 	if (!asked && !driver->stream(handle, own, &stream))
 		return NULL;
 	return actor_make(&stream);
@@ -246,7 +284,7 @@ void actor_drop(struct actor *actor)
 	if (--actor->refs)
 		return;
 	clock_free(&actor->clock);
-	free(actor);
+	spare_give(&spare_actors, actor);
 }
 
 static void actor_unlist(struct actor *actor)
@@ -263,11 +301,11 @@ static void actor_unlist(struct actor *actor)
 
 void actor_end(struct actor *actor)
 {
-	struct actor **last = &ended[ended_count++ % ENDED];
+	struct actor **last;
 
-	steps_settle(actor);
 	if (actor->gone)
 		return;
+	last = &ended[ended_count++ % ENDED];
 	actor->gone = true;
 	actor_unlist(actor);
 	if (*last)
@@ -293,16 +331,20 @@ const struct actor *actor_ended(CUstream handle)
 
 void actors_each(const void *context, void (*each)(struct actor *actor, void *arg), void *arg)
 {
+	struct actor *actor, *next;
 	unsigned int i;
 
 	for (i = 0; i < TABLE; i++) {
-		struct actor *actor = actors[i], *next;
-
-		for (; actor; actor = next) {
+		for (actor = actors[i]; actor; actor = next) {
 			next = actor->next;
 			if (!context || actor->context->key == context)
 				each(actor, arg);
 		}
+	}
+	for (i = 0, next = lost; (actor = next);) {
+		next = actor->next;
+		if (!context || actor->context->key == context)
+			each(actor, arg);
 	}
 }
 
@@ -322,9 +364,24 @@ void context_end(const void *key)
 			break;
 	if (!context)
 		return;
-	/* Actors that operations refer to keep the context's structure. */
+	/* The structure stays: operations refer to actors, and actors to it. */
 	*at = context->next;
 	context->legacy = NULL;
+	context->key = NULL;
+}
+
+static void join_each(struct actor *actor, void *clock)
+{
+	clock_join(&actor->clock, clock);
+}
+
+void context_after(const void *key, const struct clock *clock)
+{
+	struct context *context = context_of(key);
+
+	if (context)
+		clock_join(&context->barrier, clock);
+	actors_each(key, join_each, (void *)clock);
 }
 
 /* The legacy stream comes after all blocking streams of its context. */
@@ -340,7 +397,7 @@ static void legacy_collect(struct actor *legacy)
 	}
 }
 
-void actor_step(struct actor *actor)
+void actor_step(struct actor *actor, bool late)
 {
 	struct actor *legacy = actor->context ? actor->context->legacy : NULL;
 
@@ -348,7 +405,7 @@ void actor_step(struct actor *actor)
 		host_step();
 		return;
 	}
-	if (actor->host_seen != host_version) {
+	if (!late && actor->host_seen != host_version) {
 		clock_join(&actor->clock, &host.clock);
 		actor->host_seen = host_version;
 	}

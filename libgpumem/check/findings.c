@@ -20,11 +20,9 @@ static void memory_stack(struct report *report, const struct memory *memory, uin
 		     (unsigned long long)at, born->call, born->actor->name);
 }
 
-/* Whether the program may have learned by polling that an operation is done. */
-static bool maybe_polled(const struct op *op)
+bool maybe_polled(const struct op *op)
 {
-	return clock_covers(&polled, op->slot, op->time) && !op->actor->gone && op->actor->key &&
-	       driver->idle(op->actor->key);
+	return clock_covers(&polled, op->slot, op->time);
 }
 
 static void before_alloc(const struct op *op, const struct memory *memory, bool write,
@@ -57,8 +55,8 @@ void found_race(const struct op *op, const struct memory *memory, bool write, co
 	report_begin(&report, REPORT_RACE, "%s %s what %s %s: %llu bytes at 0x%llx", op->actor->name,
 		     write ? "writes" : "reads", other->actor->name, past(conflict),
 		     (unsigned long long)conflict->bytes, (unsigned long long)(memory->base + conflict->at));
-	report_detail(&report, polled_for ? "no event, synchronization or legacy-stream order lies between; %s was done "
-		      "before %s was submitted, so polling may have ordered them" :
+	report_detail(&report, polled_for ? "no event, synchronization or legacy-stream order lies between %s and %s; polling a "
+		      "word may have ordered them" :
 		      "no event, synchronization or legacy-stream order lies between %s and %s", other->call, op->call);
 	report_stack(&report, op->stack, "%s by %s in %s", write ? "written" : "read", op->call, op->actor->name);
 	report_stack(&report, other->stack, "%s by %s in %s", conflict->wrote ? "written" : "read", other->call,
@@ -73,14 +71,19 @@ void found_race(const struct op *op, const struct memory *memory, bool write, co
  */
 static bool cpu_wrote(const struct memory *memory, uint64_t at, uint64_t bytes)
 {
-	const unsigned char *p = (const unsigned char *)(uintptr_t)(memory->base + at);
-	uint64_t i;
+	unsigned char some[4096];
+	size_t length, i;
 
 	if (memory->kind != MEMORY_DEVICE || driver->strict())
 		return false;
-	for (i = 0; i < bytes; i++)
-		if (p[i])
-			return true;
+	for (; bytes; at += length, bytes -= length) {
+		length = memory_read(some, memory->base + at, bytes < sizeof(some) ? bytes : sizeof(some));
+		for (i = 0; i < length; i++)
+			if (some[i])
+				return true;
+		if (!length)
+			return false;
+	}
 	return false;
 }
 

@@ -7,12 +7,13 @@
  */
 #include <search.h>
 #include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "check/check.h"
 
 #define FREED	1024u
 #define ARRAYS	256u
-#define NEAR	(1ull << 20)		/* how far from a memory an address may be to be called beside it */
 
 static void *tree;
 static struct spares spare_memories;
@@ -58,6 +59,7 @@ struct memory *memory_add(enum memory_kind kind, uint64_t base, uint64_t size, s
 	memory->refs = 1;
 	memory->open = kind == MEMORY_HOST || kind == MEMORY_REGISTERED || kind == MEMORY_MANAGED ||
 		kind == MEMORY_IMPORTED;
+	memory->host = memory->open && kind != MEMORY_IMPORTED;
 	if (kind == MEMORY_ARRAY) {
 		memory->next = arrays[base / 64 % ARRAYS];
 		arrays[base / 64 % ARRAYS] = memory;
@@ -115,18 +117,22 @@ struct memory *memory_freed_at(uint64_t addr)
 	return NULL;
 }
 
-struct memory *memory_beside(uint64_t addr)
+struct memory *memory_beside(uint64_t addr, uint64_t bytes)
 {
-	struct memory *memory = NULL;
-	uint64_t step;
+	struct memory *memory = addr ? find(addr - 1, 1) : NULL;
 
-	for (step = 1; !memory && step <= NEAR; step *= 2) {
-		if (addr >= step)
-			memory = find(addr - step, step + 1);
-		if (!memory && addr + step > addr)
-			memory = find(addr, step);
-	}
+	if (!memory && bytes && addr + bytes > addr)
+		memory = find(addr, bytes);
 	return memory;
+}
+
+size_t memory_read(void *to, uint64_t addr, size_t bytes)
+{
+	struct iovec here = { .iov_base = to, .iov_len = bytes };
+	struct iovec there = { .iov_base = (void *)(uintptr_t)addr, .iov_len = bytes };
+	ssize_t n = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+
+	return n > 0 ? n : 0;
 }
 
 struct memory *memory_hold(struct memory *memory)
@@ -164,6 +170,8 @@ void memory_retire(struct memory *memory, struct op *op)
 		tdelete(memory, &tree, compare);
 	}
 	memory->freed = op;
+	memory->dead = true;
+	words_forget(memory);
 	if (!op || memory->kind == MEMORY_ARRAY) {
 		memory_drop(memory);
 		return;

@@ -47,19 +47,26 @@ static bool mapped(uint64_t addr, uint64_t bytes)
 	return true;
 }
 
-static uint64_t sum_of(const struct memory *memory, uint64_t at, uint64_t bytes)
+/* A sum of bytes that are there; false: they are not. */
+static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uint64_t *sum)
 {
-	const unsigned char *p = (const unsigned char *)(uintptr_t)(memory->base + at);
-	uint64_t sum = bytes, word, i;
+	unsigned char some[16384];
+	uint64_t word;
+	size_t length, i;
 
-	for (i = 0; i + 8 <= bytes; i += 8) {
-		__builtin_memcpy(&word, p + i, 8);
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
-		sum ^= sum >> 29;
+	for (*sum = bytes; bytes; at += length, bytes -= length) {
+		length = bytes < sizeof(some) ? bytes : sizeof(some);
+		if (memory_read(some, memory->base + at, length) != length)
+			return false;
+		for (i = 0; i + 8 <= length; i += 8) {
+			__builtin_memcpy(&word, some + i, 8);
+			*sum = (*sum ^ word) * 0x9e3779b97f4a7c15ull;
+			*sum ^= *sum >> 29;
+		}
+		for (; i < length; i++)
+			*sum = (*sum ^ some[i]) * 0x9e3779b97f4a7c15ull;
 	}
-	for (; i < bytes; i++)
-		sum = (sum ^ p[i]) * 0x9e3779b97f4a7c15ull;
-	return sum;
+	return true;
 }
 
 static void sum_free(struct sum *sum)
@@ -76,20 +83,25 @@ void pinned_read(const struct span *span, const struct box *box, struct op *op)
 	uint64_t bytes = (box->depth - 1) * span->slice + (box->height - 1) * span->pitch + box->width;
 	struct sum *sum;
 
-	/* Earlier work may still write the bytes. */
-	if (op->actor->waiting || shadow_pending(span, bytes, &host.clock))
+	/* The bytes between rows are the CPU's. */
+	if ((box->height > 1 && span->pitch != box->width) || (box->depth > 1 && span->slice != span->pitch * box->height))
 		return;
-	if (sum_count == SUMS_MOST || bytes > SUM_BYTES || span->at > memory->size || bytes > memory->size - span->at ||
-	    (memory->kind == MEMORY_REGISTERED && !mapped(memory->base + span->at, bytes)))
+	/* Earlier work may still write the bytes, and so may what host functions and other processes do in stream order. */
+	if (op->actor->waiting || shadow_pending(span, bytes, &host.clock) || !clock_known(&outside))
+		return;
+	if (sum_count == SUMS_MOST || bytes > SUM_BYTES || span->at > memory->size || bytes > memory->size - span->at)
 		return;
 	sum = calloc(1, sizeof(*sum));
 	if (!sum)
 		return;
+	if (!sum_of(memory, span->at, bytes, &sum->sum)) {
+		free(sum);
+		return;
+	}
 	sum->op = op_hold(op);
 	sum->memory = memory_hold(memory);
 	sum->at = span->at;
 	sum->bytes = bytes;
-	sum->sum = sum_of(memory, span->at, bytes);
 	sum->writes = memory->writes;
 	*sums_end = sum;
 	sums_end = &sum->next;
@@ -112,25 +124,23 @@ static void changed(const struct sum *sum)
 	report_end(&report);
 }
 
-void pinned_compare(void)
+void pinned_compare(bool changed_since)
 {
 	struct sum **at = &sums, *sum;
+	uint64_t now;
 
 	while ((sum = *at)) {
-		bool registered = sum->memory->kind == MEMORY_REGISTERED;
-
-		if (!sum->memory->freed && (!sum->op->time ||
-					    !clock_covers(&host.clock, sum->op->slot, sum->op->time))) {
+		if (!sum->memory->dead && (!sum->op->time ||
+					   !clock_covers(&host.clock, sum->op->slot, sum->op->time))) {
 			at = &sum->next;
 			continue;
 		}
 		*at = sum->next;
 		if (sums_end == &sum->next)
 			sums_end = at;
-		if (!sum->memory->freed && sum->memory->writes == sum->writes &&
-		    (options.strict || !clock_covers(&polled, sum->op->slot, sum->op->time)) &&
-		    !(registered && !mapped(sum->memory->base + sum->at, sum->bytes)) &&
-		    sum_of(sum->memory, sum->at, sum->bytes) != sum->sum)
+		if (!changed_since && !sum->memory->dead && sum->memory->writes == sum->writes &&
+		    (options.strict || !maybe_polled(sum->op)) &&
+		    sum_of(sum->memory, sum->at, sum->bytes, &now) && now != sum->sum)
 			changed(sum);
 		sum_free(sum);
 	}

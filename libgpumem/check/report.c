@@ -8,9 +8,11 @@
  * Suppressions (GPUMEM_CHECK_SUPPRESSIONS): lines "kind:pattern". A report of this kind ("*": any) is suppressed if
  * the pattern matches a function, file or object of one of its stacks.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,17 +94,29 @@ static void add(struct text *text, const char *format, ...)
 	text->length += n;
 }
 
+/* A reader that has gone must not end the program. */
 static void print(int fd, const struct text *text)
 {
+	const struct timespec now = { .tv_sec = 0 };
+	sigset_t pipe, old, pending;
 	size_t done = 0;
 	ssize_t n;
 
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, &old);
+	sigpending(&pending);
 	while (done < text->length) {
 		n = write(fd, text->bytes + done, text->length - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+			sigtimedwait(&pipe, NULL, &now);
 		if (n <= 0)
-			return;
+			break;
 		done += n;
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* ---- the parts of a report */
@@ -403,18 +417,25 @@ void report_end(struct report *report)
 		close(fd);
 	if (options.abort) {
 		reports_finish();
+		/* A handler of SIGABRT may call the driver. */
+		pthread_mutex_unlock(&check_lock);
 		abort();
 	}
 }
 
-unsigned int reports_finish(void)
+unsigned int reports_count(void)
+{
+	return __atomic_load_n(&reports, __ATOMIC_RELAXED);
+}
+
+void reports_finish(void)
 {
 	json_t *document;
 
 	if (reports > shown)
 		dprintf(STDERR_FILENO, "  %u more reports\n", reports - shown);
 	if (options.format == FORMAT_TEXT || !options.log)
-		return reports;
+		return;
 	if (!documents)
 		documents = json_array();
 	document = options.format == FORMAT_SARIF ? sarif() :
@@ -422,5 +443,4 @@ unsigned int reports_finish(void)
 	if (!document || json_dump_file(document, options.log, JSON_INDENT(2)))
 		dprintf(STDERR_FILENO, "gpumem: GPUMEM_CHECK_LOG: cannot write %s\n", options.log);
 	json_decref(document);
-	return reports;
 }

@@ -204,12 +204,13 @@ static void conflict_add(struct conflict *conflict, struct op *other, bool wrote
 	}
 }
 
+/* @born: an operation that does not count, or NULL. */
 static void segment_conflicts(const struct segment *segment, const struct clock *clock, bool write,
-			      struct conflict *conflict, uint64_t at, uint64_t bytes)
+			      const struct op *born, struct conflict *conflict, uint64_t at, uint64_t bytes)
 {
 	unsigned int i;
 
-	if (!clock_covers(clock, segment->write->slot, segment->write->time))
+	if (segment->write != born && !clock_covers(clock, segment->write->slot, segment->write->time))
 		conflict_add(conflict, segment->write, true, at, bytes);
 	if (!write || !segment->reads)
 		return;
@@ -235,7 +236,7 @@ static void segment_access(struct access *a, struct segment *segment, uint64_t a
 {
 	struct reads *old;
 
-	segment_conflicts(segment, a->clock, a->write, &a->finding->race, at, bytes);
+	segment_conflicts(segment, a->clock, a->write, NULL, &a->finding->race, at, bytes);
 	if (a->write) {
 		if (segment->write != a->op) {
 			op_drop(segment->write);
@@ -383,7 +384,28 @@ void shadow_copy(const struct span *dst, const struct span *src, const struct bo
 				       src->at + z * src->slice + y * src->pitch, box->width);
 }
 
-void shadow_uses(struct memory *memory, const struct clock *clock, struct conflict *conflict)
+void shadow_written(struct memory *memory, uint64_t at, uint64_t bytes)
+{
+	uint64_t end = at + bytes < memory->size ? at + bytes : memory->size;
+
+	while (!memory->open && at < end) {
+		uint64_t page_at = at / SHADOW_PAGE * SHADOW_PAGE;
+		uint64_t stop = end - page_at < SHADOW_PAGE ? end - page_at : SHADOW_PAGE;
+		struct page *page = page_get(memory, at / SHADOW_PAGE);
+		unsigned int first, last, i;
+
+		if (!page || !page_room(page, 2))
+			return;
+		first = page_split(page, at - page_at);
+		last = page_split(page, stop);
+		for (i = first; i < last; i++)
+			page->segments[i].written = true;
+		page_join(page, first, last);
+		at = page_at + stop;
+	}
+}
+
+void shadow_uses(struct memory *memory, const struct clock *clock, bool born, struct conflict *conflict)
 {
 	uint64_t pages = (memory->size + SHADOW_PAGE - 1) / SHADOW_PAGE, index;
 	unsigned int i;
@@ -395,11 +417,12 @@ void shadow_uses(struct memory *memory, const struct clock *clock, struct confli
 			uint64_t end = i + 1 < page->count ? page->segments[i + 1].start : SHADOW_PAGE;
 			uint64_t from = page->segments[i].start;
 
-			segment_conflicts(&page->segments[i], clock, true, conflict, index * SHADOW_PAGE + from,
-					  end - from);
+			/* The allocation itself comes last. */
+			segment_conflicts(&page->segments[i], clock, true, memory->born, conflict,
+					  index * SHADOW_PAGE + from, end - from);
 		}
 	}
-	if (!clock_covers(clock, memory->born->slot, memory->born->time))
+	if (born && !clock_covers(clock, memory->born->slot, memory->born->time))
 		conflict_add(conflict, memory->born, true, 0, memory->size);
 }
 

@@ -4,6 +4,8 @@
  * functions and lines by libbacktrace when a report needs them.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
@@ -46,7 +48,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *arg)
 /* libunwind's unw_backtrace(), which is several times as fast, or NULL. */
 static int (*fast)(void **frames, int size);
 
-static void find_fast(void)
+void stacks_start(void)
 {
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 
@@ -56,13 +58,9 @@ static void find_fast(void)
 
 static void unwind(struct trace *trace)
 {
-	static bool looked;
 	void *frames[FRAMES];
 	int n;
 
-	if (!looked)
-		find_fast();
-	looked = true;
 	if (!fast) {
 		_Unwind_Backtrace(add_frame, trace);
 		return;
@@ -180,12 +178,13 @@ void stack_walk(const struct stack *stack, bool (*each)(const struct frame *fram
 
 	for (i = 0; stack && i < stack->count && !walk.over; i++) {
 		struct frame frame = { .address = stack->pc[i] };
-		Dl_info info;
+		struct dl_find_object found;
 
-		if (dladdr((void *)stack->pc[i], &info)) {
-			frame.object = info.dli_fname;
-			frame.function = info.dli_sname;
-		}
+		/* dladdr() takes the loader's lock, which a thread that waits for the checker's may hold. */
+		if (!_dl_find_object((void *)stack->pc[i], &found) && found.dlfo_link_map)
+			frame.object = found.dlfo_link_map->l_name;
+		if (frame.object && !*frame.object)
+			frame.object = program_invocation_name;
 		if (inside && frame.object && own_object(frame.object))
 			continue;
 		inside = false;

@@ -6,10 +6,11 @@
  * a step that waits. Steps that wait are in one list, in the order of submission. Whenever a value is written,
  * the list is walked, and steps that can run do.
  *
- * A wait for a value comes after the first write that it can see and that satisfies it. A write is not seen if a later
- * one comes between it and the wait. If the program knows that a stream is done though a step of it still waits,
- * something else satisfied the wait: the CPU, another process, a copy of the program's own. The step then comes after
- * what the host knows.
+ * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
+ * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the
+ * wait was submitted, because the CPU may have changed the word since. If the program knows that a stream is done though
+ * a step of it still waits, something that the checker does not see satisfied the wait. The step then comes after all
+ * that has run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 #include "check/check.h"
 
 #define TABLE	256u
-#define WRITES	64u
+#define WRITES	16u
+#define WORDS	4096u		/* more are not remembered */
+#define NESTED	32u		/* streams that wait for each other, in steps_settle() */
 
 struct word_write {
 	uint64_t value;
@@ -42,15 +45,21 @@ struct object {
 	struct object *next;
 };
 
+/* A host function, as it was submitted. */
+struct function {
+	uint64_t handle;
+	const void *function, *arg;
+};
+
 /* Host functions that have run before their call ended. */
 struct ran {
-	const void *arg;
+	struct function function;
 	struct ran *next;
 };
 
 /* Host functions that have not run. */
 struct pending_host {
-	const void *arg;
+	struct function function;
 	struct clock clock;
 	struct pending_host *next;
 };
@@ -60,6 +69,7 @@ static struct step *waiting, **waiting_end = &waiting;
 static unsigned int pass;
 static struct word *words[TABLE];
 static unsigned int word_total;
+struct clock outside;
 static struct object *objects;
 static struct ran *early;
 static struct pending_host *functions;
@@ -73,7 +83,7 @@ static struct word *word_at(uint64_t addr, bool make)
 	for (word = *list; word; word = word->next)
 		if (word->addr == addr)
 			return word;
-	if (!make)
+	if (!make || word_total == WORDS)
 		return NULL;
 	word = calloc(1, sizeof(*word));
 	if (word) {
@@ -128,10 +138,20 @@ static bool write_hidden(const struct word *word, unsigned int index, const stru
 	return false;
 }
 
+/* Whether a CPU may read or write the word. */
+static bool word_polled(uint64_t addr)
+{
+	const struct memory *memory = memory_at(addr);
+
+	return !memory || memory->open;
+}
+
 /* The first write that satisfies a wait, or NULL. */
 static const struct word_write *wait_write(const struct step *wait, const struct clock *before)
 {
+	const struct clock *known = wait->submitted.count ? &wait->submitted : &host.clock;
 	const struct word *word = word_at(wait->addr, false);
+	bool open = word && word_polled(wait->addr);
 	unsigned int i;
 
 	if (!word)
@@ -139,26 +159,31 @@ static const struct word_write *wait_write(const struct step *wait, const struct
 	for (i = word->count > WRITES ? word->count - WRITES : 0; i < word->count; i++) {
 		const struct word_write *write = &word->write[i % WRITES];
 
+		if (open && clock_covers(known, write->slot, write->time))
+			continue;
 		if ((!write->known || value_satisfies(wait, write->value)) && !write_hidden(word, i, before))
 			return write;
 	}
 	return NULL;
 }
 
-/* An access wrote bytes: if they are words that streams wait for, remember the write. */
+/* An access wrote bytes: remember the write of a word, which streams may wait for, and of words that streams use. */
 static void words_written(const struct step *step, uint64_t base)
 {
-	uint64_t addr = base + step->dst.at;
+	uint64_t addr = base + step->dst.at, bytes = step->box.width * step->box.height * step->box.depth;
+	bool one = bytes <= 8 && step->box.height * step->box.depth == 1;
 	unsigned int i;
 
+	if (one)
+		word_at(addr, true);
 	if (!word_total)
 		return;
-	if (step->box.height * step->box.depth == 1 && step->box.width <= 64) {
-		for (; addr < base + step->dst.at + step->box.width; addr++) {
-			struct word *word = word_at(addr, false);
+	if (one) {
+		for (i = 0; i < bytes; i++) {
+			struct word *word = word_at(addr + i, false);
 
 			if (word)
-				word_write(word, step->value, step->known, step->actor);
+				word_write(word, step->value, step->known && !i && bytes >= 4, step->actor);
 		}
 		return;
 	}
@@ -166,8 +191,29 @@ static void words_written(const struct step *step, uint64_t base)
 		struct word *word;
 
 		for (word = words[i]; word; word = word->next)
-			if (word->addr - addr < step->box.width * step->box.height * step->box.depth)
+			if (word->addr - addr < bytes)
 				word_write(word, step->value, step->known, step->actor);
+	}
+}
+
+void words_forget(const struct memory *memory)
+{
+	unsigned int i, j;
+
+	for (i = 0; word_total && i < TABLE; i++) {
+		struct word **at = &words[i], *word;
+
+		while ((word = *at)) {
+			if (word->addr - memory->base >= memory->size) {
+				at = &word->next;
+				continue;
+			}
+			*at = word->next;
+			for (j = 0; j < WRITES; j++)
+				clock_free(&word->write[j].clock);
+			free(word);
+			word_total--;
+		}
 	}
 }
 
@@ -199,22 +245,44 @@ void objects_known(void)
 
 /* ---- host functions */
 
-void step_host_ran(const void *arg)
+static bool same(const struct function *function, uint64_t handle, const void *code, const void *arg)
+{
+	return function->handle == handle && function->function == code && function->arg == arg;
+}
+
+/* The first function like this that has been submitted and has not run. False: there is none. */
+static bool function_ran(uint64_t handle, const void *code, const void *arg)
 {
 	struct pending_host **at, *function;
-	struct ran *ran;
 
 	for (at = &functions; (function = *at); at = &function->next)
-		if (function->arg == arg) {
+		if (same(&function->function, handle, code, arg)) {
 			*at = function->next;
 			host_join(&function->clock);
 			clock_free(&function->clock);
 			free(function);
+			return true;
+		}
+	return false;
+}
+
+void step_host_ran(uint64_t handle, const void *code, const void *arg)
+{
+	struct step *step;
+	struct ran *ran;
+
+	if (function_ran(handle, code, arg))
+		return;
+	/* It may be behind a wait for a value, which must be over then. */
+	for (step = waiting; step; step = step->next)
+		if (step->kind == STEP_HOST && step->addr == handle && step->function == code && step->arg == arg) {
+			steps_settle(step->actor);
+			function_ran(handle, code, arg);
 			return;
 		}
 	ran = calloc(1, sizeof(*ran));
 	if (ran) {
-		ran->arg = arg;
+		ran->function = (struct function) { .handle = handle, .function = code, .arg = arg };
 		ran->next = early;
 		early = ran;
 	}
@@ -226,16 +294,20 @@ static void host_submitted(const struct step *step)
 	struct ran **at, *ran;
 
 	for (at = &early; (ran = *at); at = &ran->next)
-		if (ran->arg == step->arg) {
+		if (same(&ran->function, step->addr, step->function, step->arg)) {
 			*at = ran->next;
 			free(ran);
 			host_join(&step->actor->clock);
+			/* The function, and what it told the program, may have changed host memory. */
+			pinned_compare(true);
 			return;
 		}
 	function = calloc(1, sizeof(*function));
 	if (!function)
 		return;
-	function->arg = step->arg;
+	function->function = (struct function) {
+		.handle = step->addr, .function = step->function, .arg = step->arg,
+	};
 	clock_copy(&function->clock, &step->actor->clock);
 	for (end = &functions; *end; end = &(*end)->next)
 		;
@@ -244,13 +316,6 @@ static void host_submitted(const struct step *step)
 
 /* ---- running */
 
-/* Whether a CPU may read the word. */
-static bool word_polled(uint64_t addr)
-{
-	const struct memory *memory = memory_at(addr);
-
-	return !memory || memory->open;
-}
 
 static void run_access(struct step *step)
 {
@@ -259,9 +324,9 @@ static void run_access(struct step *step)
 	struct memory *src = step->reads ? step->src.memory : NULL;
 	const struct clock *clock = &step->actor->clock;
 
-	if (dst && dst->freed)
+	if (dst && dst->dead)
 		dst = NULL;
-	if (src && src->freed)
+	if (src && src->dead)
 		src = NULL;
 	if (dst && src)
 		shadow_copy(&step->dst, &step->src, &step->box, step->op, clock, &wrote, &read);
@@ -289,23 +354,35 @@ static void run_free(const struct step *step)
 {
 	struct conflict conflict = { .other = NULL };
 
-	shadow_uses(step->memory, &step->actor->clock, &conflict);
+	shadow_uses(step->memory, &step->actor->clock, true, &conflict);
 	if (conflict.other)
 		found_unordered_free(step->op, step->memory, &conflict);
 	op_drop(conflict.other);
 	shadow_free(step->memory);
 }
 
+static void join_into(struct actor *actor, void *clock)
+{
+	clock_join(clock, &actor->clock);
+}
+
+/* From here on, something that the checker does not see may have written host memory. */
+static void outside_step(const struct actor *actor)
+{
+	clock_join(&outside, &actor->clock);
+}
+
 static void run(struct step *step)
 {
 	struct actor *actor = step->actor;
+	struct memory *memory;
 	const struct word_write *write;
 	struct object *object;
 	struct word *word;
 
 	if (step->submitted.count)
 		clock_join(&actor->clock, &step->submitted);
-	actor_step(actor);
+	actor_step(actor, step->submitted.count);
 	if (step->op)
 		step->op->time = actor_time(actor);
 	switch (step->kind) {
@@ -330,15 +407,22 @@ static void run(struct step *step)
 			word_write(word, step->value, true, actor);
 		if (word_polled(step->addr))
 			clock_join(&polled, &actor->clock);
+		memory = memory_at(step->addr);
+		if (memory)
+			shadow_written(memory, step->addr - memory->base, step->bytes);
 		break;
 	case STEP_WAIT_VALUE:
 		write = wait_write(step, &actor->clock);
-		if (write)
+		if (write && !step->forced) {
 			clock_join(&actor->clock, &write->clock);
-		else
+		} else {
 			clock_join(&actor->clock, &host.clock);
+			actors_each(NULL, join_into, &actor->clock);
+		}
+		outside_step(actor);
 		break;
 	case STEP_HOST:
+		outside_step(actor);
 		host_submitted(step);
 		break;
 	case STEP_SIGNAL:
@@ -354,6 +438,7 @@ static void run(struct step *step)
 		object = object_of(step->addr);
 		if (object)
 			clock_join(&actor->clock, &object->clock);
+		outside_step(actor);
 		break;
 	}
 }
@@ -460,15 +545,55 @@ void step_submit(struct step *step)
 	steps_run();
 }
 
-/* Force the first wait for a value, of an actor or of any. False: there is none. */
-static bool force_one(const struct actor *actor)
+static void force(struct step *step)
+{
+	step->forced = true;
+	steps_run();
+}
+
+static struct step *first_of(const struct actor *actor)
+{
+	struct step *step;
+
+	for (step = waiting; step && step->actor != actor; step = step->next)
+		;
+	return step;
+}
+
+static void find_waiting(struct actor *actor, void *found)
+{
+	if (actor->kind == ACTOR_BLOCKING && actor->waiting)
+		*(struct actor **)found = actor;
+}
+
+/* Force the wait for a value that an actor's first step depends on. False: there is none. */
+static bool force_below(const struct actor *actor, unsigned int nested)
+{
+	struct step *step = first_of(actor);
+	struct actor *other = NULL;
+
+	if (!step || !nested)
+		return false;
+	if (step->kind == STEP_WAIT_VALUE && !step->forced) {
+		force(step);
+		return true;
+	}
+	if (step->kind == STEP_WAIT && !step->version->done && step->version->actor != actor)
+		return force_below(step->version->actor, nested - 1);
+	if (actor->kind == ACTOR_BLOCKING)
+		other = actor->context->legacy;
+	else if (actor->kind == ACTOR_LEGACY)
+		actors_each(actor->context->key, find_waiting, &other);
+	return other && force_below(other, nested - 1);
+}
+
+static bool force_any(void)
 {
 	struct step *step;
 
 	for (step = waiting; step; step = step->next)
-		if (step->kind == STEP_WAIT_VALUE && !step->forced && (!actor || step->actor == actor)) {
-			step->forced = true;
-			steps_run();
+		if (step->kind == STEP_WAIT_VALUE && !step->forced) {
+			force(step);
 			return true;
 		}
 	return false;
@@ -476,12 +601,12 @@ static bool force_one(const struct actor *actor)
 
 void steps_settle(struct actor *actor)
 {
-	while (actor->waiting && (force_one(actor) || force_one(NULL)))
+	while (actor->waiting && (force_below(actor, NESTED) || force_any()))
 		;
 }
 
 void steps_settle_all(void)
 {
-	while (waiting && force_one(NULL))
+	while (waiting && force_any())
 		;
 }

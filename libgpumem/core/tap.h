@@ -44,14 +44,17 @@ struct tap_client {
 	bool (*range)(uint64_t addr, uint64_t *base, uint64_t *size);
 	/* Whether an address belongs to host or managed memory. */
 	bool (*cpu)(uint64_t addr);
-	/* Whether all work of the stream with this key is done. The stream has not been destroyed. */
-	bool (*idle)(const void *key);
+	/* Whether a context has not ended. */
+	bool (*alive)(const void *context);
 	const char *(*error_name)(CUresult result);
 	/* Whether the CPU does not reach device memory. */
 	bool (*strict)(void);
 };
 
-/* What the library behind the tap does. The calls of one thread nest. */
+/*
+ * What the library behind the tap does. A call may begin inside another one of its thread. A signal handler that leaves
+ * by siglongjmp() ends a call without end().
+ */
 struct tap {
 	unsigned int version;		/* TAP_VERSION */
 	/* @names: the arguments' names, separated by commas; @values: as many numbers. */
@@ -59,8 +62,8 @@ struct tap {
 	void (*end)(const char *name, CUresult result);
 	/* The driver itself printed a report. Called in signal handlers, too. */
 	void (*reported)(void);
-	/* A host function with this argument begins to run. */
-	void (*host_function)(const void *arg);
+	/* A host function or callback, submitted with this handle of a stream, begins to run, or is left out. */
+	void (*host_function)(CUstream handle, const void *function, const void *arg);
 };
 
 /* The function that the library exports. NULL: it does not want to see calls. */

@@ -11,7 +11,7 @@
  */
 #include "driver/driver.h"
 
-/* Report a call to the tap. @expr itself reports failures for GPUMEM_DEBUG, and some of its paths report nothing. */
+/* Report a call to the tap. Fast paths of @expr do not report it, and slow paths report failures for GPUMEM_DEBUG. */
 #define TAPPED(name, expr, ...)							\
 	do {									\
 		CUresult result_;						\

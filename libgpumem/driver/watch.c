@@ -40,11 +40,11 @@ static bool cpu(uint64_t addr)
 	return vm_lookup(addr, &span) && span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 }
 
-static bool idle(const void *key)
+static bool alive(const void *context)
 {
-	CUstream stream = (CUstream)(uintptr_t)key;
+	const struct CUctx_st *ctx = context;
 
-	return load_acquire(&stream->magic) == STREAM_MAGIC && stream_idle(stream);
+	return load_acquire(&ctx->state) == CTX_LIVE;
 }
 
 static bool strict(void)
@@ -54,5 +54,5 @@ static bool strict(void)
 
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
-	.cpu = cpu, .idle = idle, .error_name = error_name, .strict = strict,
+	.cpu = cpu, .alive = alive, .error_name = error_name, .strict = strict,
 };

@@ -73,8 +73,8 @@ static void call_run(struct queue *queue, struct hostcall *call)
 
 	/* The function may use managed memory as if it had synchronized with the stream. */
 	attach_synced();
-	if (unlikely(client.tap) && (!call->fn || !status))
-		client.tap->host_function(call->arg);
+	if (unlikely(client.tap))
+		client.tap->host_function(call->handle, call->fn ? (void *)call->fn : (void *)call->callback, call->arg);
 	if (!call->fn)
 		call->callback(call->handle, status, call->arg);
 	else if (!status)

@@ -67,7 +67,7 @@ static inline void program_begin(struct program *w)
 }
 
 /* Give back what the program still has: what is 0 it has given back itself. */
-static inline void program_end(struct program *w)
+static inline void program_release(struct program *w)
 {
 	OK(cuCtxSynchronize());
 	if (w->a)
@@ -127,7 +127,7 @@ static inline void program_run(void (*body)(struct program *w), const char *cons
 		w->line = line;
 		program_begin(w);
 		body(w);
-		program_end(w);
+		program_release(w);
 		exit(0);
 	}
 	outcome->status = waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) :

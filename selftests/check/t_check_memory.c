@@ -230,6 +230,16 @@ MISTAKE(one_byte_was_not_written, "uninitialized")
 	OK(cuMemFree(m));
 }
 
+TWIN(written_by_a_value)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, 4, w->a));
+	OK(cuStreamWriteValue32(w->a, m, 0, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, m, 4, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
 TWIN(only_written_bytes_are_read)
 {
 	CUdeviceptr m;
@@ -315,6 +325,23 @@ TWIN(array_read_after_it_was_written)
 	OK(cuArrayDestroy(array));
 }
 
+static CUdeviceptr mapped(CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUdeviceptr m;
+
+	OK(cuMemCreate(handle, 2 << 20, &prop, 0));
+	OK(cuMemAddressReserve(&m, 2 << 20, 0, 0, 0));
+	OK(cuMemMap(m, 2 << 20, 0, *handle, 0));
+	OK(cuMemSetAccess(m, 2 << 20, &access, 1));
+	return m;
+}
+
 /* ---- leaks */
 
 MISTAKE(device_memory_is_not_freed, "leak")
@@ -388,6 +415,76 @@ MISTAKE(context_destroyed_with_memory, "leak")
 	OK(cuCtxSetCurrent(w->ctx));
 }
 
+TWIN(context_detached)
+{
+	CUcontext ctx;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	OK(cuCtxDetach(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+/* A call that fails destroys nothing: the streams keep their order. */
+TWIN(context_that_is_not_destroyed)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	if (!cuCtxDestroy(NULL))
+		_exit(3);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+}
+
+TWIN(primary_context_released_and_retained)
+{
+	CUcontext ctx;
+	CUstream stream;
+	CUdeviceptr m;
+	void *host;
+
+	program_release(w);
+	for (unsigned int i = 0; i < 2; i++) {
+		OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+		OK(cuCtxSetCurrent(ctx));
+		OK(cuStreamCreate(&stream, i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+		OK(cuMemAlloc(&m, BYTES));
+		OK(cuMemAllocHost(&host, BYTES));
+		OK(cuMemcpyHtoDAsync(m, host, BYTES, stream));
+		OK(cuCtxSynchronize());
+		OK(cuMemFree(m));
+		OK(cuMemFreeHost(host));
+		OK(cuStreamDestroy(stream));
+		OK(cuDevicePrimaryCtxRelease(0));
+	}
+	exit(0);
+}
+
+MISTAKE(primary_context_released_with_memory, "leak")
+{
+	CUcontext ctx;
+	void *m;
+
+	program_release(w);
+	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	OK(cuCtxSetCurrent(ctx));
+	OK(WRONG(cuMemAllocHost(&m, BYTES)));
+	OK(cuDevicePrimaryCtxRelease(0));
+	exit(0);
+}
+
+TWIN(mapping_outlives_its_context)
+{
+	CUmemGenericAllocationHandle handle;
+	CUcontext ctx;
+	CUdeviceptr m;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	m = mapped(&handle);
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuMemUnmap(m, 2 << 20));
+	OK(cuMemAddressFree(m, 2 << 20));
+	OK(cuMemRelease(handle));
+}
+
 TWIN(everything_is_given_back)
 {
 	CUdeviceptr m;
@@ -437,23 +534,6 @@ MISTAKE(event_of_another_context, "wrong-context")
 
 /* ---- mappings */
 
-static CUdeviceptr mapped(CUmemGenericAllocationHandle *handle)
-{
-	CUmemAllocationProp prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
-	};
-	CUmemAccessDesc access = {
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
-	CUdeviceptr m;
-
-	OK(cuMemCreate(handle, 2 << 20, &prop, 0));
-	OK(cuMemAddressReserve(&m, 2 << 20, 0, 0, 0));
-	OK(cuMemMap(m, 2 << 20, 0, *handle, 0));
-	OK(cuMemSetAccess(m, 2 << 20, &access, 1));
-	return m;
-}
-
 MISTAKE(unmapped_while_work_uses_it, "unordered-unmap")
 {
 	CUmemGenericAllocationHandle handle;
@@ -500,6 +580,37 @@ TWIN(other_bytes_of_pinned_memory_changed)
 	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES / 2, w->a));
 	memset(w->pinned + BYTES / 2, 2, BYTES / 2);
 	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(bytes_between_rows_changed)
+{
+	CUDA_MEMCPY2D rows = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = w->pinned, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->p, .dstPitch = 64, .WidthInBytes = 32,
+		.Height = BYTES / 64,
+	};
+
+	OK(cuMemcpy2DAsync(&rows, w->a));
+	memset(w->pinned + 32, 1, 32);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(source_changed_after_the_elapsed_time)
+{
+	CUevent from, to;
+	float ms;
+
+	OK(cuEventCreate(&from, 0));
+	OK(cuEventCreate(&to, 0));
+	OK(cuEventRecord(from, w->a));
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuEventRecord(to, w->a));
+	while (cuEventElapsedTime(&ms, from, to) == CUDA_ERROR_NOT_READY)
+		;
+	memset(w->pinned, 1, BYTES);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuEventDestroy(from));
+	OK(cuEventDestroy(to));
 }
 
 TWIN(pageable_source_changed_after_the_call)

@@ -230,6 +230,23 @@ MISTAKE(stream_destroyed_without_waiting, "race")
 	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
 }
 
+TWIN(destroyed_stream_and_context_synchronized)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamDestroy(w->a));
+	w->a = NULL;
+	OK(cuCtxSynchronize());
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+TWIN(context_waits_before_the_legacy_stream_is_used)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(cuCtxWaitEvent(w->ctx, w->e));
+	OK(cuMemcpyDtoH(w->pageable, w->p, BYTES));
+}
+
 /* ---- the legacy stream, and calls without a stream */
 
 TWIN(legacy_after_blocking)
@@ -295,6 +312,13 @@ MISTAKE(pageable_source_is_only_read_when_the_copy_returns, "race")
 	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
 }
 
+TWIN(copy_from_pageable_memory_waits_for_its_stream)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, NULL));
+	OK(cuMemcpyHtoD(w->q, w->pageable, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+}
+
 TWIN(pinned_source_is_copied_when_the_copy_returns)
 {
 	OK(cuMemcpyHtoD(w->p, w->pinned, BYTES));
@@ -350,10 +374,50 @@ MISTAKE(value_of_another_word, "race")
 
 TWIN(fill_is_awaited)
 {
-	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
-	OK(cuMemsetD32Async(w->q, 9, 1, w->a));
-	OK(cuStreamWaitValue32(w->b, w->q, 9, CU_STREAM_WAIT_VALUE_EQ));
-	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+	OK(cuMemsetD32Async(w->q, 9, 1, w->b));
+	OK(cuStreamWaitValue32(w->a, w->q, 9, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+}
+
+TWIN(fill_is_awaited_before_it_is_there)
+{
+	OK(cuStreamWaitValue32(w->a, w->q, 9, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+	OK(cuMemsetD32Async(w->q, 9, 1, w->b));
+}
+
+MISTAKE(fill_of_another_value_is_awaited, "race")
+{
+	OK(cuMemsetD32Async(w->q, 9, 1, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+	OK(cuStreamWaitValue32(w->a, w->q, 9, CU_STREAM_WAIT_VALUE_EQ));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+/* The CPU sets the word back between two rounds: the wait of the second one comes after the second write. */
+TWIN(value_is_set_back_by_the_host)
+{
+	CUdeviceptr word = (uintptr_t)w->pinned;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		OK(cuStreamWaitValue32(w->a, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+		OK(cuMemcpyDtoDAsync(w->q, w->p, 64, w->a));
+		OK(cuMemsetD8Async(w->p, i, 64, w->b));
+		OK(cuStreamWriteValue32(w->b, word, 1, 0));
+		OK(cuCtxSynchronize());
+		memset(w->pinned, 0, 4);
+	}
+}
+
+TWIN(value_is_set_by_the_host)
+{
+	OK(cuStreamWaitValue32(w->a, (uintptr_t)w->pinned, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(w->p, 2, 64, w->a));
+	*(volatile unsigned int *)w->pinned = 1;
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->p, 64, w->b));
 }
 
 /* ---- host functions, polling and threads */
@@ -372,6 +436,44 @@ TWIN(host_function_tells_the_host)
 	OK(cuLaunchHostFunc(w->a, post, &done));
 	sem_wait(&done);
 	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+/* The functions have the same argument, and run in another order than they were submitted. */
+TWIN(two_host_functions)
+{
+	static sem_t first, second;
+
+	sem_init(&first, 0, 0);
+	sem_init(&second, 0, 0);
+	OK(cuStreamWaitValue32(w->a, (uintptr_t)w->pinned, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(w->p, 2, 64, w->a));
+	OK(cuLaunchHostFunc(w->a, post, &first));
+	OK(cuMemsetD8Async(w->q, 2, 64, w->b));
+	OK(cuLaunchHostFunc(w->b, post, &second));
+	sem_wait(&second);
+	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->q, 64, w->blocking));
+	*(volatile unsigned int *)w->pinned = 1;
+	sem_wait(&first);
+	OK(cuMemcpyDtoHAsync(w->pinned + 128, w->p, 64, w->blocking));
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void fill_pinned(void *pinned)
+{
+	memset(pinned, 3, BYTES);
+}
+
+TWIN(host_function_changes_a_source_in_stream_order)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuLaunchHostFunc(w->a, nothing, NULL));
+	OK(cuLaunchHostFunc(w->a, fill_pinned, w->pinned));
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
 }
 
 MISTAKE(host_function_before_the_write, "race")
@@ -435,6 +537,19 @@ static CUDA_MEMCPY2D columns(const struct program *w, unsigned int x)
 		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->p, .dstPitch = 64, .dstXInBytes = x,
 		.WidthInBytes = 32, .Height = BYTES / 64,
 	};
+}
+
+/* Rows whose pitch is not given are as far apart as they are long, with what is left of them. */
+TWIN(pitch_of_zero)
+{
+	CUDA_MEMCPY2D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w->q, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->p, .dstXInBytes = 8, .WidthInBytes = 56,
+		.Height = BYTES / 64,
+	};
+
+	OK(cuMemcpy2DAsync(&copy, w->a));
+	OK(cuMemsetD2D8Async(w->p, 64, 1, 8, BYTES / 64, w->b));
 }
 
 TWIN(columns_side_by_side)
