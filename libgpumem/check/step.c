@@ -316,7 +316,6 @@ static void host_submitted(const struct step *step)
 
 /* ---- running */
 
-
 static void run_access(struct step *step)
 {
 	struct finding wrote = { .unwritten = 0 }, read = { .unwritten = 0 };

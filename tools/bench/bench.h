@@ -61,6 +61,12 @@ double bench_now(void);
 /* Nanoseconds since *@last, which becomes now. */
 double bench_lap(double *last);
 
+/*
+ * The result of @measure in a process of its own, which has not called cuInit() yet. @environment: names and values in
+ * turns, and NULL.
+ */
+double bench_apart(double (*measure)(void), const char *const *environment);
+
 /* The median of @n values; sorts them. */
 double bench_median(double *v, int n);
 

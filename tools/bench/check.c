@@ -5,10 +5,7 @@
  * without stacks, too.
  */
 #include <cuda.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 
@@ -61,31 +58,12 @@ static double copies(void)
 	return bench_calls(ROUNDS, BYTES / piece, copy, NULL);
 }
 
-/* The result of @measure in a process of its own. @check, @stacks: of the environment. */
+/* @check, @stacks: of the environment. */
 static double apart(double (*measure)(void), const char *check, const char *stacks)
 {
-	double ns = 0;
-	int pipes[2], status;
-	pid_t pid;
+	const char *const environment[] = { "GPUMEM_CHECK", check, "GPUMEM_CHECK_STACKS", stacks, NULL };
 
-	if (pipe(pipes))
-		bench_die("pipe");
-	pid = fork();
-	if (pid < 0)
-		bench_die("fork");
-	if (!pid) {
-		setenv("GPUMEM_CHECK", check, 1);
-		setenv("GPUMEM_CHECK_STACKS", stacks, 1);
-		ns = measure();
-		_exit(write(pipes[1], &ns, sizeof(ns)) != sizeof(ns));
-	}
-	close(pipes[1]);
-	if (read(pipes[0], &ns, sizeof(ns)) != sizeof(ns))
-		bench_die("a process of bench check");
-	close(pipes[0]);
-	if (waitpid(pid, &status, 0) < 0)
-		bench_die("waitpid");
-	return ns;
+	return bench_apart(measure, environment);
 }
 
 void bench_check(void)

@@ -16,7 +16,6 @@
 #include <cuda.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,30 +101,11 @@ static double back_to_back(void)
 	return (process_ns() - start) / PAIRS;
 }
 
-/* The result of @measure in a process of its own. */
 static double apart(double (*measure)(void), const char *clear)
 {
-	double ns = 0;
-	int pipes[2], status;
-	pid_t pid;
+	const char *const environment[] = { "GPUMEM_CLEAR", clear, NULL };
 
-	if (pipe(pipes))
-		bench_die("pipe");
-	pid = fork();
-	if (pid < 0)
-		bench_die("fork");
-	if (!pid) {
-		setenv("GPUMEM_CLEAR", clear, 1);
-		ns = measure();
-		_exit(write(pipes[1], &ns, sizeof(ns)) != sizeof(ns));
-	}
-	close(pipes[1]);
-	if (read(pipes[0], &ns, sizeof(ns)) != sizeof(ns))
-		bench_die("a process of bench kept");
-	close(pipes[0]);
-	if (waitpid(pid, &status, 0) < 0)
-		bench_die("waitpid");
-	return ns;
+	return bench_apart(measure, environment);
 }
 
 void bench_kept(void)

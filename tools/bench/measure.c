@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -280,5 +281,31 @@ double bench_clock_gettime(void)
 	double ns = bench_calls(9, 1000, clock_step, NULL);
 
 	bench_peer("clock_gettime", ns);
+	return ns;
+}
+
+double bench_apart(double (*measure)(void), const char *const *environment)
+{
+	double ns = 0;
+	int pipes[2], status;
+	pid_t pid;
+
+	if (pipe(pipes))
+		bench_die("pipe");
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid) {
+		for (; *environment; environment += 2)
+			setenv(environment[0], environment[1], 1);
+		ns = measure();
+		_exit(write(pipes[1], &ns, sizeof(ns)) != sizeof(ns));
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &ns, sizeof(ns)) != sizeof(ns))
+		bench_die("a process of a bench");
+	close(pipes[0]);
+	if (waitpid(pid, &status, 0) < 0)
+		bench_die("waitpid");
 	return ns;
 }
