@@ -62,30 +62,17 @@ static void side_array(struct side *side, CUarray array, uint64_t x, uint64_t y,
 
 /* ---- steps */
 
-/* The source is read while the call runs, whatever the stream does: by the host. */
-static void submit(const struct call *call, struct actor *actor, const struct transfer *transfer, bool async);
-static void submit_early(const struct call *call, const struct transfer *transfer)
-{
-	struct transfer source = *transfer;
-
-	source.dst.span.memory = NULL;
-	submit(call, &host, &source, false);
-}
-
-static void submit(const struct call *call, struct actor *actor, const struct transfer *transfer, bool async)
+/* The step of a transfer; NULL: neither end is known. */
+static struct step *access_step(const struct call *call, struct actor *actor, const struct transfer *transfer,
+				bool async)
 {
 	struct step *step;
 
 	if (!transfer->dst.span.memory && !transfer->src.span.memory)
-		return;
-	step = step_new(STEP_ACCESS, actor);
+		return NULL;
+	step = call_step(call, actor, STEP_ACCESS, OP_ACCESS);
 	if (!step)
-		return;
-	step->op = call_op(call, actor, OP_WRITE);
-	if (!step->op) {
-		step_free(step);
-		return;
-	}
+		return NULL;
 	step->box = transfer->box;
 	if (transfer->dst.span.memory) {
 		step->writes = true;
@@ -99,7 +86,24 @@ static void submit(const struct call *call, struct actor *actor, const struct tr
 		if (async && memory_is_pinned(step->src.memory))
 			pinned_read(&step->src, &step->box, step->op);
 	}
-	step_submit(step);
+	return step;
+}
+
+static void submit(const struct call *call, struct actor *actor, const struct transfer *transfer, bool async)
+{
+	struct step *step = access_step(call, actor, transfer, async);
+
+	if (step)
+		step_submit(step);
+}
+
+/* The source is read while the call runs, whatever the stream does: by the host. */
+static void submit_early(const struct call *call, const struct transfer *transfer)
+{
+	struct transfer source = *transfer;
+
+	source.dst.span.memory = NULL;
+	submit(call, &host, &source, false);
 }
 
 /* A copy whose stream is value @stream; -1: the default stream. */
@@ -487,36 +491,25 @@ static void decompress(struct call *call)
 static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64_t height, uint64_t value, int stream)
 {
 	struct actor *actor = call_actor(call, stream);
-	struct side side = { .addr = 0 };
+	struct transfer transfer = { .box = { .width = width, .height = height, .depth = 1 } };
 	struct step *step;
 
 	if (!width || !height)
 		return;
-	side_at(&side, call->value[0], pitch, 0);
+	side_at(&transfer.dst, call->value[0], pitch, 0);
 	if (call->result) {
 		stream_invalid(call, stream);
-		call_failed(call, side.addr, (height - 1) * pitch + width);
+		call_failed(call, transfer.dst.addr, (height - 1) * pitch + width);
 		return;
 	}
-	if (!actor || !side.span.memory)
-		return;
-	step = step_new(STEP_ACCESS, actor);
+	step = actor ? access_step(call, actor, &transfer, false) : NULL;
 	if (!step)
 		return;
-	step->op = call_op(call, actor, OP_WRITE);
-	step->writes = true;
-	step->dst = side.span;
-	step->box = (struct box) { .width = width, .height = height, .depth = 1 };
 	step->known = true;
 	step->value = value;
-	memory_hold(side.span.memory);
-	if (!step->op) {
-		step_free(step);
-		return;
-	}
 	step_submit(step);
 	/* Fills of pinned and managed memory are done when they return, if they are synchronous. */
-	if (stream < 0 && side.span.memory->host) {
+	if (stream < 0 && transfer.dst.span.memory->host) {
 		host_waited(actor);
 		pinned_compare(false);
 	}

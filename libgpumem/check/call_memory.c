@@ -27,7 +27,7 @@ static struct memory *made(const struct call *call, enum memory_kind kind, uint6
 
 	if (call->result || !base || !size)
 		return NULL;
-	memory = memory_add(kind, base, size, host_op(call, kind == MEMORY_IMPORTED ? OP_IMPORT : OP_ALLOC));
+	memory = memory_add(kind, base, size, host_op(call, OP_ALLOC));
 	if (memory)
 		memory->context = driver->context();
 	return memory;
@@ -105,7 +105,6 @@ static void alloc_async(struct call *call, unsigned int stream)
 	struct actor *actor;
 	struct memory *memory;
 	struct step *step;
-	struct op *op;
 
 	/* The driver reports the look-up of the stream as a call of its own, with one argument. */
 	if (call->count <= stream)
@@ -115,21 +114,15 @@ static void alloc_async(struct call *call, unsigned int stream)
 	actor = call_actor(call, stream);
 	if (!actor)
 		return;
-	step = step_new(STEP_ALLOC, actor);
-	op = call_op(call, actor, OP_ALLOC);
-	if (!step || !op) {
-		if (step)
-			step_free(step);
-		op_drop(op);
+	step = call_step(call, actor, STEP_ALLOC, OP_ALLOC);
+	if (!step)
 		return;
-	}
-	memory = memory_add(MEMORY_POOL, output(call), call->value[1], op_hold(op));
+	memory = memory_add(MEMORY_POOL, output(call), call->value[1], op_hold(step->op));
 	if (memory) {
 		memory->context = actor->context->key;
 		memory->open = memory->host = driver->cpu(memory->base);
 		memory->pool = stream == 3 ? (const void *)(uintptr_t)call->value[2] : NULL;
 	}
-	step->op = op;
 	step_submit(step);
 }
 
@@ -264,7 +257,6 @@ static void free_async_begin(struct call *call)
 	struct memory *memory;
 	struct actor *actor;
 	struct step *step;
-	struct op *op;
 
 	if (call->count < 2)
 		return;
@@ -272,18 +264,16 @@ static void free_async_begin(struct call *call)
 	actor = memory ? call_actor(call, 1) : NULL;
 	if (!actor)
 		return;
-	step = step_new(STEP_FREE, actor);
-	op = call_op(call, actor, OP_FREE);
-	if (!step || !op) {
-		if (step)
-			step_free(step);
-		op_drop(op);
+	if (memory->opens) {
+		memory->opens--;
 		return;
 	}
-	step->op = op_hold(op);
+	step = call_step(call, actor, STEP_FREE, OP_FREE);
+	if (!step)
+		return;
 	step->memory = memory_hold(memory);
 	/* The shadow stays until the step has run. */
-	memory_retire(memory, op);
+	memory_retire(memory, op_hold(step->op));
 	step_submit(step);
 }
 

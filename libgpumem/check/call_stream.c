@@ -293,11 +293,6 @@ static void event_elapsed(struct call *call)
 	pinned_compare(false);
 }
 
-struct context_event {
-	struct event *event;
-	struct actor *last;
-};
-
 static void wait_each(struct actor *actor, void *arg)
 {
 	wait_for(arg, actor);

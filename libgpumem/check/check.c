@@ -160,6 +160,19 @@ struct op *call_op(const struct call *call, struct actor *actor, enum op_kind ki
 	return op_new(call->name, call->stack, actor, kind);
 }
 
+struct step *call_step(const struct call *call, struct actor *actor, enum step_kind step_kind, enum op_kind op_kind)
+{
+	struct step *step = step_new(step_kind, actor);
+
+	if (!step)
+		return NULL;
+	step->op = call_op(call, actor, op_kind);
+	if (step->op)
+		return step;
+	step_free(step);
+	return NULL;
+}
+
 struct actor *call_actor(const struct call *call, int index)
 {
 	uint64_t handle = index >= 0 && (unsigned int)index < call->count ? call->value[index] : 0;

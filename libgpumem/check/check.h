@@ -171,7 +171,7 @@ extern struct clock polled;
 
 /* ---- operations */
 
-enum op_kind { OP_WRITE, OP_READ, OP_ALLOC, OP_FREE, OP_IMPORT };
+enum op_kind { OP_ACCESS, OP_ALLOC, OP_FREE };
 
 struct op {
 	unsigned int refs;
@@ -425,6 +425,8 @@ extern const struct call_type calls_memory[], calls_copy[], calls_stream[];
 
 /* The operation of a host call. */
 struct op *call_op(const struct call *call, struct actor *actor, enum op_kind kind);
+/* A step with the operation of a call; NULL: no memory. */
+struct step *call_step(const struct call *call, struct actor *actor, enum step_kind step_kind, enum op_kind op_kind);
 /* The actor of the stream that is the call's argument @index; -1: the default stream. NULL: no such stream. */
 struct actor *call_actor(const struct call *call, int index);
 /* Report a stream that was destroyed, if a call failed for that reason. */

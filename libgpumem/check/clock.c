@@ -341,7 +341,7 @@ void actors_each(const void *context, void (*each)(struct actor *actor, void *ar
 				each(actor, arg);
 		}
 	}
-	for (i = 0, next = lost; (actor = next);) {
+	for (next = lost; (actor = next);) {
 		next = actor->next;
 		if (!context || actor->context->key == context)
 			each(actor, arg);

@@ -6,7 +6,6 @@
  * the operation is done, the bytes must still have that sum, unless another operation has written them. Registered
  * memory must still be mapped then.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>

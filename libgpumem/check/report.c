@@ -65,7 +65,6 @@ static json_t *documents;		/* reports, for JSON and SARIF */
 struct text {
 	char *bytes;
 	size_t length, room;
-	bool lost;
 };
 
 static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -358,10 +357,9 @@ static json_t *sarif(void)
 						       kinds[i].text));
 	json_array_foreach(documents, i, one)
 		json_array_append_new(results, sarif_result(one));
-	return json_pack("{s:s,s:s,s:[{s:{s:{s:s,s:s,s:o}},s:o}]}", "$schema",
+	return json_pack("{s:s,s:s,s:[{s:{s:{s:s,s:o}},s:o}]}", "$schema",
 			 "https://json.schemastore.org/sarif-2.1.0.json", "version", "2.1.0", "runs", "tool", "driver",
-			 "name", "gpumem-check", "informationUri", "https://gpumem.org/checker", "rules", rules,
-			 "results", results);
+			 "name", "gpumem-check", "rules", rules, "results", results);
 }
 
 /* ---- ends */

@@ -46,7 +46,6 @@ struct tap_client {
 	bool (*cpu)(uint64_t addr);
 	/* Whether a context has not ended. */
 	bool (*alive)(const void *context);
-	const char *(*error_name)(CUresult result);
 	/* Whether the CPU does not reach device memory. */
 	bool (*strict)(void);
 };
