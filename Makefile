@@ -286,6 +286,8 @@ $(2:%.c=$(out)/obj/%.o): $(out)/obj/%.o: %.c $(flags)
 endef
 $(foreach s,$(one),$(eval $(call program,$(basename $(notdir $(s))),$(s))))
 $(foreach d,$(dirs),$(eval $(call program,$(call prog,$(d)),$(wildcard $(d)/*.c))))
+# "gpumem fault" reads rules as the library does.
+$(out)/bin/gpumem: $(out)/obj/libgpumem/core/fault_rule.o $(out)/obj/libgpumem/core/error.o
 
 -include $(wildcard $(out)/obj/*/*.d $(out)/obj/*/*/*.d)
 

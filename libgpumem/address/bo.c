@@ -22,6 +22,9 @@ CUresult bo_alloc(uint32_t *bo, CUdevice device, uint64_t length, const char *na
 	};
 	int error;
 
+	*bo = 0;
+	if (!alloc.flags && fault_alloc(device, length))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	strncpy((char *)alloc.name, name, sizeof(alloc.name) - 1);
 	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	*bo = alloc.id;

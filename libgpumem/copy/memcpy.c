@@ -54,6 +54,7 @@
 
 #include "copy/box.h"
 #include "copy/plain_copy.h"
+#include "copy/torn.h"
 
 static pthread_mutex_t early_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct queue *early_queues[GPUMEM_MAX_DEVICES];	/* early_lock */
@@ -630,6 +631,8 @@ CUresult copy_put(CUstream stream, struct queue *queue, const struct copy *copy)
 	CUresult result = CUDA_SUCCESS;
 	struct copy part;
 
+	if (unlikely(client.faults) && fault_now.pieces)
+		return torn_put(stream, queue, copy);
 	if (likely(!copy_tiled(copy)))
 		return put_slices(stream, queue, copy);
 	while (!result && copy_part(copy, &at, &part))
@@ -739,6 +742,8 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 	CUresult result;
 	bool may;
 
+	if (unlikely(client.faults) && fault_now.flip)
+		return torn_flip(stream, copy, flags);
 	if (unlikely(copy->dst.checked || copy->src.checked) &&
 	    !(end_allowed(&copy->dst, stream->ctx->device) && end_allowed(&copy->src, stream->ctx->device)))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -892,7 +897,7 @@ CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream ha
 
 	if (copy_near(dst, src, bytes, handle))
 		return CUDA_SUCCESS;
-	if (!bytes || !copy_plain(dst, src, bytes, handle))
+	if (!bytes || unlikely(client.faults) || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 	result = stream_begin(handle);
 	return result ? result : copy_plain_locked(dst, src, bytes, handle, flags);

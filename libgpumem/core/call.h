@@ -22,25 +22,27 @@
 #define RETURN(expr)		RETURN_AS(__func__, expr)
 #define CALL_AS(name, expr, ...)					\
 	do {								\
-		DEBUG_NOTE(name, ##__VA_ARGS__);			\
-		RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
+		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+										\
+		RETURN_AS(name, unlikely(fault_) ? fault_ : not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
 			  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr));	\
 	} while (0)
 #define CALL(expr, ...)		CALL_AS(__func__, expr, ##__VA_ARGS__)
 /* CALL for functions that host functions may call, because they need no context but a stream's or an event's. */
 #define CALL_INSIDE_AS(name, expr, ...)					\
 	do {								\
-		DEBUG_NOTE(name, ##__VA_ARGS__);			\
-		RETURN_AS(name, not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr));	\
+		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+										\
+		RETURN_AS(name, unlikely(fault_) ? fault_ : not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr));	\
 	} while (0)
 #define CALL_INSIDE(expr, ...)	CALL_INSIDE_AS(__func__, expr, ##__VA_ARGS__)
 /* CALL that returns @first, if it is an error, before it checks for cuInit(). */
 #define CALL_AFTER_AS(name, first, expr, ...)				\
 	do {								\
 		CUresult first_ = (first);				\
-									\
-		DEBUG_NOTE(name, ##__VA_ARGS__);			\
-		RETURN_AS(name, first_ ? first_ :			\
+		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+										\
+		RETURN_AS(name, first_ ? first_ : unlikely(fault_) ? fault_ :	\
 			  not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
 			  unlikely(host_thread) ? CUDA_ERROR_NOT_PERMITTED : (expr));	\
 	} while (0)
@@ -48,9 +50,9 @@
 #define CALL_INSIDE_AFTER_AS(name, first, expr, ...)			\
 	do {								\
 		CUresult first_ = (first);				\
-									\
-		DEBUG_NOTE(name, ##__VA_ARGS__);			\
-		RETURN_AS(name, first_ ? first_ :			\
+		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+										\
+		RETURN_AS(name, first_ ? first_ : unlikely(fault_) ? fault_ :	\
 			  not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr));	\
 	} while (0)
 #define CALL_INSIDE_AFTER(first, expr, ...)				\

@@ -142,6 +142,7 @@ CUresult client_free_bytes(unsigned int device, uint64_t *free_bytes)
 		return result_of_errno(error);
 	/* The kernel gives cached memory to any allocation. */
 	info.used -= min_u64(info.cached, info.used);
+	info.total = fault_memory(device, info.total);
 	*free_bytes = info.total > info.used ? info.total - info.used : 0;
 	return CUDA_SUCCESS;
 }
@@ -467,6 +468,19 @@ static void stay_loaded(void)
 		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* Operations whose order or time may be chosen are entries of a stream, not executed by the calling thread. */
+static void start_faults(void)
+{
+	unsigned int i;
+
+	client.faults = fault_start();
+	client.scheduled = schedule_start();
+	if (client.faults || client.scheduled)
+		client.inlining = client.inlining_device = false;
+	for (i = 0; i < client.devices; i++)
+		client.device[i].total = fault_memory(i, client.device[i].total);
+}
+
 static CUresult make_client(const struct candidate *candidates, unsigned int count,
 			    void (*start_strict)(void), const struct tap_client *tap)
 {
@@ -507,10 +521,12 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 		start_strict();
 	if (client.check)
 		client.tap = tap_load(tap);
-	client.noted = client.debug || client.tap;
+	start_faults();
+	client.watched = client.tap || client.faults || client.scheduled;
+	client.noted = client.debug || client.watched;
 	*alive = 1;
-	/* With a tap, no function takes a path that reports nothing. */
-	alive[1] = alive[2] = !client.tap;
+	/* While calls are watched, no function takes a path that reports nothing. */
+	alive[1] = alive[2] = !client.watched;
 	store_release(&client.only_waits, alive + 1);
 	store_release(&client.quick, alive + 2);
 	store_release(&client.alive, alive);

@@ -36,7 +36,7 @@ struct device {
 
 struct client {
 	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
-	const uint32_t *quick;		/* as alive; also zero if there is a tap (tap.h) */
+	const uint32_t *quick;		/* as alive; also zero if calls are watched */
 	uint32_t *only_waits;		/* as alive; also zero once synchronizing must give memory back */
 	int fd;
 	uint32_t vm;
@@ -48,7 +48,10 @@ struct client {
 	bool inlining_device;		/* inlining and not strict */
 	bool exclusive;			/* a device is exclusive */
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
-	bool noted;			/* debug, or there is a tap: calls keep their arguments */
+	bool faults;			/* GPUMEM_FAULT is set (fault.c) */
+	bool scheduled;			/* GPUMEM_SCHEDULE is set (exec/schedule.c) */
+	bool watched;			/* there is a tap, or faults, or scheduled: no fast path may be taken */
+	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */

@@ -28,6 +28,7 @@
  *   mem_lock
  *   change_lock
  *   a context's lock of active queues
+ *   the locks of faults and schedules
  *
  * Queries of streams (except the legacy stream) and of events take none of these locks. A lookup of an address
  * takes none unless the memory at the address changes at that moment.
@@ -50,6 +51,7 @@
 #include "core/debug.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "core/fault.h"
 #include "core/lock.h"
 #include "core/scope.h"
 #include "core/seq.h"

@@ -178,29 +178,28 @@ static const char *limit_name(unsigned int limit)
 
 /* ---- calls */
 
-static void tap_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
+CUresult debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
 {
+	struct record *record = client.debug ? record_of(true) : NULL;
 	uint64_t numbers[DEBUG_MOST];
 	unsigned int i;
 
+	if (record) {
+		record->name = name;
+		record->names = names;
+		record->failed = NULL;
+		record->refusal.limit = 0;
+		memcpy(record->values, values, count * sizeof(*values));
+	}
+	if (!client.watched)
+		return CUDA_SUCCESS;
 	for (i = 0; i < count; i++)
 		numbers[i] = values[i].number;
-	client.tap->begin(name, names, numbers, count);
-}
-
-void debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
-{
-	struct record *record = client.debug ? record_of(true) : NULL;
-
 	if (client.tap)
-		tap_note(name, names, values, count);
-	if (!record)
-		return;
-	record->name = name;
-	record->names = names;
-	record->failed = NULL;
-	record->refusal.limit = 0;
-	memcpy(record->values, values, count * sizeof(*values));
+		client.tap->begin(name, names, numbers, count);
+	if (client.scheduled)
+		schedule_call(name);
+	return client.faults ? fault_call(name, names, numbers, count) : CUDA_SUCCESS;
 }
 
 void call_report(const char *call, CUresult result)

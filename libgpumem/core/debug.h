@@ -60,17 +60,15 @@ struct debug_value {
 	((const struct debug_value[]) { DEBUG_VALUES(__VA_ARGS__) { DEBUG_SIGNED, 0 } })
 
 #define DEBUG_NOTE(name, ...)							\
-	do {									\
-		if (unlikely(client.noted))					\
-			debug_note(name, #__VA_ARGS__, DEBUG_ARRAY(__VA_ARGS__),	\
-				   sizeof(DEBUG_ARRAY(__VA_ARGS__)) / sizeof(struct debug_value) - 1);	\
-	} while (0)
+	(likely(!client.noted) ? CUDA_SUCCESS :					\
+	 debug_note(name, #__VA_ARGS__, DEBUG_ARRAY(__VA_ARGS__),		\
+		    sizeof(DEBUG_ARRAY(__VA_ARGS__)) / sizeof(struct debug_value) - 1))
 
 /*
  * Keep a call's name and arguments. @names: the arguments' names, separated by commas. @values: their @count
- * values.
+ * values. A return value that is not 0 is the call's result: a rule of GPUMEM_FAULT lets the call fail.
  */
-void debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
+CUresult debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
 	__attribute__((cold));
 /* Print one line about a call that fails, if debugging is on. */
 void debug_failure(const char *call, CUresult result) __attribute__((cold));

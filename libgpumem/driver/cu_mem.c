@@ -220,8 +220,9 @@ CUresult cuMemGetAddressRange(CUdeviceptr_v1 *base, unsigned int *size, CUdevice
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t size,
 				       CUmemRangeHandleType handle_type, unsigned long long flags)
 {
-	DEBUG_NOTE(__func__, handle, ptr, size, handle_type, flags);
-	RETURN(!handle || !ptr || !size || (ptr | size) % PAGE || (flags && !(flags & PCIE)) ?
+	CUresult fault = DEBUG_NOTE(__func__, handle, ptr, size, handle_type, flags);
+
+	RETURN(fault ? fault : !handle || !ptr || !size || (ptr | size) % PAGE || (flags && !(flags & PCIE)) ?
 	       CUDA_ERROR_INVALID_VALUE : not_initialized() ? CUDA_ERROR_NOT_SUPPORTED :
 	       dmabuf_export(handle, ptr, size, handle_type, flags));
 }

@@ -11,15 +11,12 @@
  */
 #include "driver/driver.h"
 
-/* Report a call to the tap. Fast paths of @expr do not report it, and slow paths report failures for GPUMEM_DEBUG. */
-#define TAPPED(name, expr, ...)							\
+/* A call that is watched, in place of the fast paths of @expr and of their reports. */
+#define WATCHED(name, expr, ...)						\
 	do {									\
-		CUresult result_;						\
+		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);		\
 										\
-		DEBUG_NOTE(name, ##__VA_ARGS__);				\
-		result_ = (expr);						\
-		client.tap->end(name, result_);					\
-		return result_;							\
+		RETURN_AS(name, unlikely(fault_) ? fault_ : (expr));		\
 	} while (0)
 
 /* Both forms of a function, each with an entry that programs can overwrite: calls @fast if @ready, else @slow. */
@@ -53,15 +50,29 @@ static CUresult stream_find(const char *name, CUstream handle, bool own, CUstrea
 	CALL_AS(name, stream_get(handle, own, stream), handle);
 }
 
+/* The same for a call that is watched, without a report. *@stream is the handle if there is no such stream. */
+static CUresult stream_watched(CUstream handle, bool own, CUstream *stream)
+{
+	CUresult result = not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :
+		host_thread ? CUDA_ERROR_NOT_PERMITTED : stream_get(handle, own, stream);
+
+	if (result)
+		*stream = handle;
+	return result;
+}
+
 static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle,
 						bool own)
 {
 	CUstream stream;
-	CUresult result = stream_find("cuMemAllocAsync", handle, own, &stream);
+	CUresult result;
 
 	CLEAR(ptr);
-	if (unlikely(client.tap) && !result)
-		TAPPED("cuMemAllocAsync", pool_alloc_current(ptr, bytes, stream), ptr, bytes, stream);
+	if (unlikely(client.watched)) {
+		result = stream_watched(handle, own, &stream);
+		WATCHED("cuMemAllocAsync", result ? result : pool_alloc_current(ptr, bytes, stream), ptr, bytes, stream);
+	}
+	result = stream_find("cuMemAllocAsync", handle, own, &stream);
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
 }
 
@@ -81,11 +92,14 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 						     CUmemoryPool pool, CUstream handle, bool own)
 {
 	CUstream stream;
-	CUresult result = stream_find("cuMemAllocFromPoolAsync", handle, own, &stream);
+	CUresult result;
 
 	CLEAR(ptr);
-	if (unlikely(client.tap) && !result)
-		TAPPED("cuMemAllocFromPoolAsync", pool_alloc(ptr, bytes, pool, stream), ptr, bytes, pool, stream);
+	if (unlikely(client.watched)) {
+		result = stream_watched(handle, own, &stream);
+		WATCHED("cuMemAllocFromPoolAsync", result ? result : pool_alloc(ptr, bytes, pool, stream), ptr, bytes, pool, stream);
+	}
+	result = stream_find("cuMemAllocFromPoolAsync", handle, own, &stream);
 	return result ? result : pool_alloc(ptr, bytes, pool, stream);
 }
 
@@ -102,13 +116,14 @@ ENTRY_FORMS(cuMemAllocFromPoolAsync,
 static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
 {
 	CUstream stream;
-	CUresult result = stream_find("cuMemFreeAsync", handle, own, &stream);
+	CUresult result;
 
-	if (result || !ptr)
-		return result;
-	if (unlikely(client.tap))
-		TAPPED("cuMemFreeAsync", pool_free(ptr, stream), ptr, stream);
-	return pool_free(ptr, stream);
+	if (unlikely(client.watched)) {
+		result = stream_watched(handle, own, &stream);
+		WATCHED("cuMemFreeAsync", result || !ptr ? result : pool_free(ptr, stream), ptr, stream);
+	}
+	result = stream_find("cuMemFreeAsync", handle, own, &stream);
+	return result || !ptr ? result : pool_free(ptr, stream);
 }
 
 /**

@@ -14,6 +14,7 @@
  *   default     the legacy stream (handles 0, 1) or a thread's own (2, and 0 in _ptds/_ptsz forms)
  *   moment      (queue, value): reached when that many entries of the queue are done
  *   hold        a place in a queue that blocks the queue until the CPU has done something (hold.c)
+ *   gate        a hold before an operation whose time the library chooses (schedule.c)
  *   blocking    a stream that orders against the legacy stream: all but NON_BLOCKING ones
  *
  * States: one word each
@@ -44,6 +45,7 @@
 #include "exec/peer.h"
 #include "exec/queue.h"
 #include "exec/ring.h"
+#include "exec/schedule.h"
 #include "exec/stage.h"
 #include "exec/stream.h"
 #include "exec/targets.h"

@@ -273,12 +273,14 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 		store_release(&stream->queue, queue);
 	}
 	*out = queue;
-	if (likely(load_acquire(&stream->legacy_done)))
-		return CUDA_SUCCESS;
-	order_before_legacy(stream);
-	result = stream_follow(stream, queue);
-	/* Some of the waits may be in the ring. */
-	return result ? ring_finish(queue, result) : CUDA_SUCCESS;
+	if (unlikely(!load_acquire(&stream->legacy_done))) {
+		order_before_legacy(stream);
+		result = stream_follow(stream, queue);
+		/* Some of the waits may be in the ring. */
+		if (result)
+			return ring_finish(queue, result);
+	}
+	return likely(!client.watched) ? CUDA_SUCCESS : ring_finish(queue, schedule_gate(queue));
 }
 
 CUresult stream_moment(CUstream stream, struct queue **out, uint64_t *value)

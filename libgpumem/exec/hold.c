@@ -10,8 +10,8 @@
  * A queue with holds has a timeline of its own. Each hold waits for a value of that timeline, which releasing
  * the hold signals. The holds of a queue are released in the order in which they were begun.
  *
- * Three users: host functions (hostfn.c), work that threads of the library do in stream order (work.c), and
- * threads of the program that must do something themselves in a busy stream (order.c).
+ * Four users: host functions (hostfn.c), work that threads of the library do in stream order (work.c), threads of the
+ * program that must do something themselves in a busy stream (order.c), and gates (schedule.c).
  *
  * Locks: hold_lock for the numbers of holds and the list of queues with holds; inside a stream's lock.
  */

@@ -265,8 +265,10 @@ void host_settle(struct queue *queue, uint64_t value)
 		last = call->hold.release;
 	}
 	lock_drop(&hold_lock);
+	schedule_wait_begin();
 	while (wait.id && client_ioctl(GPUMEM_TIMELINE_WAIT, &wait) == ETIMEDOUT)
 		;
+	schedule_wait_end();
 	/* Entries of a failed queue do not wait: work behind a call may complete before the call. */
 	while (load_acquire(&queue->call_over) < last)
 		nanosleep(&nap, NULL);

@@ -169,9 +169,11 @@ CUresult ipc_event_synchronize(const struct ipc_event *ipc)
 		return result;
 	wait.id = get.timeline;
 	wait.value = get.value;
+	schedule_wait_begin();
 	do {
 		error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
 	} while (error == ETIMEDOUT);
+	schedule_wait_end();
 	client_destroy_id(get.timeline);
 	/* If the other process's work failed, it is over all the same: that is no error of this process. */
 	if (error == EIO)

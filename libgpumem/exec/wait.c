@@ -72,8 +72,11 @@ void queue_doze(struct queue *queue, uint64_t value)
 		.deadline = host_deadline(),
 	};
 
-	int error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
+	int error;
 
+	if (unlikely(client.scheduled))
+		schedule_wait(queue, value);
+	error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);
 	/* The queue failed, or the kernel refused to wait: sleep instead. */
 	if (error && error != ETIMEDOUT)
 		lock_doze();
@@ -93,6 +96,8 @@ CUresult queue_sleep(struct queue *queue, uint64_t value)
 		if (unlikely(host_thread)) {
 			if (host_blocks(queue, value))
 				return CUDA_ERROR_NOT_PERMITTED;
+			wait.deadline = host_deadline();
+		} else if (unlikely(client.scheduled) && schedule_wait(queue, value)) {
 			wait.deadline = host_deadline();
 		}
 		error = client_ioctl(GPUMEM_TIMELINE_WAIT, &wait);

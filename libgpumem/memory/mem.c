@@ -611,7 +611,7 @@ CUresult mem_info(uint64_t *free_bytes, uint64_t *total)
 	if (free_bytes)
 		result = client_free_bytes(ctx->device, free_bytes);
 	if (!result && total)
-		*total = ctx_device(ctx)->total;
+		*total = fault_memory(ctx->device, ctx_device(ctx)->total);
 	return result;
 }
 

@@ -175,7 +175,8 @@ static CUresult bo_prefer(const pool_t *pool, uint32_t bo, uint64_t length)
 /* Make the buffer object of a managed pool's chunk. */
 static CUresult managed_bo(const pool_t *pool, uint64_t length, uint32_t *bo, bool *movable)
 {
-	CUresult result = bo_alloc_managed(bo, pool->device, length, "pool", movable);
+	CUresult result = fault_grow(length) ? CUDA_ERROR_OUT_OF_MEMORY :
+		bo_alloc_managed(bo, pool->device, length, "pool", movable);
 
 	if (!result && *movable) {
 		result = bo_prefer(pool, *bo, length);
@@ -194,8 +195,11 @@ static CUresult pool_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint6
 		.length = length, .pool = pool->id, .name = "pool",
 		.flags = pool_is(pool, POOL_HOST) ? GPUMEM_BO_ALLOC_HOST : 0,
 	};
-	int error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
+	int error;
 
+	if (fault_grow(length) || (!alloc.flags && fault_alloc(pool->device, length)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	*bo = alloc.id;
 	*number = alloc.chunk;
 	*word = chunk_words ? alloc.word : 0;

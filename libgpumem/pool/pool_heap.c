@@ -480,6 +480,19 @@ live:
 	return CUDA_SUCCESS;
 }
 
+/* The public function has not reported the call yet, unless calls are watched (driver/cu_pool.c). */
+#define NOTE_UNWATCHED(name, ...)					\
+	do {								\
+		if (!client.watched)					\
+			(void)DEBUG_NOTE(name, ##__VA_ARGS__);		\
+	} while (0)
+
+static void end_unwatched(const char *name, CUresult result)
+{
+	if (!client.watched)
+		call_end(name, result);
+}
+
 /* The slow path of the API's function @name, with its report for GPUMEM_DEBUG. */
 static __attribute__((noinline)) CUresult alloc_noted(CUdeviceptr *ptr, uint64_t size,
 						     pool_t *pool, CUstream stream,
@@ -487,7 +500,7 @@ static __attribute__((noinline)) CUresult alloc_noted(CUdeviceptr *ptr, uint64_t
 {
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	DEBUG_NOTE(name, ptr, size, pool, stream);
+	NOTE_UNWATCHED(name, ptr, size, pool, stream);
 	owner_seen();
 	CLEAR(ptr);
 	if (ptr && pool_usable(pool)) {
@@ -495,7 +508,7 @@ static __attribute__((noinline)) CUresult alloc_noted(CUdeviceptr *ptr, uint64_t
 		if (result == POOL_GONE)
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
-	call_end(name, result);
+	end_unwatched(name, result);
 	return result;
 }
 
@@ -507,7 +520,7 @@ static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, 
 	CUresult result = CUDA_ERROR_INVALID_VALUE;
 	pool_t *pool;
 
-	DEBUG_NOTE("cuMemAllocAsync", ptr, size, stream);
+	NOTE_UNWATCHED("cuMemAllocAsync", ptr, size, stream);
 	owner_seen();
 	if (ptr) {
 		*ptr = 0;
@@ -518,7 +531,7 @@ static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, 
 						    &device_current[device]);
 		} while (result == POOL_GONE);
 	}
-	call_end("cuMemAllocAsync", result);
+	end_unwatched("cuMemAllocAsync", result);
 	return result;
 }
 
@@ -737,10 +750,10 @@ static __attribute__((noinline)) CUresult free_noted(CUdeviceptr ptr, CUstream s
 {
 	CUresult result;
 
-	DEBUG_NOTE("cuMemFreeAsync", ptr, stream);
+	NOTE_UNWATCHED("cuMemFreeAsync", ptr, stream);
 	owner_seen();
 	result = free_found(ptr, stream);
-	call_end("cuMemFreeAsync", result);
+	end_unwatched("cuMemFreeAsync", result);
 	return result;
 }
 

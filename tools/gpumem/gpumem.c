@@ -31,6 +31,7 @@ static const char usage[] =
 "       gpumem vm [OPTION...] [--] COMMAND    run it in a machine that has gpumem\n"
 "       gpumem cdi generate     a CDI specification for containers\n"
 "       gpumem trace -- COMMAND...    a timeline of streams and memory\n"
+"       gpumem fault run|set|clear|list|sweep    let calls of programs fail\n"
 "       gpumem --version | --help\n"
 "\n"
 "  -a, --all            stat: all processes that may be looked at\n"
@@ -177,6 +178,8 @@ int main(int argc, char **argv)
 		vm(argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "cdi"))
 		return finish(cdi(argc - 1, argv + 1));
+	if (argc > 1 && !strcmp(argv[1], "fault"))
+		return finish(fault(argc - 1, argv + 1));
 	while ((c = getopt_long(argc, argv, "abcd:hjn:o:p:s:tV", table, NULL)) != -1) {
 		if (strlen(given) + 1 < sizeof(given) && !strchr(given, c))
 			given[strlen(given)] = c;

@@ -131,9 +131,10 @@ int doctor(void);	/* doctor.c; returns 1 if something is wrong */
 int metrics(void);	/* metrics.c */
 int trace(char **command);	/* trace.c; returns the command's exit status */
 
-/* vm.c and cdi.c; argv[0] is the command's name */
+/* vm.c, cdi.c and fault.c; argv[0] is the command's name */
 __attribute__((noreturn))
 void vm(char **argv);
 int cdi(int argc, char **argv);
+int fault(int argc, char **argv);
 
 #endif

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Faults on demand: what each rule of GPUMEM_FAULT does, and what it leaves alone.
+ */
+#include "kselftest_harness.h"
+#include "fault_util.h"
+
+FIXTURE(fault)
+{
+	struct outcome *o;
+};
+
+FIXTURE_SETUP(fault)
+{
+	self->o = calloc(1, sizeof(*self->o));
+	ASSERT_NE(NULL, self->o);
+}
+
+FIXTURE_TEARDOWN(fault)
+{
+	if (_metadata->exit_code)
+		fprintf(stderr, "%s", self->o->text);
+	free(self->o);
+}
+
+#define RUN(body, rules)	program_run(body, rules, NULL, self->o)
+#define RESULT(i)		self->o->out.result[i]
+#define NUMBER(i)		self->o->out.number[i]
+#define SAYS(text_)		(strstr(self->o->text, text_) != NULL)
+
+/* ---- calls that fail */
+
+static void six_allocations(struct program *w)
+{
+	CUdeviceptr ptr;
+
+	for (int i = 0; i < 6; i++)
+		NOTE(cuMemAlloc(&ptr, 4096));
+}
+
+TEST_F(fault, nth)
+{
+	RUN(six_allocations, "fail nth=3");
+	EXPECT_EQ(0, self->o->status);
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(i == 2 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS, RESULT(i));
+	EXPECT_TRUE(SAYS("gpumem-fault: cuMemAlloc_v2(), match 3 of \"alloc\": CUDA_ERROR_OUT_OF_MEMORY\n"));
+}
+
+TEST_F(fault, every)
+{
+	RUN(six_allocations, "fail nth=2 every=2 times=2 error=INVALID_VALUE; quiet");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(i == 1 || i == 3 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS, RESULT(i));
+	EXPECT_FALSE(SAYS("gpumem-fault"));
+}
+
+TEST_F(fault, empty)
+{
+	RUN(six_allocations, "");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(CUDA_SUCCESS, RESULT(i));
+	EXPECT_STREQ("", self->o->text);
+}
+
+static void many_allocations(struct program *w)
+{
+	CUdeviceptr ptr;
+
+	for (int i = 0; i < 64; i++)
+		w->out->number[0] |= (uint64_t)!NOTE(cuMemAlloc(&ptr, 256)) << i;
+}
+
+TEST_F(fault, seed)
+{
+	uint64_t first;
+
+	RUN(many_allocations, "fail p=0.3; seed=5; quiet");
+	first = NUMBER(0);
+	/* About 19 of 64 fail. */
+	EXPECT_GT(40, __builtin_popcountll(~first));
+	EXPECT_LT(5, __builtin_popcountll(~first));
+	RUN(many_allocations, "fail p=0.3; seed=5; quiet");
+	EXPECT_EQ(first, NUMBER(0));
+	RUN(many_allocations, "fail p=0.3; seed=6; quiet");
+	EXPECT_NE(first, NUMBER(0));
+}
+
+static void kinds(struct program *w)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+	};
+	CUmemGenericAllocationHandle handle;
+	CUipcMemHandle ipc = { 0 };
+	CUdeviceptr ptr;
+	CUstream stream;
+	void *host;
+
+	NOTE(cuMemAlloc(&ptr, 4096));
+	NOTE(cuMemAllocAsync(&ptr, 4096, w->a));
+	NOTE(cuMemAllocHost(&host, 4096));
+	NOTE(cuMemAllocManaged(&ptr, 4096, CU_MEM_ATTACH_GLOBAL));
+	NOTE(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+	NOTE(cuStreamCreate(&stream, 0));
+	NOTE(cuIpcOpenMemHandle(&ptr, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+}
+
+/* The one call of kinds() that a rule lets fail, or -1. */
+static int failing(struct outcome *o, CUresult error)
+{
+	int found = -1;
+
+	for (int i = 0; i < 7; i++) {
+		/* The last call fails in any case: the handle is not one. */
+		CUresult usual = i == 6 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+
+		if (o->out.result[i] == usual)
+			continue;
+		if (o->out.result[i] != error || found >= 0)
+			return -2;
+		found = i;
+	}
+	return found;
+}
+
+TEST_F(fault, kinds)
+{
+	static const struct {
+		const char *rules;
+		int call;
+		CUresult error;
+	} cases[] = {
+		{ "fail call=device", 0, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=pool", 1, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=host", 2, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=managed", 3, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=cuMemCreate", 4, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=cuStream* nth=3", 5, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail call=ipc", 6, CUDA_ERROR_MAP_FAILED },
+		{ "fail call=ipc error=201", 6, CUDA_ERROR_INVALID_CONTEXT },
+		{ "fail call=pool|host nth=2 error=CUDA_ERROR_UNKNOWN", 2, CUDA_ERROR_UNKNOWN },
+		{ "fail min=1M", 4, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail max=0x1000 nth=4", 3, CUDA_ERROR_OUT_OF_MEMORY },
+		{ "fail nth=100", -1, CUDA_SUCCESS },
+		{ "fail; env=GPUMEM_SELFTEST_NAME:other", -1, CUDA_SUCCESS },
+		{ "env=GPUMEM_SELFTEST_NAME:this; fail", 0, CUDA_ERROR_OUT_OF_MEMORY },
+	};
+
+	setenv("GPUMEM_SELFTEST_NAME", "this", 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		RUN(kinds, cases[i].rules);
+		EXPECT_EQ(0, self->o->status);
+		EXPECT_EQ(cases[i].call, failing(self->o, cases[i].error))
+			TH_LOG("%s", cases[i].rules);
+	}
+}
+
+TEST_F(fault, wrong_rules)
+{
+	static const struct {
+		const char *rules, *why;
+	} cases[] = {
+		{ "explode", "\"explode\" is not an action" },
+		{ "fail nth=0", "\"0\" is not a value of \"nth\"" },
+		{ "fail nth=x", "\"x\" is not a value of \"nth\"" },
+		{ "fail nth", "\"nth\" is not key=value" },
+		{ "fail error=NO_SUCH", "\"NO_SUCH\" is not a value of \"error\"" },
+		{ "fail p=2", "\"2\" is not a value of \"p\"" },
+		{ "fail min=99999999999999999999", "is not a value of \"min\"" },
+		{ "fail min=-1", "is not a value of \"min\"" },
+		{ "fail min=99999999T", "is not a value of \"min\"" },
+		{ "memory", "\"memory\" needs size=" },
+		{ "delay pieces=3", "\"delay\" has no key \"pieces\"" },
+		{ "tear pieces=1", "\"1\" is not a value of \"pieces\"" },
+		{ "seed=x", "\"x\" is not a number" },
+		{ "fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail",
+		  "more than 16 rules" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		RUN(six_allocations, cases[i].rules);
+		EXPECT_TRUE(SAYS(cases[i].why))
+			TH_LOG("%s: %s", cases[i].rules, self->o->text);
+		EXPECT_TRUE(SAYS("gpumem-fault: the rules \""));
+		/* Wrong rules do nothing. */
+		for (int k = 0; k < 6; k++)
+			EXPECT_EQ(CUDA_SUCCESS, RESULT(k));
+	}
+}
+
+/* ---- memory */
+
+static void fill_device(struct program *w)
+{
+	size_t free_bytes, total;
+	CUdeviceptr ptr, other;
+
+	OK(cuDeviceTotalMem(&total, 0));
+	w->out->number[0] = total;
+	OK(cuMemGetInfo(&free_bytes, &total));
+	w->out->number[1] = total;
+	w->out->number[2] = free_bytes;
+	NOTE(cuMemAlloc(&ptr, 24 * MIB));
+	OK(cuMemGetInfo(&free_bytes, &total));
+	w->out->number[3] = free_bytes;
+	NOTE(cuMemAlloc(&other, 24 * MIB));
+	NOTE(cuMemAllocAsync(&other, 24 * MIB, w->a));
+	OK(cuMemFree(ptr));
+	NOTE(cuMemAlloc(&ptr, 24 * MIB));
+	NOTE(cuMemAllocHost((void **)&ptr, 64 * MIB));
+}
+
+TEST_F(fault, memory)
+{
+	RUN(fill_device, "memory size=40M");
+	EXPECT_EQ(40 * MIB, NUMBER(0));
+	EXPECT_EQ(40 * MIB, NUMBER(1));
+	EXPECT_GE(40 * MIB, NUMBER(2));
+	EXPECT_GE(16 * MIB, NUMBER(3));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(1));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(2));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(3));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(4));
+	/* Another device has its memory. */
+	RUN(fill_device, "memory size=40M device=1");
+	EXPECT_LT(40 * MIB, NUMBER(1));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(1));
+}
+
+static void grow_pool(struct program *w)
+{
+	CUdeviceptr ptr;
+
+	NOTE(cuMemAllocAsync(&ptr, 4 * MIB, w->a));
+	NOTE(cuMemAllocAsync(&ptr, 64 * MIB, w->a));
+	NOTE(cuMemAlloc(&ptr, 64 * MIB));
+}
+
+TEST_F(fault, grow)
+{
+	RUN(grow_pool, "grow nth=2");
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(1));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
+	EXPECT_TRUE(SAYS("the pool does not grow"));
+}
+
+/* ---- contexts, devices, processes */
+
+static void after_loss(struct program *w)
+{
+	CUdeviceptr ptr;
+
+	NOTE(cuMemAlloc(&ptr, 4096));
+	NOTE(cuMemAlloc(&ptr, 4096));
+	NOTE(cuStreamSynchronize(w->a));
+	NOTE(cuMemAlloc(&ptr, 4096));
+	NOTE(cuDevicePrimaryCtxReset(0));
+	OK(cuDevicePrimaryCtxRetain(&w->ctx, 0));
+	NOTE(cuMemAlloc(&ptr, 4096));
+}
+
+TEST_F(fault, lost)
+{
+	static const CUresult want[] = { 0, 700, 700, 700, 0, 0 };
+
+	RUN(after_loss, "lost call=alloc nth=2");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(want[i], RESULT(i));
+	RUN(after_loss, "lost call=alloc nth=2 error=LAUNCH_FAILED");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(want[i] ? CUDA_ERROR_LAUNCH_FAILED : 0, RESULT(i));
+}
+
+TEST_F(fault, gone)
+{
+	RUN(six_allocations, "gone call=alloc nth=4 error=DEVICE_UNAVAILABLE");
+	EXPECT_EQ(0, self->o->status);
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(i < 3 ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE, RESULT(i));
+}
+
+TEST_F(fault, die)
+{
+	RUN(six_allocations, "die call=alloc nth=4");
+	EXPECT_EQ(-SIGKILL, self->o->status);
+	EXPECT_EQ(3, self->o->out.results);
+}
+
+/* ---- work */
+
+static void copy_late(struct program *w)
+{
+	uint64_t begin;
+
+	program_memory(w);
+	begin = now_ms();
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	w->out->number[0] = now_ms() - begin;
+	NOTE(cuStreamQuery(w->a));
+	/* The copy has not begun, so it reads what is written now. */
+	memset(w->pinned, 9, BYTES);
+	OK(cuMemsetD8Async(w->q, 5, BYTES, w->b));
+	OK(cuStreamSynchronize(w->b));
+	NOTE(cuStreamQuery(w->a));
+	NOTE(cuStreamSynchronize(w->a));
+	w->out->number[1] = now_ms() - begin;
+	OK(cuMemcpyDtoH(w->pinned, w->p, BYTES));
+	w->out->number[2] = all_are(w->pinned, 9, BYTES);
+}
+
+TEST_F(fault, delay)
+{
+	RUN(copy_late, "delay ms=2000 call=cuMemcpyHtoDAsync");
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_GT(1500, NUMBER(0));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, RESULT(0));
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, RESULT(1));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
+	EXPECT_LE(2000, NUMBER(1));
+	EXPECT_EQ(1, NUMBER(2));
+}
+
+static void copy_torn(struct program *w)
+{
+	bool part = false;
+
+	program_memory(w);
+	memset(w->pinned, 7, BYTES);
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	/* Pieces are copied from the end on. The other stream sees the last one before the first one. */
+	for (int i = 0; i < 1000 && !part; i++) {
+		OK(cuMemcpyDtoHAsync(&w->out->bytes[0], w->p, 1, w->b));
+		OK(cuMemcpyDtoHAsync(&w->out->bytes[1], w->p + BYTES - 1, 1, w->b));
+		part = w->out->bytes[0] == 1 && w->out->bytes[1] == 7;
+	}
+	w->out->number[0] = part;
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemcpyDtoH(w->pinned, w->p, BYTES));
+	w->out->number[1] = all_are(w->pinned, 7, BYTES);
+	/* Boxes are torn, too, and copies to pageable memory. */
+	OK(cuMemcpyDtoH(w->out->bytes, w->p, 4096));
+	w->out->number[2] = all_are(w->out->bytes, 7, 4096);
+	OK(cuMemcpy2D(&(CUDA_MEMCPY2D){
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = w->p, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->q, .dstPitch = 32,
+		.WidthInBytes = 16, .Height = 100 }));
+	OK(cuMemcpyDtoH(w->out->bytes, w->q, 3200));
+	for (int i = 0; i < 3200; i++)
+		w->out->number[3] += w->out->bytes[i] != (i % 32 < 16 ? 7 : 1);
+}
+
+TEST_F(fault, tear)
+{
+	RUN(copy_torn, "tear pieces=64 every=1; quiet");
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(1, NUMBER(0));
+	EXPECT_EQ(1, NUMBER(1));
+	EXPECT_EQ(1, NUMBER(2));
+	EXPECT_EQ(0, NUMBER(3));
+}
+
+static unsigned int bits_other(const unsigned char *p, unsigned char value, size_t n)
+{
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bits += __builtin_popcount(p[i] ^ value);
+	return bits;
+}
+
+static void copy_flipped(struct program *w)
+{
+	unsigned char *pageable = malloc(BYTES);
+
+	program_memory(w);
+	memset(w->pinned, 7, BYTES);
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));	/* flips */
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemcpyDtoH(pageable, w->p, BYTES));
+	w->out->number[0] = bits_other(pageable, 7, BYTES);
+	OK(cuMemcpyDtoD(w->q, w->p, BYTES));			/* flips another bit, or the same one */
+	OK(cuMemcpyDtoH(pageable, w->q, BYTES));
+	w->out->number[1] = bits_other(pageable, 7, BYTES);
+	OK(cuMemsetD8(w->p, 7, BYTES));
+	OK(cuMemcpyDtoH_v2(pageable, w->p, BYTES));
+	w->out->number[2] = bits_other(pageable, 7, BYTES);
+	OK(cuMemcpyDtoHAsync(pageable, w->p, BYTES, w->a));	/* flips */
+	w->out->number[3] = bits_other(pageable, 7, BYTES);
+}
+
+TEST_F(fault, flip)
+{
+	RUN(copy_flipped, "flip call=cuMemcpyHtoDAsync|cuMemcpyDtoD|cuMemcpyDtoHAsync every=1");
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(1, NUMBER(0));
+	EXPECT_TRUE(NUMBER(1) == 2 || NUMBER(1) == 0);
+	EXPECT_EQ(0, NUMBER(2));
+	EXPECT_EQ(1, NUMBER(3));
+}
+
+/* ---- at run time */
+
+static void hang(struct program *w)
+{
+	program_memory(w);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->a));	/* hangs */
+	nap_ms(100);
+	NOTE(cuStreamQuery(w->a));
+	OK(cuMemsetD8Async(w->q, 3, BYTES, w->b));
+	NOTE(cuStreamSynchronize(w->b));
+	w->out->number[0] = 1;
+	/* Until the test changes the rules. */
+	while (cuStreamQuery(w->a) == CUDA_ERROR_NOT_READY)
+		nap_ms(1);
+	NOTE(cuStreamSynchronize(w->a));
+	NOTE(cuMemAlloc(&w->p, 4096));
+	NOTE(cuMemAlloc(&w->p, 4096));
+}
+
+/* Run the command. Returns its exit status. */
+static int command(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int status;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	status = system(line);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(fault, run_time)
+{
+	int err = memfd_create("stderr", 0);
+	struct program w = { 0 };
+	pid_t pid = program_start(hang, "hang call=cuMemsetD8Async", NULL, err, &w);
+
+	for (int i = 0; i < 20000 && !__atomic_load_n(&w.out->number[0], __ATOMIC_ACQUIRE); i++)
+		nap_ms(1);
+	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault list --pid %d | grep -q 'rule 0: 1 of 2 matches'", pid));
+	/* Rules that are wrong change nothing. */
+	EXPECT_EQ(2, command("$BUILD/bin/gpumem fault set --pid %d 'hang call=fill; explode' 2>/dev/null", pid));
+	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault set --pid %d 'fail nth=2'", pid));
+	program_end(&w, pid, err, self->o);
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(CUDA_ERROR_NOT_READY, RESULT(0));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(1));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(3));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(4));
+}
+
+TEST_HARNESS_MAIN
