@@ -474,7 +474,7 @@ static void start_faults(void)
 	unsigned int i;
 
 	client.faults = fault_start();
-	client.scheduled = schedule_start();
+	client.scheduled = client.hooks->start();
 	if (client.faults || client.scheduled)
 		client.inlining = client.inlining_device = false;
 	for (i = 0; i < client.devices; i++)
@@ -574,7 +574,7 @@ static CUresult client_init_locked(void (*start_strict)(void), const struct tap_
 	return result;
 }
 
-CUresult client_init(void (*start_strict)(void), const struct tap_client *tap)
+CUresult client_init(void (*start_strict)(void), const struct tap_client *tap, const struct fault_hooks *hooks)
 {
 	CUresult result = CUDA_SUCCESS;
 	int cancel;
@@ -587,6 +587,7 @@ CUresult client_init(void (*start_strict)(void), const struct tap_client *tap)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	cancel = cancel_disable();
 	pthread_mutex_lock(&init_lock);
+	client.hooks = hooks;
 	if (not_initialized())
 		result = client_init_locked(start_strict, tap);
 	pthread_mutex_unlock(&init_lock);

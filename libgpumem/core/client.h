@@ -6,6 +6,7 @@
 #ifndef GPUMEM_CORE_CLIENT_H
 #define GPUMEM_CORE_CLIENT_H
 
+#include "core/fault.h"
 #include "core/lock.h"
 #include "core/tap.h"
 
@@ -50,6 +51,7 @@ struct client {
 	bool debug;			/* GPUMEM_DEBUG is set and not 0 */
 	bool faults;			/* GPUMEM_FAULT is set (fault.c) */
 	bool scheduled;			/* GPUMEM_SCHEDULE is set (exec/schedule.c) */
+	const struct fault_hooks *hooks;	/* constant */
 	bool watched;			/* there is a tap, or faults, or scheduled: no fast path may be taken */
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
@@ -76,9 +78,9 @@ void __tsan_release(const void *addr);
 
 /*
  * @start_strict: called in strict mode, or if a device is exclusive, before the first call that is initialized.
- * @tap: what the library behind the tap may ask.
+ * @tap: what the library behind the tap may ask. @hooks: how faults are carried out.
  */
-CUresult client_init(void (*start_strict)(void), const struct tap_client *tap);
+CUresult client_init(void (*start_strict)(void), const struct tap_client *tap, const struct fault_hooks *hooks);
 /* 0 or a positive errno; restarted after signals. */
 int client_ioctl(unsigned long request, void *arg);
 void client_destroy_id(uint32_t id);

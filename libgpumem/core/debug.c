@@ -198,7 +198,7 @@ CUresult debug_note(const char *name, const char *names, const struct debug_valu
 	if (client.tap)
 		client.tap->begin(name, names, numbers, count);
 	if (client.scheduled)
-		schedule_call(name);
+		client.hooks->call(name);
 	return client.faults ? fault_call(name, names, numbers, count) : CUDA_SUCCESS;
 }
 

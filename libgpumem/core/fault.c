@@ -133,7 +133,7 @@ static __attribute__((noinline)) void list_renew(void)
 	store_release(&page->taken, wanted);
 	lock_drop(&list_lock);
 	if (good)
-		fault_resume();
+		client.hooks->resume();
 	else
 		list_refused(text, why);
 }
@@ -303,7 +303,7 @@ CUresult fault_call(const char *name, const char *names, const uint64_t *values,
 			result = rule_run(&list.rule[i], name, &lost);
 	lock_drop(&list_lock);
 	if (unlikely(lost))
-		fault_lose(result);
+		client.hooks->lose(result);
 	return result;
 }
 

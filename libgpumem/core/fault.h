@@ -79,16 +79,19 @@ bool fault_alloc(CUdevice device, uint64_t bytes);
 /* A random number of the seed of the rules, for the @index-th user of it. */
 uint64_t fault_random(uint64_t seed, uint64_t index);
 
-/* ---- from a layer above (exec/schedule.c) */
-
-/* Read GPUMEM_SCHEDULE. True: the library chooses the order of independent operations. Called once, by cuInit(). */
-bool schedule_start(void);
-/* A public function begins. Only if client.scheduled. */
-void schedule_call(const char *name);
-
-/* The current context fails with @error, which is sticky. */
-void fault_lose(CUresult error);
-/* The rules changed: streams that a rule stopped continue. */
-void fault_resume(void);
+/* What exec/schedule.c does for this layer. */
+struct fault_hooks {
+	/*
+	 * Read GPUMEM_SCHEDULE. True: the library chooses the order of independent operations. Called once, by
+	 * cuInit().
+	 */
+	bool (*start)(void);
+	/* A public function begins. Only if client.scheduled. */
+	void (*call)(const char *name);
+	/* The current context fails with @error, which is sticky. */
+	void (*lose)(CUresult error);
+	/* The rules changed: streams that a rule stopped continue. */
+	void (*resume)(void);
+};
 
 #endif /* GPUMEM_CORE_FAULT_H */

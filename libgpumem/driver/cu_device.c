@@ -23,7 +23,7 @@ CUresult cuInit(unsigned int flags)
 
 	if (flags)
 		RETURN(CUDA_ERROR_INVALID_VALUE);
-	result = client_init(strict_start, &watch_client);
+	result = client_init(strict_start, &watch_client, &schedule_hooks);
 	/* client_init() has printed the reason if it knows one. */
 	if (result && !gpumem_init_error())
 		debug_failure(__func__, result);

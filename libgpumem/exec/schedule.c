@@ -75,7 +75,7 @@ static uint64_t draw(void)
 	return fault_random(seed, ++drawn);
 }
 
-bool schedule_start(void)
+static bool schedule_start(void)
 {
 	static const uint32_t often[] = { 0, UINT32_MAX / 8, UINT32_MAX / 2, UINT32_MAX / 8 * 7 };
 	const char *text = getenv("GPUMEM_SCHEDULE");
@@ -251,7 +251,7 @@ static bool gates_closed(void)
 	return load_relaxed(&gates);
 }
 
-void schedule_call(const char *name)
+static void schedule_call(const char *name)
 {
 	bool again;
 
@@ -404,7 +404,7 @@ CUresult schedule_pause(struct queue *queue)
 
 /* ---- what faults ask for */
 
-void fault_lose(CUresult error)
+static void lose_context(CUresult error)
 {
 	CUcontext ctx = ctx_top();
 
@@ -412,7 +412,7 @@ void fault_lose(CUresult error)
 		ctx_fail(ctx, error);
 }
 
-void fault_resume(void)
+static void resume_streams(void)
 {
 	struct gated *gated;
 	struct gate *gate;
@@ -425,3 +425,7 @@ void fault_resume(void)
 		}
 	lock_drop(&gate_lock);
 }
+
+const struct fault_hooks schedule_hooks = {
+	.start = schedule_start, .call = schedule_call, .lose = lose_context, .resume = resume_streams,
+};

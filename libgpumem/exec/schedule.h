@@ -7,6 +7,9 @@
 
 #include "exec/hold.h"
 
+/* What this file does for core/fault.c. */
+extern HIDDEN const struct fault_hooks schedule_hooks;
+
 /*
  * Put a gate into a queue, if GPUMEM_SCHEDULE is set or a fault delays the call's operation: the entries that follow
  * are executed when the gate opens. Only if client.watched. stream->lock is held. May put waits, as queue_room().

@@ -175,8 +175,7 @@ static CUresult bo_prefer(const pool_t *pool, uint32_t bo, uint64_t length)
 /* Make the buffer object of a managed pool's chunk. */
 static CUresult managed_bo(const pool_t *pool, uint64_t length, uint32_t *bo, bool *movable)
 {
-	CUresult result = fault_grow(length) ? CUDA_ERROR_OUT_OF_MEMORY :
-		bo_alloc_managed(bo, pool->device, length, "pool", movable);
+	CUresult result = bo_alloc_managed(bo, pool->device, length, "pool", movable);
 
 	if (!result && *movable) {
 		result = bo_prefer(pool, *bo, length);
@@ -197,7 +196,7 @@ static CUresult pool_bo(const pool_t *pool, uint64_t length, uint32_t *bo, uint6
 	};
 	int error;
 
-	if (fault_grow(length) || (!alloc.flags && fault_alloc(pool->device, length)))
+	if (!alloc.flags && fault_alloc(pool->device, length))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	error = client_ioctl(GPUMEM_BO_ALLOC, &alloc);
 	*bo = alloc.id;
@@ -215,6 +214,8 @@ static CUresult chunk_bo(const pool_t *pool, struct chunk *chunk, uint64_t lengt
 
 	chunk->number = 0;
 	chunk->word = 0;
+	if (fault_grow(length))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!node_bind(&before, &pool->location))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (pool_is(pool, POOL_MANAGED))

@@ -29,7 +29,7 @@ _gpumem()
 		return ;;
 	esac
 	case $command in
-	'') words="list top watch leaks stat set doctor metrics trace vm cdi --help --version" ;;
+	'') words="list top watch leaks stat set doctor metrics trace fault vm cdi --help --version" ;;
 	list) words="clients objects --bytes --json" ;;
 	top) words="--bytes --count --delay --json --sort --timestamps" ;;
 	watch) words="--bytes --count --json --timestamps" ;;
@@ -42,6 +42,9 @@ _gpumem()
 	doctor) words="--bytes --json" ;;
 	metrics) words="--clients --openmetrics --output" ;;
 	trace) words="--output --pid" ;;
+	fault)
+		words="run set clear list sweep --calls --cgroup --env --error --first --json --last --leaks --pid"
+		words+=" --timeout" ;;
 	cdi) words="generate --libraries --output" ;;
 	*) words='' ;;
 	esac

@@ -30,7 +30,7 @@ static const char usage[] =
 "                                               let each allocation fail in turn\n"
 "\n"
 "WHERE is --pid PID or --cgroup DIRECTORY: processes that were started with GPUMEM_FAULT in their environment.\n"
-"RULES is a list such as \"fail call=alloc nth=3; delay ms=5 call=copy p=0.1\": see gpumem-fault(7).\n"
+"RULES is a list such as \"fail call=alloc nth=3; delay ms=5 call=copy p=0.1\": see faults.rst.\n"
 "\n"
 "      --calls NAMES    sweep: what fails, a pattern or a kind of calls (alloc)\n"
 "      --env NAME:VALUE sweep: only in processes whose environment has this\n"
