@@ -160,6 +160,21 @@ def job(build, name, program, ranks, kinds, how, libraries=""):
     print("# %s: status %d, %.0f seconds" % (name, p.returncode, time.monotonic() - begin), flush=True)
 
 
+def sweep(build):
+    """Each allocation of one rank fails in turn: the job ends and says so."""
+    name = "openmpi-sweep"
+    words, env = openmpi(2, ONE, "ob1", btl="sm,self")
+    begin, before = time.monotonic(), client.in_use()
+    status, text = output(os.path.join(build, "bin/gpumem"), "fault", "sweep", "--env", "OMPI_COMM_WORLD_RANK:1", "--",
+                          *words, "-x", "LD_LIBRARY_PATH", os.path.join(build, "interop/mpi/openmpi-ring"),
+                          env=dict(os.environ, **env))
+    verdicts = re.findall(r"^\d+ \w+: ([a-z ]+) \(", text, re.M)
+    client.report(status == 0 and verdicts != [] and set(verdicts) == {"reported"}, name, "each-failure-is-reported")
+    client.show(text, 25)
+    client.given_back(name, before)
+    print("# %s: status %d, %.0f seconds" % (name, status, time.monotonic() - begin), flush=True)
+
+
 def guests(build, wanted, runs, first=lambda: None):
     """What both guests do: @first and @runs in guest 0, the other machine's part in guest 1."""
     os.environ.update(LD_LIBRARY_PATH=os.path.join(build, "compat"), LC_ALL="C.UTF-8", HOME="/tmp",
@@ -182,6 +197,8 @@ def main(build, *wanted):
     def first():
         if not wanted or "tools" in wanted:
             fi_pingpong(build)
+        if not wanted or "sweep" in wanted:
+            sweep(build)
 
     guests(build, wanted, RUNS, first)
 

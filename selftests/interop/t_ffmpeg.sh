@@ -39,7 +39,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/log
 export LD_LIBRARY_PATH=$build/compat:$build/lib
-echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#ways[@]} + (${#few} ? 1 : 4)))"
+echo "1..$((${#formats[@]} * ${#sizes[@]} * ${#ways[@]} + (${#few} ? 1 : 5)))"
 
 # One process for all formats and sizes, as it takes long to start: each frame is written twice, as
 # it is (NAME.plain) and after its way through the device (NAME.device); what is written are
@@ -102,6 +102,13 @@ if [ ! "$few" ]; then
 	timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose -init_hw_device cuda=dev:1 -f lavfi \
 		-i nullsrc=size=16x16 -frames:v 1 -f null - >"$work/log" 2>&1 </dev/null
 	result $? "the second device"
+
+	# FFmpeg reports each allocation that fails.
+	timeout $((limit * 3)) "$build/bin/gpumem" fault sweep --calls 'alloc|create' -- \
+		ffmpeg -nostdin -hide_banner -loglevel error -init_hw_device cuda=dev:0 -filter_hw_device dev \
+		-f lavfi -i testsrc2=size=320x240:rate=3:duration=1 -vf format=nv12,hwupload,hwdownload,format=nv12 \
+		-c:v rawvideo -f framemd5 - >"$work/log" 2>&1 </dev/null && grep -q ': reported' "$work/log"
+	result $? "a sweep of failed allocations"
 
 	# Failures are reported, not ignored.
 	timeout $limit ffmpeg -nostdin -hide_banner -loglevel verbose \
