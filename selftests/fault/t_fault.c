@@ -5,6 +5,10 @@
 #include "kselftest_harness.h"
 #include "fault_util.h"
 
+#include <dlfcn.h>
+
+#include "common/cgroup.h"
+
 FIXTURE(fault)
 {
 	struct outcome *o;
@@ -154,6 +158,31 @@ TEST_F(fault, kinds)
 		EXPECT_EQ(cases[i].call, failing(self->o, cases[i].error))
 			TH_LOG("%s", cases[i].rules);
 	}
+}
+
+static void runtime(struct program *w)
+{
+	char path[512];
+	int (*allocate)(void **ptr, size_t bytes);
+	void *library, *ptr;
+
+	snprintf(path, sizeof(path), "%s/compat/libcudart.so.13", getenv("BUILD"));
+	library = dlopen(path, RTLD_NOW);
+	if (!library)
+		fprintf(stderr, "%s\n", dlerror());
+	allocate = library ? (int (*)(void **, size_t))dlsym(library, "cudaMalloc") : NULL;
+	for (int i = 0; allocate && i < 3; i++)
+		w->out->number[i] = allocate(&ptr, 4096);
+	w->out->number[3] = !!allocate;
+}
+
+TEST_F(fault, runtime)
+{
+	RUN(runtime, "fail nth=2");
+	EXPECT_EQ(1, NUMBER(3));
+	EXPECT_EQ(0, NUMBER(0));
+	EXPECT_EQ(2, NUMBER(1));
+	EXPECT_EQ(0, NUMBER(2));
 }
 
 TEST_F(fault, wrong_rules)
@@ -439,14 +468,27 @@ TEST_F(fault, run_time)
 	int err = memfd_create("stderr", 0);
 	struct program w = { 0 };
 	pid_t pid = program_start(hang, "hang call=cuMemsetD8Async", NULL, err, &w);
+	struct cgroup group, empty;
+	char text[16];
 
+	ASSERT_EQ(0, cgroup_make(&group, "fault"));
+	ASSERT_EQ(0, cgroup_make(&empty, "fault-empty"));
+	snprintf(text, sizeof(text), "%d", pid);
+	ASSERT_EQ(0, cgroup_write(&group, "cgroup.procs", text));
 	for (int i = 0; i < 20000 && !__atomic_load_n(&w.out->number[0], __ATOMIC_ACQUIRE); i++)
 		nap_ms(1);
 	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault list --pid %d | grep -q 'rule 0: 1 of 2 matches'", pid));
 	/* Rules that are wrong change nothing. */
 	EXPECT_EQ(2, command("$BUILD/bin/gpumem fault set --pid %d 'hang call=fill; explode' 2>/dev/null", pid));
-	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault set --pid %d 'fail nth=2'", pid));
+	EXPECT_EQ(1, command("$BUILD/bin/gpumem fault clear --cgroup %s 2>/dev/null", empty.path));
+	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault set --cgroup %s 'fail nth=2'", group.path));
 	program_end(&w, pid, err, self->o);
+	EXPECT_EQ(0, cgroup_remove(&group));
+	EXPECT_EQ(0, cgroup_remove(&empty));
+	/* No process has rules any more. */
+	EXPECT_EQ(0, command("test -z \"$($BUILD/bin/gpumem fault list)\""));
+	EXPECT_EQ(1, command("$BUILD/bin/gpumem fault set --pid %d fail 2>/dev/null", getpid()));
+	EXPECT_EQ(2, command("$BUILD/bin/gpumem fault set fail 2>/dev/null"));
 	EXPECT_EQ(0, self->o->status);
 	EXPECT_EQ(CUDA_ERROR_NOT_READY, RESULT(0));
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(1));
