@@ -49,11 +49,12 @@ CUresult torn_put(CUstream stream, struct queue *queue, const struct copy *copy)
 	fault_now.pieces = 0;
 	if (copy_tiled(copy) || copy_overlaps(copy) || pieces < 2)
 		return copy_put(stream, queue, copy);
+	fault_done(FAULT_TEAR);
 	for (i = pieces; !result && i; i--) {
 		const struct copy piece = piece_of(copy, units * (i - 1) / pieces, units * i / pieces);
 
 		result = copy_put(stream, queue, &piece);
-		/* The waiting thread does not rest in the middle of a copy, so the engine must be at work. */
+		/* The thread may wait for staging memory before the next piece, so kick this piece now. */
 		if (!result && i > 1)
 			result = ring_finish(queue, schedule_pause(queue));
 	}
@@ -118,6 +119,9 @@ static CUresult flip_submit(CUstream stream, uint64_t addr, unsigned char mask, 
 CUresult torn_flip(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	uint64_t random = fault_now.flip, byte = (random >> 3) % copy->width;
+	/* As in copy_run(): such a copy is done when the call returns. */
+	bool wait = flags & (CALL_SYNC | CALL_WAIT) || copy->dst.sync || copy->src.sync || copy->dst.managed_host ||
+		copy->src.managed_host;
 	unsigned char mask = 1u << (random & 7);
 	CUresult result;
 
@@ -125,8 +129,9 @@ CUresult torn_flip(CUstream stream, const struct copy *copy, unsigned int flags)
 	result = copy_run(stream, copy, flags);
 	if (result || copy_tiled(copy))
 		return result;
+	fault_done(FAULT_FLIP);
 	if (!copy->dst.host)
-		return flip_submit(stream, copy->dst.addr + byte, mask, flags & (CALL_SYNC | CALL_WAIT));
+		return flip_submit(stream, copy->dst.addr + byte, mask, wait);
 	/* The copy to pageable memory is done. */
 	*(unsigned char *)(uintptr_t)(copy->dst.addr + byte) ^= mask;
 	return CUDA_SUCCESS;

@@ -40,7 +40,7 @@
 #define CALL_AFTER_AS(name, first, expr, ...)				\
 	do {								\
 		CUresult first_ = (first);				\
-		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+		CUresult fault_ = DEBUG_NOTE_IF(!first_, name, ##__VA_ARGS__);	\
 										\
 		RETURN_AS(name, first_ ? first_ : unlikely(fault_) ? fault_ :	\
 			  not_initialized() ? CUDA_ERROR_NOT_INITIALIZED :	\
@@ -50,7 +50,7 @@
 #define CALL_INSIDE_AFTER_AS(name, first, expr, ...)			\
 	do {								\
 		CUresult first_ = (first);				\
-		CUresult fault_ = DEBUG_NOTE(name, ##__VA_ARGS__);	\
+		CUresult fault_ = DEBUG_NOTE_IF(!first_, name, ##__VA_ARGS__);	\
 										\
 		RETURN_AS(name, first_ ? first_ : unlikely(fault_) ? fault_ :	\
 			  not_initialized() ? CUDA_ERROR_NOT_INITIALIZED : (expr));	\

@@ -471,14 +471,11 @@ static void stay_loaded(void)
 /* Operations whose order or time may be chosen are entries of a stream, not executed by the calling thread. */
 static void start_faults(void)
 {
-	unsigned int i;
-
 	client.faults = fault_start();
 	client.scheduled = client.hooks->start();
-	if (client.faults || client.scheduled)
+	client.gated = client.faults || client.scheduled;
+	if (client.gated)
 		client.inlining = client.inlining_device = false;
-	for (i = 0; i < client.devices; i++)
-		client.device[i].total = fault_memory(i, client.device[i].total);
 }
 
 static CUresult make_client(const struct candidate *candidates, unsigned int count,
@@ -522,7 +519,7 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	if (client.check)
 		client.tap = tap_load(tap);
 	start_faults();
-	client.watched = client.tap || client.faults || client.scheduled;
+	client.watched = client.tap || client.gated;
 	client.noted = client.debug || client.watched;
 	*alive = 1;
 	/* While calls are watched, no function takes a path that reports nothing. */

@@ -20,7 +20,7 @@ struct shared {
 struct device {
 	unsigned int index;		/* number in the client, for the kernel */
 	unsigned int ordinal;		/* N of /dev/gpumemN */
-	uint64_t total;
+	uint64_t total;			/* as the kernel says; fault_total() is what programs see */
 	int node;
 	unsigned int workers;
 	bool exclusive;			/* CONCURRENT_MANAGED_ACCESS is 0 (exec/attach.c) */
@@ -52,7 +52,8 @@ struct client {
 	bool faults;			/* GPUMEM_FAULT is set (fault.c) */
 	bool scheduled;			/* GPUMEM_SCHEDULE is set (exec/schedule.c) */
 	const struct fault_hooks *hooks;	/* constant */
-	bool watched;			/* there is a tap, or faults, or scheduled: no fast path may be taken */
+	bool gated;			/* faults or scheduled */
+	bool watched;			/* gated, or there is a tap: no fast path may be taken */
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */

@@ -24,11 +24,12 @@
  *   array_lock
  *   vmm_lock
  *   a pool's lock, then the locks of its heaps
+ *   the locks of schedules: of a step, then of gates
  *   the locks of staging memory, queues, stream structures, work, event slots and claims
  *   mem_lock
  *   change_lock
  *   a context's lock of active queues
- *   the locks of faults and schedules
+ *   the lock of the rules of faults
  *
  * Queries of streams (except the legacy stream) and of events take none of these locks. A lookup of an address
  * takes none unless the memory at the address changes at that moment.

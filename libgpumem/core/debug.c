@@ -178,7 +178,8 @@ static const char *limit_name(unsigned int limit)
 
 /* ---- calls */
 
-CUresult debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
+CUresult debug_note(bool faults, const char *name, const char *names, const struct debug_value *values,
+		    unsigned int count)
 {
 	struct record *record = client.debug ? record_of(true) : NULL;
 	uint64_t numbers[DEBUG_MOST];
@@ -197,9 +198,12 @@ CUresult debug_note(const char *name, const char *names, const struct debug_valu
 		numbers[i] = values[i].number;
 	if (client.tap)
 		client.tap->begin(name, names, numbers, count);
+	/* The locks that the functions below take may be held for ever in a forked child. */
+	if (not_initialized())
+		return CUDA_SUCCESS;
 	if (client.scheduled)
 		client.hooks->call(name);
-	return client.faults ? fault_call(name, names, numbers, count) : CUDA_SUCCESS;
+	return client.faults && faults ? fault_call(name, names, values, count) : CUDA_SUCCESS;
 }
 
 void call_report(const char *call, CUresult result)

@@ -59,17 +59,19 @@ struct debug_value {
 #define DEBUG_ARRAY(...)							\
 	((const struct debug_value[]) { DEBUG_VALUES(__VA_ARGS__) { DEBUG_SIGNED, 0 } })
 
-#define DEBUG_NOTE(name, ...)							\
+#define DEBUG_NOTE(name, ...)	DEBUG_NOTE_IF(true, name, ##__VA_ARGS__)
+/* @faults: the call has not failed yet, so rules of GPUMEM_FAULT may let it fail. */
+#define DEBUG_NOTE_IF(faults, name, ...)					\
 	(likely(!client.noted) ? CUDA_SUCCESS :					\
-	 debug_note(name, #__VA_ARGS__, DEBUG_ARRAY(__VA_ARGS__),		\
+	 debug_note(faults, name, #__VA_ARGS__, DEBUG_ARRAY(__VA_ARGS__),	\
 		    sizeof(DEBUG_ARRAY(__VA_ARGS__)) / sizeof(struct debug_value) - 1))
 
 /*
  * Keep a call's name and arguments. @names: the arguments' names, separated by commas. @values: their @count
- * values. A return value that is not 0 is the call's result: a rule of GPUMEM_FAULT lets the call fail.
+ * values. A nonzero return value is the call's result: a rule of GPUMEM_FAULT lets the call fail.
  */
-CUresult debug_note(const char *name, const char *names, const struct debug_value *values, unsigned int count)
-	__attribute__((cold));
+CUresult debug_note(bool faults, const char *name, const char *names, const struct debug_value *values,
+		    unsigned int count) __attribute__((cold));
 /* Print one line about a call that fails, if debugging is on. */
 void debug_failure(const char *call, CUresult result) __attribute__((cold));
 /* Report the end of a call to the tap, and a failure to debug_failure(). */

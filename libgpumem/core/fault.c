@@ -50,48 +50,52 @@ uint64_t fault_random(uint64_t seed, uint64_t index)
 static void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void log_line(const char *format, ...)
 {
+	int cancel, saved = errno, length;
 	char line[256];
 	va_list args;
-	int fd, length;
+	int fd;
 
 	if (!list.log[0])
-		return;
-	fd = open(list.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (fd < 0)
 		return;
 	va_start(args, format);
 	length = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	if (length > 0 && write(fd, line, length) < 0)
-		errno = 0;
-	close(fd);
+	if (length < 0 || length >= (int)sizeof(line))
+		return;
+	cancel = cancel_disable();
+	fd = open(list.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	/* Without the line, a reader misses one match. */
+	if (fd >= 0 && write(fd, line, length) < 0)
+		errno = saved;
+	if (fd >= 0)
+		close(fd);
+	cancel_restore(cancel);
+	errno = saved;
 }
 
 /* Say that a fault was injected. list_lock is held. */
-static void report(const struct fault_rule *rule, const char *name, const char *what)
+static void report(const struct fault_rule *rule, const char *name, uint64_t match, const char *what)
 {
 	struct debug_line line = { .length = 0 };
 
-	log_line("%d fault %s %llu %s\n", (int)getpid(), name, (unsigned long long)rule->seen, what);
+	log_line("%d fault %s %llu %s\n", (int)getpid(), name, (unsigned long long)match, what);
 	if (list.quiet)
 		return;
-	debug_add(&line, "gpumem-fault: %s(), match %llu of \"%s\": %s", name, (unsigned long long)rule->seen,
+	debug_add(&line, "gpumem-fault: %s(), match %llu of \"%s\": %s", name, (unsigned long long)match,
 		  rule->calls, what);
 	debug_print(&line);
 }
 
-/* The end of the process: what each rule saw. */
-static __attribute__((destructor)) void finish(void)
+/* Count what a rule did. list_lock is held. */
+static void count(struct fault_rule *rule, bool done)
 {
-	unsigned int i;
+	unsigned int index = rule - list.rule;
 
-	/* A forked child is no user of the device, and its copy of the lock may be taken. */
-	if (!client.faults || not_initialized() || !lock_try(&list_lock))
+	rule->done += done;
+	if (!page)
 		return;
-	for (i = 0; i < list.rules; i++)
-		log_line("%d rule %u seen %llu done %llu\n", (int)getpid(), i,
-			 (unsigned long long)list.rule[i].seen, (unsigned long long)list.rule[i].done);
-	lock_drop(&list_lock);
+	store_relaxed(&page->rule[index].seen, rule->seen);
+	store_relaxed(&page->rule[index].done, rule->done);
 }
 
 /* ---- the list */
@@ -107,21 +111,25 @@ static void list_refused(const char *text, const char *why)
 /* Obey the list of the page, if the command has written a new one. */
 static __attribute__((noinline)) void list_renew(void)
 {
-	struct fault_list fresh;
 	char text[FAULT_TEXT], why[128];
+	struct fault_list fresh;
 	uint32_t wanted;
 	bool good;
 
 	lock_take(&list_lock);
 	wanted = load_acquire(&page->wanted);
-	if (wanted == taken) {
+	memcpy(text, page->text, sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	fence_acquire();
+	/* The command is writing: take the list later. */
+	if (wanted == taken || wanted % 2 || load_relaxed(&page->wanted) != wanted) {
 		lock_drop(&list_lock);
 		return;
 	}
-	memcpy(text, page->text, sizeof(text));
-	text[sizeof(text) - 1] = '\0';
 	good = fault_parse(&fresh, text, why, sizeof(why));
 	if (good) {
+		/* Other processes may write to the page, and must not choose a file. */
+		memcpy(fresh.log, list.log, sizeof(fresh.log));
 		list = fresh;
 		memset(page->rule, 0, sizeof(page->rule));
 		store_relaxed(&page->rules, list.rules);
@@ -136,6 +144,12 @@ static __attribute__((noinline)) void list_renew(void)
 		client.hooks->resume();
 	else
 		list_refused(text, why);
+}
+
+void fault_renew(void)
+{
+	if (page && unlikely(load_acquire(&page->wanted) != load_acquire(&taken)))
+		list_renew();
 }
 
 /* The page is a convenience: without it the rules of the environment apply all the same. */
@@ -155,7 +169,7 @@ static void page_make(void)
 		return;
 	}
 	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (made == MAP_FAILED) {
+	if (made == MAP_FAILED || madvise(made, sizeof(*made), MADV_DONTFORK)) {
 		close(fd);
 		return;
 	}
@@ -168,7 +182,7 @@ static void page_make(void)
 
 bool fault_start(void)
 {
-	const char *text = getenv("GPUMEM_FAULT");
+	const char *text = secure_getenv("GPUMEM_FAULT");
 	char why[128];
 
 	if (!text)
@@ -184,7 +198,7 @@ bool fault_start(void)
 /* ---- calls */
 
 /* The number of bytes that a call names, as far as one argument has it. */
-static bool bytes_of(const char *names, const uint64_t *values, unsigned int count, uint64_t *bytes)
+static bool bytes_of(const char *names, const struct debug_value *values, unsigned int count, uint64_t *bytes)
 {
 	static const char *const known[] = { "bytes", "size", "length" };
 	unsigned int i, k;
@@ -194,9 +208,10 @@ static bool bytes_of(const char *names, const uint64_t *values, unsigned int cou
 
 		names += strspn(names, " ,");
 		length = strcspn(names, ",");
-		for (k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+		/* An output is a pointer. */
+		for (k = 0; values[i].kind == DEBUG_UNSIGNED && k < sizeof(known) / sizeof(known[0]); k++)
 			if (strlen(known[k]) == length && !strncmp(names, known[k], length)) {
-				*bytes = values[i];
+				*bytes = values[i].number;
 				return true;
 			}
 		names += length;
@@ -205,22 +220,18 @@ static bool bytes_of(const char *names, const uint64_t *values, unsigned int cou
 }
 
 /* Count a match of the rule. True: the rule applies to it. list_lock is held. */
-static bool rule_applies(struct fault_rule *rule)
+static bool rule_applies(struct fault_rule *rule, const char *name)
 {
 	unsigned int index = rule - list.rule;
 	uint64_t seen = ++rule->seen;
 	bool applies = seen == rule->nth ||
 		(seen > rule->nth && rule->every && (seen - rule->nth) % rule->every == 0);
 
+	log_line("%d match %s %llu of rule %u\n", (int)getpid(), name, (unsigned long long)seen, index);
 	if (applies && rule->chance != UINT32_MAX)
 		applies = (uint32_t)fault_random(list.seed, (uint64_t)index << 48 | seen) < rule->chance;
-	applies &= rule->done < rule->times;
-	rule->done += applies;
-	if (page) {
-		store_relaxed(&page->rule[index].seen, rule->seen);
-		store_relaxed(&page->rule[index].done, rule->done);
-	}
-	return applies;
+	count(rule, false);
+	return applies && rule->done < rule->times;
 }
 
 static bool rule_matches(const struct fault_rule *rule, const char *name, bool sized, uint64_t bytes)
@@ -238,68 +249,90 @@ static CUresult usual_error(const char *name)
 	return fault_names("ipc", name) ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* The call's operation is to misbehave: fault_done() reports it. list_lock is held. */
+static void rule_later(const struct fault_rule *rule)
+{
+	fault_now.rule[rule->action] = rule - list.rule;
+	fault_now.match[rule->action] = rule->seen;
+	switch (rule->action) {
+	case FAULT_DELAY:
+		fault_now.delay = rule->value;
+		break;
+	case FAULT_TEAR:
+		fault_now.pieces = rule->value;
+		break;
+	case FAULT_FLIP:
+		fault_now.flip = fault_random(list.seed, rule->seen) | 1;
+		break;
+	default:
+		fault_now.hang = true;
+		break;
+	}
+}
+
+void fault_done(enum fault_action action)
+{
+	static const char *const what[FAULT_ACTIONS] = {
+		[FAULT_DELAY] = "begins late", [FAULT_TEAR] = "torn into pieces", [FAULT_FLIP] = "a bit flips",
+		[FAULT_HANG] = "the stream hangs",
+	};
+	struct fault_rule *rule;
+
+	lock_take(&list_lock);
+	rule = &list.rule[fault_now.rule[action]];
+	/* Otherwise the rules have changed. */
+	if (fault_now.rule[action] < list.rules && rule->action == action) {
+		report(rule, fault_now.name, fault_now.match[action], what[action]);
+		count(rule, true);
+	}
+	lock_drop(&list_lock);
+}
+
 /* Carry out a rule at the beginning of a call. Returns the call's result, or 0. list_lock is held. */
-static CUresult rule_run(const struct fault_rule *rule, const char *name, bool *lost)
+static CUresult rule_run(struct fault_rule *rule, const char *name, bool *lost)
 {
 	CUresult error = rule->error ? rule->error : usual_error(name);
 
 	switch (rule->action) {
 	case FAULT_FAIL:
-		report(rule, name, error_name(error));
-		return error;
-	case FAULT_LOST:
-		report(rule, name, "the context is lost");
-		*lost = true;
-		return error;
-	case FAULT_GONE:
-		report(rule, name, "the device disappears");
-		store_relaxed(&gone, error);
-		return error;
-	case FAULT_DIE:
-		report(rule, name, "the process is killed");
-		kill(getpid(), SIGKILL);
-		return error;
-	case FAULT_DELAY:
-		report(rule, name, "begins late");
-		fault_now.delay = rule->value;
-		return CUDA_SUCCESS;
-	case FAULT_TEAR:
-		report(rule, name, "torn into pieces");
-		fault_now.pieces = rule->value;
-		return CUDA_SUCCESS;
-	case FAULT_FLIP:
-		report(rule, name, "a bit flips");
-		fault_now.flip = fault_random(list.seed, rule->seen) | 1;
-		return CUDA_SUCCESS;
-	case FAULT_HANG:
-		report(rule, name, "the stream hangs");
-		fault_now.hang = true;
-		return CUDA_SUCCESS;
-	case FAULT_GROW:
-	case FAULT_MEMORY:
+		report(rule, name, rule->seen, error_name(error));
 		break;
+	case FAULT_LOST:
+		report(rule, name, rule->seen, "the context is lost");
+		*lost = true;
+		break;
+	case FAULT_GONE:
+		report(rule, name, rule->seen, "the device disappears");
+		store_relaxed(&gone, error);
+		break;
+	case FAULT_DIE:
+		report(rule, name, rule->seen, "the process is killed");
+		kill(getpid(), SIGKILL);
+		break;
+	default:
+		rule_later(rule);
+		return CUDA_SUCCESS;
 	}
-	return CUDA_SUCCESS;
+	count(rule, true);
+	return error;
 }
 
-CUresult fault_call(const char *name, const char *names, const uint64_t *values, unsigned int count)
+CUresult fault_call(const char *name, const char *names, const struct debug_value *values, unsigned int count)
 {
 	CUresult result = CUDA_SUCCESS;
 	bool lost = false, sized;
 	uint64_t bytes = 0;
 	unsigned int i;
 
-	if (page && unlikely(load_acquire(&page->wanted) != load_acquire(&taken)))
-		list_renew();
+	fault_renew();
 	fault_now = (struct fault_now){ .name = name };
-	if (not_initialized())
-		return CUDA_SUCCESS;
 	if (unlikely(load_relaxed(&gone)))
 		return load_relaxed(&gone);
 	sized = bytes_of(names, values, count, &bytes);
 	lock_take(&list_lock);
-	for (i = 0; !result && i < list.rules; i++)
-		if (rule_matches(&list.rule[i], name, sized, bytes) && rule_applies(&list.rule[i]))
+	/* Each rule counts the call, and the first one that lets it fail has its way. */
+	for (i = 0; i < list.rules; i++)
+		if (rule_matches(&list.rule[i], name, sized, bytes) && rule_applies(&list.rule[i], name) && !result)
 			result = rule_run(&list.rule[i], name, &lost);
 	lock_drop(&list_lock);
 	if (unlikely(lost))
@@ -311,6 +344,7 @@ CUresult fault_call(const char *name, const char *names, const uint64_t *values,
 
 bool fault_grow(uint64_t bytes)
 {
+	const char *name = fault_now.name ? fault_now.name : "?";
 	bool refused = false;
 	unsigned int i;
 
@@ -322,9 +356,11 @@ bool fault_grow(uint64_t bytes)
 
 		if (rule->action != FAULT_GROW || bytes < rule->min || bytes > rule->max)
 			continue;
-		refused = rule_applies(rule);
-		if (refused)
-			report(rule, fault_now.name ? fault_now.name : "?", "the pool does not grow");
+		refused = rule_applies(rule, name);
+		if (!refused)
+			continue;
+		report(rule, name, rule->seen, "the pool does not grow");
+		count(rule, true);
 	}
 	lock_drop(&list_lock);
 	return refused;
@@ -354,4 +390,9 @@ bool fault_alloc(CUdevice device, uint64_t bytes)
 	if (likely(!client.faults) || fault_memory(device, UINT64_MAX) == UINT64_MAX)
 		return false;
 	return !client_free_bytes(device, &free_bytes) && free_bytes < bytes;
+}
+
+uint64_t fault_total(CUdevice device)
+{
+	return fault_memory(device, client.device[device].total);
 }

@@ -25,6 +25,8 @@ enum fault_action {
 	FAULT_MEMORY,			/* a device has less memory */
 };
 
+#define FAULT_ACTIONS	(FAULT_MEMORY + 1)
+
 struct fault_rule {
 	enum fault_action action;
 	char calls[64];			/* patterns and kinds, separated by '|' */
@@ -44,7 +46,7 @@ struct fault_list {
 	unsigned int rules;
 	uint64_t seed;			/* of @chance, and of what is random in a fault */
 	bool quiet;			/* injected faults are not printed */
-	char log[PATH_MAX];		/* file to which each fault and, at the end, each rule adds a line, or "" */
+	char log[PATH_MAX];		/* file to which each match and each fault adds a line, or "" */
 };
 
 /*
@@ -55,27 +57,40 @@ bool fault_parse(struct fault_list *list, const char *text, char *why, size_t si
 /* Whether @names, patterns and kinds separated by '|', match a function. */
 bool fault_names(const char *names, const char *function);
 
-/* What the rules want of the calling thread's call under way. Who carries a fault out clears its member. */
+/*
+ * What the rules want of the calling thread's call under way. The function that carries out a fault clears its member,
+ * and calls fault_done().
+ */
 struct fault_now {
 	const char *name;		/* the function */
 	uint32_t delay;			/* milliseconds */
 	uint32_t pieces;
 	uint32_t flip;			/* 0, or a random number that chooses the bit */
 	bool hang;
+	uint64_t match[FAULT_ACTIONS];	/* by action: the number of the match */
+	uint8_t rule[FAULT_ACTIONS];	/* by action: the rule */
 };
 
 extern __thread HIDDEN struct fault_now fault_now __attribute__((tls_model("initial-exec")));
 
-/* Read GPUMEM_FAULT. True: rules may apply to this process, now or later. Called once, by cuInit(). */
+struct debug_value;
+
+/* Read GPUMEM_FAULT. True: it is set. Called once, by cuInit(). */
 bool fault_start(void);
-/* A public function begins. Its result is the return value, unless that is 0. Only if client.faults. */
-CUresult fault_call(const char *name, const char *names, const uint64_t *values, unsigned int count);
+/* A public function begins. A nonzero return value is the call's result. Only if client.faults. */
+CUresult fault_call(const char *name, const char *names, const struct debug_value *values, unsigned int count);
+/* A fault of fault_now was carried out. */
+void fault_done(enum fault_action action);
+/* Take the rules that `gpumem fault` wrote last. */
+void fault_renew(void);
 /* Whether a rule refuses @bytes more bytes of a pool. */
 bool fault_grow(uint64_t bytes);
 /* The memory that the rules leave of a device with @total bytes. */
 uint64_t fault_memory(CUdevice device, uint64_t total);
 /* Whether a rule refuses @bytes more bytes of a device. No lock is held. */
 bool fault_alloc(CUdevice device, uint64_t bytes);
+/* The memory of a device, as programs see it. */
+uint64_t fault_total(CUdevice device);
 /* A random number of the seed of the rules, for the @index-th user of it. */
 uint64_t fault_random(uint64_t seed, uint64_t index);
 

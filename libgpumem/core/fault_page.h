@@ -18,7 +18,7 @@
 struct fault_page {
 	uint32_t magic;			/* FAULT_MAGIC */
 	uint32_t version;		/* of this structure: 1 */
-	uint32_t wanted;		/* rises with each list of rules that the command writes */
+	uint32_t wanted;		/* rises by 2 with each list of rules; odd while the command writes one */
 	uint32_t taken;			/* @wanted of the list that the process obeys */
 	uint32_t refused;		/* @wanted of the last list that the process could not read, or 0 */
 	uint32_t rules;			/* number of rules that the process obeys */

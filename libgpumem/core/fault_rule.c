@@ -16,6 +16,8 @@
 
 #define LEAST_CODE	1
 #define MOST_CODE	999
+#define MOST_MS		3600000u
+#define MOST_PIECES	64u
 
 static const char *const actions[] = {
 	[FAULT_FAIL] = "fail", [FAULT_LOST] = "lost", [FAULT_GONE] = "gone", [FAULT_DIE] = "die",
@@ -80,7 +82,7 @@ static const char *kind_patterns(const char *word)
 	return NULL;
 }
 
-/* Whether one of the words of a list, as far as no kind is behind it, matches. */
+/* Whether one of the words of a list matches. */
 static bool patterns_match(const char *list, const char *name, const char *plain, bool kinds_too)
 {
 	char copy[256], *rest = copy, *word;
@@ -190,18 +192,38 @@ static void defaults(struct fault_rule *rule, enum fault_action action)
 	snprintf(rule->calls, sizeof(rule->calls), "%s", by_action[action].calls);
 }
 
-/* What a rule's keys are given as. */
+/* Which keys a rule has, as far as their defaults depend on it. */
 struct given {
-	bool nth, every, chance;
+	bool every, chance;
 };
+
+/* Whether an action has a key. */
+static bool action_has(enum fault_action action, const char *key)
+{
+	static const char *const own[FAULT_ACTIONS] = {
+		[FAULT_FAIL] = "error", [FAULT_LOST] = "error", [FAULT_GONE] = "error", [FAULT_DELAY] = "ms",
+		[FAULT_TEAR] = "pieces",
+	};
+
+	if (action == FAULT_MEMORY)
+		return !strcmp(key, "size") || !strcmp(key, "device");
+	if (!strcmp(key, "call"))
+		return action != FAULT_GROW;
+	if (!strcmp(key, "error") || !strcmp(key, "ms") || !strcmp(key, "pieces"))
+		return own[action] && !strcmp(own[action], key);
+	return !strcmp(key, "min") || !strcmp(key, "max") || !strcmp(key, "nth") || !strcmp(key, "every") ||
+		!strcmp(key, "times") || !strcmp(key, "p");
+}
 
 /* One key=value of a rule. */
 static bool word_of(struct fault_rule *rule, struct given *given, const char *key, const char *value, char *why,
 		    size_t size)
 {
 	uint64_t number = 0;
-	bool numeric = number_of(value, &number), right = numeric;
+	bool right = number_of(value, &number);
 
+	if (!action_has(rule->action, key))
+		return wrong(why, size, "\"%s\" has no key \"%s\"", actions[rule->action], key);
 	if (!strcmp(key, "call")) {
 		right = *value && strlen(value) < sizeof(rule->calls);
 		snprintf(rule->calls, sizeof(rule->calls), "%s", value);
@@ -211,12 +233,11 @@ static bool word_of(struct fault_rule *rule, struct given *given, const char *ke
 		rule->max = number;
 	} else if (!strcmp(key, "nth")) {
 		rule->nth = number;
-		given->nth = true;
-		right = numeric && number;
+		right &= number != 0;
 	} else if (!strcmp(key, "every")) {
 		rule->every = number;
 		given->every = true;
-		right = numeric && number;
+		right &= number != 0;
 	} else if (!strcmp(key, "times")) {
 		rule->times = number;
 	} else if (!strcmp(key, "p")) {
@@ -224,19 +245,18 @@ static bool word_of(struct fault_rule *rule, struct given *given, const char *ke
 		given->chance = true;
 	} else if (!strcmp(key, "error")) {
 		right = code_of(value, &rule->error);
-	} else if (!strcmp(key, "ms") && rule->action == FAULT_DELAY) {
+	} else if (!strcmp(key, "ms")) {
 		rule->value = number;
-		right = numeric && number <= 3600000;
-	} else if (!strcmp(key, "pieces") && rule->action == FAULT_TEAR) {
+		right &= number <= MOST_MS;
+	} else if (!strcmp(key, "pieces")) {
 		rule->value = number;
-		right = numeric && number >= 2 && number <= 64;
-	} else if (!strcmp(key, "size") && rule->action == FAULT_MEMORY) {
+		right &= number >= 2 && number <= MOST_PIECES;
+	} else if (!strcmp(key, "size")) {
 		rule->value = number;
-	} else if (!strcmp(key, "device") && rule->action == FAULT_MEMORY) {
-		rule->device = (CUdevice)number;
-		right = numeric && number < GPUMEM_MAX_DEVICES;
+		right &= number != 0;
 	} else {
-		return wrong(why, size, "\"%s\" has no key \"%s\"", actions[rule->action], key);
+		rule->device = (CUdevice)number;
+		right &= number < GPUMEM_MAX_DEVICES;
 	}
 	return right || wrong(why, size, "\"%s\" is not a value of \"%s\"", value, key);
 }
@@ -270,6 +290,8 @@ static bool rule_of(struct fault_list *list, char *text, char *why, size_t size)
 	}
 	if (rule->action == FAULT_MEMORY && !rule->value)
 		return wrong(why, size, "\"memory\" needs size=");
+	if (rule->min > rule->max)
+		return wrong(why, size, "min is above max");
 	/* A rule that says neither how often nor how probable applies once; limits of memory always do. */
 	if (!given.every)
 		rule->every = given.chance || rule->action == FAULT_GROW ? 1 : 0;
@@ -304,7 +326,7 @@ bool fault_parse(struct fault_list *list, const char *text, char *why, size_t si
 		line += strspn(line, " \t");
 		for (end = strlen(line); end && (line[end - 1] == ' ' || line[end - 1] == '\t'); end--)
 			line[end - 1] = '\0';
-		if (!*line || !strcmp(line, "0") || !strcmp(line, "1"))
+		if (!*line)
 			continue;
 		if (!strncmp(line, "seed=", 5)) {
 			if (!number_of(line + 5, &list->seed))

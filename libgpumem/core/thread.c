@@ -17,6 +17,7 @@
 #include "core/core.h"
 
 __thread bool host_thread __attribute__((tls_model("initial-exec")));
+__thread bool worker_thread __attribute__((tls_model("initial-exec")));
 
 void thread_nap(void)
 {

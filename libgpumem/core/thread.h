@@ -10,6 +10,9 @@
 /* Set in the thread that runs host functions (hostfn.c). */
 extern __thread HIDDEN bool host_thread __attribute__((tls_model("initial-exec")));
 
+/* Set in the threads that do work in stream order (exec/work.c). */
+extern __thread HIDDEN bool worker_thread __attribute__((tls_model("initial-exec")));
+
 /*
  * A thread of thread_make() calls this to wait until a queue notifies it. If the kernel refuses the wait, the
  * thread sleeps for a millisecond. Afterwards the caller looks for work.

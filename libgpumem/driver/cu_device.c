@@ -114,7 +114,7 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = client.device[device].total;
+	*bytes = fault_total(device);
 	return CUDA_SUCCESS;
 }
 

@@ -280,7 +280,7 @@ CUresult stream_prepare(CUstream stream, struct queue **out)
 		if (result)
 			return ring_finish(queue, result);
 	}
-	return likely(!client.watched) ? CUDA_SUCCESS : ring_finish(queue, schedule_gate(queue));
+	return likely(!client.gated) ? CUDA_SUCCESS : ring_finish(queue, schedule_gate(queue));
 }
 
 CUresult stream_moment(CUstream stream, struct queue **out, uint64_t *value)

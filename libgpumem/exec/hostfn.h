@@ -7,6 +7,8 @@
 
 #include "exec/stream.h"
 
+/* Whether a word compares as a POLL entry wants. */
+bool memop_compares(const struct gpumem_sqe *sqe, uint64_t word);
 CUresult memop_wait(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,
 		    unsigned int flags);
 CUresult memop_write(CUstream handle, bool own, uint64_t addr, uint64_t value, unsigned int size,

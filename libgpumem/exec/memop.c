@@ -49,21 +49,30 @@ static CUresult memop_check(CUcontext ctx, struct memop *op)
 	return span.flags & ALLOC_IO ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
+static bool compares(unsigned int size, unsigned int flags, uint64_t word, uint64_t value)
+{
+	uint64_t mask = size == 4 ? UINT32_MAX : UINT64_MAX;
+
+	switch (flags) {
+	case CU_STREAM_WAIT_VALUE_GEQ:
+		return size == 4 ? (int32_t)(word - value) >= 0 : (int64_t)(word - value) >= 0;
+	case CU_STREAM_WAIT_VALUE_EQ:
+		return word == value;
+	case CU_STREAM_WAIT_VALUE_AND:
+		return word & value;
+	default:
+		return ~(word | value) & mask;
+	}
+}
+
+bool memop_compares(const struct gpumem_sqe *sqe, uint64_t word)
+{
+	return compares(sqe->elem, sqe->handle, word, sqe->value);
+}
+
 static bool memop_true(const struct memop *op, uint64_t word)
 {
-	uint64_t mask = op->size == 4 ? UINT32_MAX : UINT64_MAX;
-
-	switch (op->flags) {
-	case CU_STREAM_WAIT_VALUE_GEQ:
-		return op->size == 4 ? (int32_t)(word - op->value) >= 0 :
-			(int64_t)(word - op->value) >= 0;
-	case CU_STREAM_WAIT_VALUE_EQ:
-		return word == op->value;
-	case CU_STREAM_WAIT_VALUE_AND:
-		return word & op->value;
-	default:
-		return ~(word | op->value) & mask;
-	}
+	return compares(op->size, op->flags, word, op->value);
 }
 
 /* Write the word, or check that it compares; false: needs an entry. The stream is idle and its lock is held. */

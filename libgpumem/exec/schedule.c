@@ -10,28 +10,40 @@
  *   the operation is done or waits for another one. So operations run one at a time, and a program whose calls come in
  *   the same order has the same schedule with the same seed. Steps are taken when a function of the API is called, how
  *   many depends on the seed; when a thread waits, until its wait is over; and when the program has called nothing
- *   for IDLE_NS, because it may be reading memory until a value changes.
+ *   for a while (program_idle()), because it may be reading memory until a value changes.
  * - A fault (core/fault.h) that delays a stream, or stops it. A thread of the library opens these gates.
  *
- * The library's own queues (strict mode, staging, workers) have no gates.
+ * The library's own queues (strict mode, staging, workers) and the helpers of streams have no gates. The threads of the
+ * library take no steps, but for the thread of this file.
  *
- * Locks: step_lock for one step at a time. gate_lock for the lists of gates, inside step_lock and a stream's lock.
- * No lock of this file is held while a thread waits for anything but the step's own operation.
+ * What makes a schedule depend on time: an operation that takes longer than STEP_NS, or waits for longer than POLL_NS for
+ * another process or for a word that the CPU does not reach. The step ends then, and the operation runs beside the next
+ * ones.
  *
- * Vocabulary: gate, ready, step: see above. Lazy: a seed that takes no step that no thread waits for.
+ * Locks: step_lock for one step at a time, held while the step's operation runs. gate_lock for the lists of gates,
+ * inside step_lock and a stream's lock.
+ *
+ * Vocabulary: gate, ready, step: see above. Lazy: a seed under which few steps are taken but by threads that wait.
+ * Stuck: a queue that does not advance before another gate opens.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "exec/exec.h"
 
 #define MS		1000000ull
 #define IDLE_NS		(500 * MS)
-#define STEP_NS		(200 * MS)	/* most time for which a step waits for its operation */
-#define POLL_NS		(5 * MS)	/* the same for an operation that waits for a word of memory */
+#define IDLE_CPU_NS	(100 * MS)	/* of the program's own time: a machine that is busy is no reason */
+#define SLEEP_NS	(2000 * MS)	/* a program that sleeps */
+#define STEP_NS		(1000 * MS)	/* most time for which a step waits for its operation */
+#define POLL_NS		(10 * MS)	/* the same for an operation that waits for memory or another process */
 #define PAUSE_MS	2
+#define LAZY_CALLS	256		/* a lazy seed takes a step at each such call, for programs that poll memory */
+#define MOST_HOPS	64u
 
 struct gate {
 	struct gate *next;
@@ -45,7 +57,9 @@ struct gate {
 struct gated {
 	struct gated *next;		/* gate_lock to write; atomic */
 	struct queue *queue;		/* constant */
-	struct gate *first, **last;	/* gate_lock */
+	uint64_t stream;		/* id of the stream that put the last gate; gate_lock, as the next one */
+	struct gate *first, **last;
+	uint64_t slow;			/* value at which a step did not wait any longer, or 0; step_lock */
 };
 
 static struct lock step_lock, gate_lock;
@@ -54,20 +68,48 @@ static unsigned int gates;		/* number of closed gates; gate_lock to write; atomi
 static uint32_t gates_put;		/* counts the gates so far; gate_lock to write; a futex */
 static bool started;			/* the thread runs; gate_lock */
 static uint32_t waiting;		/* threads between schedule_wait_begin() and _end(); atomic */
-static uint64_t last_call;		/* when a function was called or a thread waited; atomic */
+static uint64_t last_call;		/* when a function was called or a thread waited; atomic, as the next one */
+static uint64_t last_cpu;		/* the process's time on processors then */
+static uint32_t calls_since;		/* calls since the last step; atomic */
 
 /* The seed's choices; constant. */
 static uint64_t seed;
-static bool towards;			/* steps of a waiting thread prefer what it waits for */
-static uint32_t eager;			/* of 2^32: how probable each step at a call is; 0: lazy */
+static enum choice {
+	CHOOSE_ANY,			/* by the next random number */
+	CHOOSE_NEEDED,			/* what a waiting thread waits for, else any */
+	CHOOSE_FAVOURITE,		/* the stream that the seed favours most: others starve */
+} choice;
+static uint32_t eager;			/* of 2^32: probability of another step at each call; 0: lazy */
 static uint64_t drawn;			/* random numbers so far; step_lock */
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The program calls a function, or waits in one. */
+static void note_call(void)
+{
+	store_relaxed(&last_call, now_ns());
+	store_relaxed(&last_cpu, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+}
+
+/* Whether the program has called nothing for so long that it may be waiting for memory to change. */
+static bool program_idle(void)
+{
+	/* Read the times of the last call first: a call may begin now. */
+	uint64_t call = load_acquire(&last_call), cpu = load_acquire(&last_cpu);
+	uint64_t idle = now_ns() - call;
+
+	return idle > SLEEP_NS || (idle > IDLE_NS && clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu > IDLE_CPU_NS);
 }
 
 static uint64_t draw(void)
@@ -77,19 +119,20 @@ static uint64_t draw(void)
 
 static bool schedule_start(void)
 {
-	static const uint32_t often[] = { 0, UINT32_MAX / 8, UINT32_MAX / 2, UINT32_MAX / 8 * 7 };
-	const char *text = getenv("GPUMEM_SCHEDULE");
+	static const uint32_t often[] = { 0, 0, UINT32_MAX / 8, UINT32_MAX / 2 };
+	const char *text = secure_getenv("GPUMEM_SCHEDULE");
 	char *end;
 
 	if (!text || !*text)
 		return false;
-	seed = strtoull(text, &end, 0);
-	if (*end) {
+	errno = 0;
+	seed = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno) {
 		fprintf(stderr, "gpumem: GPUMEM_SCHEDULE is not a number: %.64s\n", text);
 		return false;
 	}
 	eager = often[draw() % 4];
-	towards = draw() % 2;
+	choice = draw() % 3;
 	return true;
 }
 
@@ -110,7 +153,12 @@ static bool gate_ready(struct gated *gated)
 {
 	struct gate *gate = gated->first;
 
-	if (!gate || !hold_reached(&gate->hold) || gate->stays)
+	if (!gate || !hold_reached(&gate->hold))
+		return false;
+	/* A failed queue executes nothing. */
+	if (queue_failed(gated->queue))
+		return true;
+	if (gate->stays)
 		return false;
 	if (!gate->delay)
 		return true;
@@ -139,38 +187,82 @@ static void gate_open(struct gate *gate)
 
 /* ---- steps */
 
-/* Whether the queue's present entry waits for another queue of the process. */
-static bool queue_blocked(struct queue *queue, bool *polls)
-{
-	uint64_t value = load_acquire(&queue->page->value);
-	struct gpumem_sqe sqe;
-	struct queue *other;
+enum progress {
+	MOVES,				/* the queue advances, or is idle */
+	POLLS,				/* it waits for memory or for another process */
+	STUCK,
+};
 
-	*polls = false;
-	if (value >= load_acquire(&queue->tail) || !queue_entry(queue, value, &sqe))
-		return false;
-	*polls = sqe.op == GPUMEM_OP_POLL || sqe.op == GPUMEM_OP_TAKE;
-	if (sqe.op != GPUMEM_OP_WAIT)
-		return false;
-	other = queue_of_timeline(sqe.handle);
-	return other && !queue_reached(other, sqe.value);
+/* Whether the word that an entry waits for compares. */
+static enum progress poll_progress(const struct gpumem_sqe *sqe)
+{
+	uint64_t word = 0;
+	struct iovec here = { .iov_base = &word, .iov_len = sqe->elem };
+	struct iovec there = { .iov_base = (void *)(uintptr_t)sqe->dst, .iov_len = sqe->elem };
+
+	/* The CPU may not reach the word, and the memory may be gone: a load would raise a signal. */
+	if (sqe->elem > sizeof(word) || process_vm_readv(getpid(), &here, 1, &there, 1, 0) != (ssize_t)sqe->elem)
+		return POLLS;
+	return memop_compares(sqe, word) ? MOVES : STUCK;
 }
 
-/* Wait until a queue is at its next gate or its end, or is blocked. True: it advanced. */
+/* Whether a queue advances by itself. gate_lock is held. */
+static enum progress queue_progress(struct queue *queue)
+{
+	unsigned int hops;
+
+	for (hops = 0; hops < MOST_HOPS; hops++) {
+		uint64_t value = load_acquire(&queue->page->value);
+		struct gated *gated = gated_of(queue);
+		struct gpumem_sqe sqe;
+
+		if (value >= load_acquire(&queue->tail) || !queue_entry(queue, value, &sqe) || queue_failed(queue))
+			return MOVES;
+		if (sqe.op == GPUMEM_OP_POLL)
+			return poll_progress(&sqe);
+		if (sqe.op == GPUMEM_OP_TAKE)
+			return POLLS;
+		if (sqe.op != GPUMEM_OP_WAIT)
+			return MOVES;
+		if (queue->hold_timeline && sqe.handle == queue->hold_timeline)
+			return gated && gated->first && hold_reached(&gated->first->hold) &&
+				sqe.value == gated->first->hold.release ? STUCK : MOVES;
+		/* The ring is not read any more once the queue has advanced: then look again. */
+		if (load_acquire(&queue->page->value) != value)
+			return MOVES;
+		queue = queue_of_timeline(sqe.handle);
+		if (!queue)
+			return POLLS;
+		if (queue_reached(queue, sqe.value))
+			return MOVES;
+	}
+	return STUCK;
+}
+
+/* Wait until a queue is at its next gate or its end, or is stuck. True: it advanced. step_lock is held. */
 static bool queue_settles(struct gated *gated)
 {
 	struct queue *queue = gated->queue;
 	uint64_t before = load_acquire(&queue->page->value), begin = now_ns(), goal;
-	bool polls;
+	enum progress progress;
 
+	/* An earlier step has waited for this entry. */
+	if (gated->slow && gated->slow == before)
+		return false;
+	gated->slow = 0;
 	for (;;) {
 		lock_take(&gate_lock);
 		goal = gated->first ? gated->first->hold.value : load_acquire(&queue->tail);
+		progress = queue_progress(queue);
 		lock_drop(&gate_lock);
-		if (queue_reached(queue, goal) || queue_blocked(queue, &polls) || queue_failed(queue))
+		if (queue_reached(queue, goal) || progress == STUCK || queue_failed(queue))
 			break;
-		if (now_ns() - begin > (polls ? POLL_NS : STEP_NS))
+		if (now_ns() - begin > (progress == POLLS ? POLL_NS : STEP_NS)) {
+			/* What waits for memory may go on after any step. */
+			if (progress != POLLS)
+				gated->slow = load_acquire(&queue->page->value);
 			break;
+		}
 		lock_doze();
 	}
 	return load_acquire(&queue->page->value) != before;
@@ -194,7 +286,7 @@ static struct gated *gated_before(struct queue *queue)
 {
 	unsigned int hops;
 
-	for (hops = 0; queue && hops < 64; hops++) {
+	for (hops = 0; queue && hops < MOST_HOPS; hops++) {
 		struct gated *gated = gated_of(queue);
 		struct gpumem_sqe sqe;
 
@@ -207,38 +299,64 @@ static struct gated *gated_before(struct queue *queue)
 	return NULL;
 }
 
-/* A queue with a ready gate, by the next random number. gate_lock is held. */
-static struct gated *gated_any(void)
+static uint64_t favour(const struct gated *gated)
 {
-	struct gated *gated;
-	unsigned int ready = 0, chosen;
-
-	for (gated = gated_list; gated; gated = gated->next)
-		ready += gate_ready(gated);
-	if (!ready)
-		return NULL;
-	chosen = draw() % ready;
-	for (gated = gated_list; gated; gated = gated->next)
-		/* A delay may have ended meanwhile: then another queue is as good. */
-		if (gate_ready(gated) && !chosen--)
-			return gated;
-	return NULL;
+	return fault_random(~seed, gated->stream);
 }
 
-/* Open one gate, and wait for its operation. @goal: what the calling thread waits for, or NULL. False: none is ready. */
-static bool step(struct queue *goal)
+/* A queue with a ready gate, as the seed chooses. Queues count in the order of their streams. gate_lock is held. */
+static struct gated *gated_any(void)
+{
+	struct gated *gated, *found = NULL;
+	unsigned int ready = 0, chosen;
+
+	for (gated = gated_list; gated; gated = gated->next) {
+		if (!gate_ready(gated))
+			continue;
+		ready++;
+		if (choice == CHOOSE_FAVOURITE && (!found || favour(gated) > favour(found)))
+			found = gated;
+	}
+	if (!ready || found)
+		return found;
+	for (chosen = draw() % ready + 1; chosen; chosen--) {
+		struct gated *next = NULL;
+
+		for (gated = gated_list; gated; gated = gated->next)
+			if (gate_ready(gated) && (!found || gated->stream > found->stream) &&
+			    (!next || gated->stream < next->stream))
+				next = gated;
+		/* Two queues of one stream, or a delay that ended meanwhile. */
+		if (!next)
+			break;
+		found = next;
+	}
+	return found;
+}
+
+/*
+ * Open one gate, and wait for its operation. @goal: what the calling thread waits for, or NULL. @idle: only if the program
+ * calls nothing. False: no gate is ready.
+ */
+static bool step(struct queue *goal, bool idle)
 {
 	struct gated *gated;
 	struct gate *gate;
 
 	lock_take(&step_lock);
+	/* Another thread may have been in a step since the caller looked. */
+	if (idle && !load_relaxed(&waiting) && !program_idle()) {
+		lock_drop(&step_lock);
+		return false;
+	}
 	lock_take(&gate_lock);
-	gated = goal && towards ? gated_before(goal) : NULL;
+	gated = goal && choice == CHOOSE_NEEDED ? gated_before(goal) : NULL;
 	if (!gated)
 		gated = gated_any();
 	gate = gated ? gate_take(gated) : NULL;
 	lock_drop(&gate_lock);
 	if (gate) {
+		store_relaxed(&calls_since, 0);
 		gate_open(gate);
 		queues_settle();
 	}
@@ -255,25 +373,30 @@ static void schedule_call(const char *name)
 {
 	bool again;
 
-	store_relaxed(&last_call, now_ns());
+	note_call();
 	if (host_thread || !gates_closed())
 		return;
-	/* A program that asks whether work is done may ask until it is. */
-	if (strstr(name, "Query"))
-		step(NULL);
+	/* A program that asks whether work is done, or that calls anything while it polls, may do so until it is. */
+	if (strstr(name, "Query") || __atomic_add_fetch(&calls_since, 1, __ATOMIC_RELAXED) >= LAZY_CALLS)
+		step(NULL, false);
 	do {
 		lock_take(&step_lock);
 		again = eager && (uint32_t)draw() < eager;
 		lock_drop(&step_lock);
-	} while (again && step(NULL));
+	} while (again && step(NULL, false));
+	note_call();
 }
 
 bool schedule_wait(struct queue *queue, uint64_t value)
 {
+	/* A step may wait for what this thread does. */
+	if (worker_thread || host_thread)
+		return true;
 	while (!queue_reached(queue, value)) {
-		store_relaxed(&last_call, now_ns());
-		if (!step(queue))
+		note_call();
+		if (!step(queue, false))
 			return true;
+		note_call();
 	}
 	return false;
 }
@@ -316,46 +439,48 @@ static void *gate_main(void *arg)
 		if (!gates_closed())
 			word_await(&gates_put, seen);
 		thread_nap();
+		/* All threads of the program may be waiting for a stream that a rule stopped. */
+		if (client.faults)
+			fault_renew();
 		if (!client.scheduled)
 			open_due();
-		else if (load_relaxed(&waiting) || now_ns() - load_relaxed(&last_call) > IDLE_NS)
-			step(NULL);
+		else if (load_relaxed(&waiting) || program_idle())
+			step(NULL, true);
 	}
 	return NULL;
 }
 
 /* ---- making gates */
 
-/* Add a gate to the list of its queue. gate_lock is held. */
-static CUresult gate_add(struct gate *gate)
+/* The list of a queue's gates, made at first use, and the thread that opens gates. gate_lock is held. */
+static CUresult gated_get(struct queue *queue, struct gated **out)
 {
-	struct gated *gated = gated_of(gate->hold.queue);
-	CUresult result = CUDA_SUCCESS;
+	struct gated *gated = gated_of(queue);
+	CUresult result;
 
-	if (!started)
+	if (!started) {
 		result = thread_make(gate_main, NULL, "gpumem-gate", 0);
-	if (result)
-		return result;
-	started = true;
+		if (result)
+			return result;
+		started = true;
+	}
 	if (!gated) {
 		gated = calloc(1, sizeof(*gated));
 		if (!gated)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		gated->queue = gate->hold.queue;
+		gated->queue = queue;
 		gated->last = &gated->first;
 		gated->next = gated_list;
 		store_release(&gated_list, gated);
 	}
-	*gated->last = gate;
-	gated->last = &gate->next;
-	store_relaxed(&gates, gates + 1);
-	word_change(&gates_put, true);
+	*out = gated;
 	return CUDA_SUCCESS;
 }
 
 static CUresult gate_put(struct queue *queue, uint64_t delay, bool stays)
 {
 	struct gate *gate;
+	struct gated *gated;
 	struct hold hold;
 	CUresult result = queue_room(queue, 1);
 
@@ -366,35 +491,46 @@ static CUresult gate_put(struct queue *queue, uint64_t delay, bool stays)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	gate->delay = delay;
 	gate->stays = stays;
-	result = hold_begin(queue, &gate->hold);
+	lock_take(&gate_lock);
+	result = gated_get(queue, &gated);
+	lock_drop(&gate_lock);
+	if (!result)
+		result = hold_begin(queue, &gate->hold);
 	if (result) {
 		free(gate);
 		return result;
 	}
+	/* Nothing fails from here on: a hold that was begun must be put, and be released in its turn. */
 	hold = gate->hold;
 	lock_take(&gate_lock);
-	result = gate_add(gate);
+	if (queue->stream)
+		gated->stream = queue->stream->id;
+	*gated->last = gate;
+	gated->last = &gate->next;
+	store_relaxed(&gates, gates + 1);
+	word_change(&gates_put, true);
 	lock_drop(&gate_lock);
-	/* Holds are released in order, so a hold that was begun must be put and released. */
 	hold_put_alone(&hold);
-	if (result) {
-		hold_release(&hold);
-		free(gate);
-	}
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult schedule_gate(struct queue *queue)
 {
 	uint64_t delay = fault_now.delay * MS;
 	bool stays = fault_now.hang;
+	CUresult result;
 
-	fault_now.delay = 0;
-	fault_now.hang = false;
 	/* A function of the program that runs in stream order may not wait for gates. */
 	if (host_thread || !(client.scheduled || delay || stays))
 		return CUDA_SUCCESS;
-	return gate_put(queue, delay, stays);
+	fault_now.delay = 0;
+	fault_now.hang = false;
+	result = gate_put(queue, delay, stays);
+	if (!result && delay)
+		fault_done(FAULT_DELAY);
+	if (!result && stays)
+		fault_done(FAULT_HANG);
+	return result;
 }
 
 CUresult schedule_pause(struct queue *queue)

@@ -12,7 +12,7 @@ extern HIDDEN const struct fault_hooks schedule_hooks;
 
 /*
  * Put a gate into a queue, if GPUMEM_SCHEDULE is set or a fault delays the call's operation: the entries that follow
- * are executed when the gate opens. Only if client.watched. stream->lock is held. May put waits, as queue_room().
+ * are executed when the gate opens. Only if client.gated. stream->lock is held. May put waits, as queue_room().
  */
 CUresult schedule_gate(struct queue *queue);
 /* Put a gate that opens a moment after the queue has reached it. The same rules. */

@@ -102,6 +102,7 @@ static void *worker_main(void *arg)
 		.size = sizeof(wait), .id = work_ready, .value = 1, .deadline = ~0ull,
 	};
 
+	worker_thread = true;
 	for (;;) {
 		thread_wait(&wait, "gpumem-work");
 		while (run_one(arg))

@@ -184,7 +184,7 @@ static CUresult memory_alloc(uint32_t *bo, CUdevice device, uint64_t size,
 			     const CUmemAllocationProp *prop)
 {
 	bool host = prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
-	uint64_t most = host ? HOST_LARGEST : client.device[device].total;
+	uint64_t most = host ? HOST_LARGEST : fault_total(device);
 	CUresult result;
 
 	if (size > most) {

@@ -275,7 +275,7 @@ static CUresult alloc_in(CUcontext ctx, uint64_t life, struct alloc **made, uint
 			 uint64_t size, uint32_t flags)
 {
 	bool device = !(flags & (ALLOC_HOST | ALLOC_MANAGED));
-	uint64_t most = device ? ctx_device(ctx)->total : LARGEST;
+	uint64_t most = device ? fault_total(ctx->device) : LARGEST;
 	CUresult result;
 
 	if (size > most) {
@@ -611,7 +611,7 @@ CUresult mem_info(uint64_t *free_bytes, uint64_t *total)
 	if (free_bytes)
 		result = client_free_bytes(ctx->device, free_bytes);
 	if (!result && total)
-		*total = fault_memory(ctx->device, ctx_device(ctx)->total);
+		*total = fault_total(ctx->device);
 	return result;
 }
 

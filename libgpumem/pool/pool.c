@@ -111,7 +111,7 @@ void pool_put(pool_t *pool)
 
 uint64_t pool_most(const pool_t *pool)
 {
-	return pool_is(pool, POOL_HOST | POOL_MANAGED) ? LARGEST : client.device[pool->device].total;
+	return pool_is(pool, POOL_HOST | POOL_MANAGED) ? LARGEST : fault_total(pool->device);
 }
 
 int pool_handle_types(pool_t *pool)

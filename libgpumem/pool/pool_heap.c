@@ -480,7 +480,7 @@ live:
 	return CUDA_SUCCESS;
 }
 
-/* The public function has not reported the call yet, unless calls are watched (driver/cu_pool.c). */
+/* Calls that are watched were reported by driver/cu_pool.c already. */
 #define NOTE_UNWATCHED(name, ...)					\
 	do {								\
 		if (!client.watched)					\

@@ -51,6 +51,33 @@ TEST_F(fault, nth)
 	EXPECT_TRUE(SAYS("gpumem-fault: cuMemAlloc_v2(), match 3 of \"alloc\": CUDA_ERROR_OUT_OF_MEMORY\n"));
 }
 
+/* Each rule counts each call. */
+TEST_F(fault, rules)
+{
+	RUN(six_allocations, "fail nth=2; fail nth=3 error=UNKNOWN; fail call=cuMemAlloc nth=2 error=UNKNOWN");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(i == 1 ? CUDA_ERROR_OUT_OF_MEMORY : i == 2 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS, RESULT(i));
+}
+
+/* A call that fails anyway is no match. */
+static void wrong_call(struct program *w)
+{
+	CUdeviceptr ptr;
+
+	NOTE(cuMemcpyHtoD(0, NULL, 0));
+	NOTE(cuStreamQuery(w->a));
+	NOTE(cuMemAllocManaged(&ptr, 0, 1));
+	NOTE(cuMemGetInfo((size_t *)&w->out->number[0], (size_t *)&w->out->number[1]));
+	NOTE(cuMemAlloc(&ptr, 4096));
+}
+
+TEST_F(fault, outputs_are_no_sizes)
+{
+	RUN(wrong_call, "fail call=any min=1G error=UNKNOWN");
+	for (int i = 0; i < 5; i++)
+		EXPECT_NE(CUDA_ERROR_UNKNOWN, RESULT(i));
+}
+
 TEST_F(fault, every)
 {
 	RUN(six_allocations, "fail nth=2 every=2 times=2 error=INVALID_VALUE; quiet");
@@ -202,6 +229,11 @@ TEST_F(fault, wrong_rules)
 		{ "memory", "\"memory\" needs size=" },
 		{ "delay pieces=3", "\"delay\" has no key \"pieces\"" },
 		{ "tear pieces=1", "\"1\" is not a value of \"pieces\"" },
+		{ "grow call=alloc", "\"grow\" has no key \"call\"" },
+		{ "memory size=1M nth=2", "\"memory\" has no key \"nth\"" },
+		{ "delay error=2", "\"delay\" has no key \"error\"" },
+		{ "fail min=2 max=1", "min is above max" },
+		{ "1", "\"1\" is not an action" },
 		{ "seed=x", "\"x\" is not a number" },
 		{ "fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail;fail",
 		  "more than 16 rules" },
@@ -383,8 +415,12 @@ static void copy_torn(struct program *w)
 
 TEST_F(fault, tear)
 {
-	RUN(copy_torn, "tear pieces=64 every=1; quiet");
+	RUN(copy_torn, "tear pieces=64 every=1");
 	EXPECT_EQ(0, self->o->status);
+	/* A copy of one byte cannot be torn. */
+	EXPECT_TRUE(SAYS("cuMemcpyHtoDAsync_v2(), match 1 of \"copy\": torn into pieces"));
+	EXPECT_FALSE(SAYS("match 2 of \"copy\": torn into pieces"));
+	EXPECT_TRUE(SAYS("gpumem-fault: cuMemcpy2D"));
 	EXPECT_EQ(1, NUMBER(0));
 	EXPECT_EQ(1, NUMBER(1));
 	EXPECT_EQ(1, NUMBER(2));
@@ -430,7 +466,89 @@ TEST_F(fault, flip)
 	EXPECT_EQ(1, NUMBER(3));
 }
 
+/* A forked child has no device, whatever the rules were about to do. */
+static void child_calls(struct program *w)
+{
+	int status;
+	pid_t pid;
+
+	program_memory(w);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->a));	/* hangs */
+	pid = fork();
+	if (!pid) {
+		CUdeviceptr ptr;
+
+		NOTE(cuMemAlloc(&ptr, 4096));
+		NOTE(cuStreamQuery(w->a));
+		NOTE(cuStreamSynchronize(w->a));
+		exit(7);
+	}
+	waitpid(pid, &status, 0);
+	w->out->number[0] = WIFEXITED(status) ? WEXITSTATUS(status) : status;
+}
+
+TEST_F(fault, fork)
+{
+	RUN(child_calls, "hang call=cuMemsetD8Async; fail nth=4; log=/dev/null");
+	EXPECT_EQ(7, NUMBER(0));
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, RESULT(i));
+	program_run(child_calls, NULL, "1", self->o);
+	EXPECT_EQ(7, NUMBER(0));
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, RESULT(i));
+}
+
+/* Both variables. */
+TEST_F(fault, scheduled)
+{
+	program_run(copy_late, "delay ms=2000 call=cuMemcpyHtoDAsync", "3", self->o);
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
+	EXPECT_LE(2000, NUMBER(1));
+}
+
 /* ---- at run time */
+
+/* Run the command. Returns its exit status. */
+static int command(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int status;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	status = system(line);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void waits(struct program *w)
+{
+	program_memory(w);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->a));	/* hangs */
+	w->out->number[0] = 1;
+	NOTE(cuStreamSynchronize(w->a));
+}
+
+/* A program whose only thread waits makes no call. */
+TEST_F(fault, waiting)
+{
+	int err = memfd_create("stderr", 0);
+	struct program w = { 0 };
+	pid_t pid = program_start(waits, "hang call=cuMemsetD8Async", NULL, err, &w);
+
+	for (int i = 0; i < 20000 && !__atomic_load_n(&w.out->number[0], __ATOMIC_ACQUIRE); i++)
+		nap_ms(1);
+	nap_ms(200);
+	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault clear --pid %d", pid));
+	program_end(&w, pid, err, self->o);
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
+}
+
 
 static void hang(struct program *w)
 {
@@ -447,20 +565,6 @@ static void hang(struct program *w)
 	NOTE(cuStreamSynchronize(w->a));
 	NOTE(cuMemAlloc(&w->p, 4096));
 	NOTE(cuMemAlloc(&w->p, 4096));
-}
-
-/* Run the command. Returns its exit status. */
-static int command(const char *format, ...)
-{
-	char line[512];
-	va_list args;
-	int status;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	status = system(line);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST_F(fault, run_time)

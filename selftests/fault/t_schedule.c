@@ -11,8 +11,10 @@
 #include "fault_util.h"
 
 #define SEEDS		12
+#define MISTAKE_SEEDS	24
 #define BUFFERS		4
-#define STREAMS		3
+#define STREAMS		8		/* more than the legacy stream waits for directly */
+#define FREE		2		/* this one orders against no other */
 #define SIZE		4096u
 
 FIXTURE(schedule)
@@ -146,12 +148,12 @@ TEST_F(schedule, mistakes_show)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		unsigned int wrong = 0;
 
-		for (unsigned int seed = 0; seed < SEEDS; seed++) {
+		for (unsigned int seed = 0; seed < MISTAKE_SEEDS; seed++) {
 			run(cases[i].body, seed, self->o);
 			EXPECT_EQ(0, self->o->status);
 			wrong += !self->o->out.number[0];
 		}
-		TH_LOG("%s: wrong under %u of %u seeds", cases[i].name, wrong, SEEDS);
+		TH_LOG("%s: wrong under %u of %u seeds", cases[i].name, wrong, MISTAKE_SEEDS);
 		EXPECT_LE(2, wrong);
 	}
 }
@@ -167,6 +169,7 @@ struct model {
 	int last[BUFFERS];		/* the stream of the last operation on a buffer, or -1 */
 	CUdeviceptr words;
 	uint32_t written;
+	bool tangled;			/* most order is left out */
 };
 
 static void write_byte(void *arg)
@@ -181,7 +184,7 @@ static void order(struct model *m, int from, int to)
 {
 	CUevent event;
 
-	if (from < 0 || from == to)
+	if (from < 0 || from == to || (m->tangled && rng_below(&m->rng, 4)))
 		return;
 	switch (rng_below(&m->rng, 5)) {
 	case 0:
@@ -265,15 +268,14 @@ static void one_operation(struct model *m)
 		value = 0;
 		break;
 	default:
-		/* The legacy stream waits for streams 0 and 1, and they for it. */
-		for (s = 0; s < STREAMS; s++)
-			if (s == 2)
-				touch(m, x, s);
-		OK(cuStreamSynchronize(m->stream[2]));
+		/* The legacy stream waits for all streams but one, and they for it. */
+		touch(m, x, FREE);
+		if (!m->tangled)
+			OK(cuStreamSynchronize(m->stream[FREE]));
 		value = rng_below(&m->rng, 256);
 		OK(cuMemsetD8Async(m->buffer[x], value, n, CU_STREAM_LEGACY));
-		/* Stream 2 orders against no other stream. */
-		OK(cuStreamSynchronize(CU_STREAM_LEGACY));
+		if (!m->tangled)
+			OK(cuStreamSynchronize(CU_STREAM_LEGACY));
 		memset(m->bytes[x], value, n);
 		m->last[x] = -1;
 		break;
@@ -282,16 +284,20 @@ static void one_operation(struct model *m)
 
 static unsigned int program_seed;
 
-static void ordered(struct program *w)
+static void random_program(struct program *w, bool tangled)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	unsigned char got[SIZE];
+	void *words;
 
+	m->tangled = tangled;
 	m->rng.state = 1 + program_seed;
 	for (int s = 0; s < STREAMS; s++)
-		OK(cuStreamCreate(&m->stream[s], s == 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
-	OK(cuMemAlloc(&m->words, 4096));
-	OK(cuMemsetD8(m->words, 0, 4096));
+		OK(cuStreamCreate(&m->stream[s], s == FREE ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+	/* The library looks at words that the CPU reaches, also in strict mode. */
+	OK(cuMemAllocHost((void **)&words, 4096));
+	memset(words, 0, 4096);
+	m->words = (CUdeviceptr)words;
 	for (int b = 0; b < BUFFERS; b++) {
 		OK(cuMemAlloc(&m->buffer[b], SIZE));
 		OK(cuMemsetD8(m->buffer[b], 0, SIZE));
@@ -305,8 +311,43 @@ static void ordered(struct program *w)
 	for (int b = 0; b < BUFFERS; b++) {
 		OK(cuMemcpyDtoH(got, m->buffer[b], SIZE));
 		w->out->number[0] += memcmp(got, m->bytes[b], SIZE) != 0;
+		for (size_t i = 0; i < SIZE; i++)
+			w->out->number[2] = (w->out->number[2] ^ got[i]) * 0x100000001b3ull;
 	}
 	w->out->number[1] = 1;
+}
+
+static void ordered(struct program *w)
+{
+	random_program(w, false);
+}
+
+static void tangled(struct program *w)
+{
+	random_program(w, true);
+}
+
+/* Programs that leave out most of the order have a result that the seed alone chooses. */
+TEST_F(schedule, tangled)
+{
+	unsigned int results = 0;
+	uint64_t before = 0;
+
+	for (program_seed = 0; program_seed < 4; program_seed++)
+		for (unsigned int seed = 0; seed < 6; seed++) {
+			uint64_t first;
+
+			run(tangled, seed, self->o);
+			ASSERT_EQ(0, self->o->status);
+			first = self->o->out.number[2];
+			results += first != before;
+			before = first;
+			run(tangled, seed, self->o);
+			ASSERT_EQ(first, self->o->out.number[2])
+				TH_LOG("program %u, seed %u", program_seed, seed);
+		}
+	TH_LOG("%u results of 24 runs", results);
+	EXPECT_LE(8, results);
 }
 
 TEST_F(schedule, ordered)
@@ -358,6 +399,18 @@ static void host_waits(void *arg)
 {
 	while (!__atomic_load_n((int *)arg, __ATOMIC_ACQUIRE))
 		nap_ms(1);
+}
+
+/* The program polls memory, and calls a function each time. */
+static void poll_and_call(struct program *w)
+{
+	CUcontext ctx;
+
+	program_memory(w);
+	OK(cuMemsetD8Async((CUdeviceptr)w->pinned, 7, 1, w->a));
+	while (__atomic_load_n(w->pinned, __ATOMIC_ACQUIRE) != 7)
+		OK(cuCtxGetCurrent(&ctx));
+	w->out->number[0] = 1;
 }
 
 /* A host function waits for the program, which calls functions meanwhile. */
@@ -417,7 +470,8 @@ TEST_F(schedule, programs_end)
 		const char *name;
 		void (*body)(struct program *w);
 	} cases[] = {
-		{ "poll_memory", poll_memory }, { "poll_query", poll_query }, { "fill_ring", fill_ring },
+		{ "poll_memory", poll_memory }, { "poll_query", poll_query },
+		{ "poll_and_call", poll_and_call }, { "fill_ring", fill_ring },
 		{ "blocked_function", blocked_function }, { "value_later", value_later },
 		{ "destroyed", destroyed }, { "leaves", leaves },
 	};
@@ -433,9 +487,15 @@ TEST_F(schedule, programs_end)
 
 TEST_F(schedule, not_a_number)
 {
-	program_run(leaves, NULL, "tomorrow", self->o);
-	EXPECT_EQ(0, self->o->status);
-	EXPECT_TRUE(strstr(self->o->text, "gpumem: GPUMEM_SCHEDULE is not a number: tomorrow\n"));
+	static const char *const texts[] = { "tomorrow", "-1", "0x10", "99999999999999999999", "1 2" };
+	char want[128];
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		program_run(leaves, NULL, texts[i], self->o);
+		EXPECT_EQ(0, self->o->status);
+		snprintf(want, sizeof(want), "gpumem: GPUMEM_SCHEDULE is not a number: %s\n", texts[i]);
+		EXPECT_TRUE(strstr(self->o->text, want));
+	}
 }
 
 TEST_HARNESS_MAIN

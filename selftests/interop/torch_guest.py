@@ -27,6 +27,9 @@ MODES = (
     ("python-strict", {"GPUMEM_STRICT": "1"}),
     ("python-expandable", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     ("python-async", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    # A report of the checker makes a process end with 66.  PyTorch keeps what it allocated until the process ends.
+    ("python-check", {"GPUMEM_CHECK": "1", "GPUMEM_CHECK_LEAKS": "0"}),
+    ("python-schedule", {"GPUMEM_SCHEDULE": "5"}),
 )
 SECONDS = 900
 

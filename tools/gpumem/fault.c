@@ -13,13 +13,19 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/fault.h"
 #include "fault.h"
 #include "tool.h"
+
+#define WAIT_MS	1000		/* for another command that writes */
+#define TAKE_MS	100		/* for the process to take new rules */
 
 static const char usage[] =
 "usage: gpumem fault run RULES -- COMMAND...    run a program with rules\n"
@@ -27,7 +33,7 @@ static const char usage[] =
 "       gpumem fault clear WHERE                no rules: streams that hang continue\n"
 "       gpumem fault list [WHERE]               the processes with rules, and what these did\n"
 "       gpumem fault sweep [OPTION...] -- COMMAND...\n"
-"                                               let each allocation fail in turn\n"
+"                                               run n lets the n-th allocation fail\n"
 "\n"
 "WHERE is --pid PID or --cgroup DIRECTORY: processes that were started with GPUMEM_FAULT in their environment.\n"
 "RULES is a list such as \"fail call=alloc nth=3; delay ms=5 call=copy p=0.1\": see faults.rst.\n"
@@ -48,16 +54,49 @@ static const char *wanted_cgroup;
 
 /* ---- pages of processes */
 
-/* A page, or NULL: the process has none.  @error: an errno that a caller may print. */
-static struct fault_page *page_open(int pid, int *error)
+/*
+ * Map the page that descriptor @path of a process is, or NULL.  Opening a file may have effects if it is not a memfd, so
+ * look first.  A sealed memfd keeps its size, and pages of tmpfs need no huge page: reading does not end this program.
+ */
+static struct fault_page *page_map(const char *path, ino_t *inode)
+{
+	int look = open(path, O_PATH | O_CLOEXEC), fd = -1, seals;
+	struct fault_page *page = NULL;
+	struct statfs fs;
+	struct stat st;
+	char again[64];
+
+	if (look < 0)
+		return NULL;
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", look);
+	if (!fstat(look, &st) && S_ISREG(st.st_mode) && st.st_size == sizeof(*page) && !fstatfs(look, &fs) &&
+	    fs.f_type == TMPFS_MAGIC)
+		fd = open(again, O_RDWR | O_CLOEXEC);
+	close(look);
+	if (fd < 0)
+		return NULL;
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && seals & F_SEAL_SHRINK && seals & F_SEAL_GROW)
+		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (!page || page == MAP_FAILED)
+		return NULL;
+	if (page->magic == FAULT_MAGIC && page->version == 1) {
+		*inode = st.st_ino;
+		return page;
+	}
+	munmap(page, sizeof(*page));
+	return NULL;
+}
+
+/* A process's page, or NULL: it has none, or @error says why it cannot be looked at. */
+static struct fault_page *page_open(int pid, int *error, ino_t *inode)
 {
 	char path[64], link[64], fd_path[PATH_MAX];
 	struct fault_page *page = NULL;
 	struct dirent *entry;
-	struct stat st;
 	ssize_t n;
 	DIR *dir;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	dir = opendir(path);
@@ -68,24 +107,8 @@ static struct fault_page *page_open(int pid, int *error)
 		if (n < 0)
 			continue;
 		link[n] = '\0';
-		if (strcmp(link, "/memfd:" FAULT_MEMFD " (deleted)"))
-			continue;
-		fd = open(fd_path, O_RDWR | O_CLOEXEC);
-		if (fd < 0) {
-			*error = errno;
-			continue;
-		}
-		/* The process sealed the size, so the mapping stays valid. */
-		if (!fstat(fd, &st) && st.st_size >= (off_t)sizeof(*page) &&
-		    fcntl(fd, F_GET_SEALS) >= 0 && fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) {
-			page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-			if (page == MAP_FAILED || page->magic != FAULT_MAGIC || page->version != 1) {
-				if (page != MAP_FAILED)
-					munmap(page, sizeof(*page));
-				page = NULL;
-			}
-		}
-		close(fd);
+		if (!strcmp(link, "/memfd:" FAULT_MEMFD " (deleted)"))
+			page = page_map(fd_path, inode);
 	}
 	if (dir)
 		closedir(dir);
@@ -97,19 +120,50 @@ static void page_close(struct fault_page *page)
 	munmap(page, sizeof(*page));
 }
 
+typedef void each_page(int pid, struct fault_page *page, void *arg);
+
+/* Call @each for a process, if it has a page that no process before it had: a forked child has its parent's. */
+static bool page_of(int pid, each_page *each, void *arg)
+{
+	static ino_t *seen;
+	static size_t count;
+	struct fault_page *page;
+	ino_t inode, *more;
+	int error;
+	size_t i;
+
+	page = pid > 0 ? page_open(pid, &error, &inode) : NULL;
+	for (i = 0; page && i < count; i++)
+		if (seen[i] == inode) {
+			page_close(page);
+			page = NULL;
+		}
+	if (!page)
+		return false;
+	more = realloc(seen, (count + 1) * sizeof(*seen));
+	if (!more)
+		die("%s", strerror(errno));
+	seen = more;
+	seen[count++] = inode;
+	each(pid, page, arg);
+	page_close(page);
+	return true;
+}
+
 /* Call @each for the processes that the command line names.  Returns how many have a page. */
-static unsigned int pages_each(void (*each)(int pid, struct fault_page *page, void *arg), void *arg)
+static unsigned int pages_each(each_page *each, void *arg)
 {
 	struct fault_page *page;
 	unsigned int found = 0;
 	struct dirent *entry;
 	char path[PATH_MAX];
 	int pid, error;
+	ino_t inode;
 	FILE *f;
 	DIR *dir;
 
 	if (wanted_pid) {
-		page = page_open(wanted_pid, &error);
+		page = page_open(wanted_pid, &error, &inode);
 		if (!page)
 			die("process %d: %s", wanted_pid,
 			    error ? strerror(error) : "it was not started with GPUMEM_FAULT in its environment, "
@@ -123,29 +177,16 @@ static unsigned int pages_each(void (*each)(int pid, struct fault_page *page, vo
 		f = fopen(path, "re");
 		if (!f)
 			die("%s: %s", path, strerror(errno));
-		while (fscanf(f, "%d", &pid) == 1) {
-			page = page_open(pid, &error);
-			if (!page)
-				continue;
-			each(pid, page, arg);
-			page_close(page);
-			found++;
-		}
+		while (fscanf(f, "%d", &pid) == 1)
+			found += page_of(pid, each, arg);
 		fclose(f);
 		return found;
 	}
 	dir = opendir("/proc");
 	if (!dir)
 		die("/proc: %s", strerror(errno));
-	while ((entry = readdir(dir))) {
-		pid = atoi(entry->d_name);
-		page = pid > 0 ? page_open(pid, &error) : NULL;
-		if (!page)
-			continue;
-		each(pid, page, arg);
-		page_close(page);
-		found++;
-	}
+	while ((entry = readdir(dir)))
+		found += page_of(atoi(entry->d_name), each, arg);
 	closedir(dir);
 	return found;
 }
@@ -161,12 +202,44 @@ void fault_check_rules(const char *rules)
 		misused("the rules are wrong: %s", why);
 }
 
+/* A file is named by the environment only: a process does not write where another one says. */
+static void check_no_log(const char *rules)
+{
+	struct fault_list list;
+	char why[128];
+
+	if (fault_parse(&list, rules, why, sizeof(why)) && list.log[0])
+		misused("log= is for GPUMEM_FAULT only");
+}
+
+static void nap(void)
+{
+	const struct timespec time = { .tv_nsec = 1000000 };
+
+	nanosleep(&time, NULL);
+}
+
 static void page_set(int pid, struct fault_page *page, void *arg)
 {
-	(void)pid;
-	/* A process that reads the text at this moment finds the number changed, and reads it again. */
+	uint32_t wanted = __atomic_load_n(&page->wanted, __ATOMIC_ACQUIRE);
+	unsigned int i;
+
+	/* The number is odd while a command writes.  A command that was killed in the meantime is not waited for. */
+	for (i = 0; i < WAIT_MS; i++) {
+		if (wanted % 2 == 0 && __atomic_compare_exchange_n(&page->wanted, &wanted, wanted + 1, false,
+								   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			break;
+		nap();
+		wanted = __atomic_load_n(&page->wanted, __ATOMIC_ACQUIRE);
+	}
+	wanted &= ~1u;
 	snprintf(page->text, sizeof(page->text), "%s", (const char *)arg);
-	__atomic_fetch_add(&page->wanted, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&page->wanted, wanted + 2, __ATOMIC_RELEASE);
+	/* A process that calls at the moment takes the rules before this command ends. */
+	for (i = 0; i < TAKE_MS && __atomic_load_n(&page->taken, __ATOMIC_ACQUIRE) != wanted + 2; i++)
+		nap();
+	if (__atomic_load_n(&page->refused, __ATOMIC_ACQUIRE) == wanted + 2)
+		die("process %d does not understand the rules: its library is another version", pid);
 }
 
 static int set_rules(const char *rules)
@@ -174,6 +247,7 @@ static int set_rules(const char *rules)
 	if (!wanted_pid && !wanted_cgroup)
 		misused("which processes? give --pid or --cgroup");
 	fault_check_rules(rules);
+	check_no_log(rules);
 	if (!pages_each(page_set, (void *)rules))
 		die("%s: no process of it was started with GPUMEM_FAULT in its environment", wanted_cgroup);
 	return 0;

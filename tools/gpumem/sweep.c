@@ -7,8 +7,8 @@
  * status other than 0) or has the same result (exit status 0 and the same standard output).  It is wrong if it
  * crashes, hangs, leaks memory that it does not leak otherwise, or ends with 0 and another output.
  *
- * All files are in a directory of their own, which is removed at the end.  Each run is a process group, which is
- * killed when the run hangs.
+ * All files are in a directory of their own, which is removed at the end.  The command is the reaper of all processes
+ * that a run starts, and kills those that are left when the run is over.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,7 +27,10 @@
 #include "tool.h"
 
 #define NEVER		"18446744073709551615"
-#define CRASH_LEAST	128		/* exit status by which a shell reports a signal */
+/* Exit status by which a shell reports a signal. */
+#define CRASH_LEAST	129
+#define CRASH_MOST	192
+#define SHOWN		2048		/* bytes of a program's last messages */
 
 enum verdict { NOT_REACHED, HANDLED, REPORTED, CRASHED, HUNG, LEAKED, WRONG };
 
@@ -47,7 +51,7 @@ struct run {
 	double seconds;
 };
 
-static char directory[] = "/tmp/gpumem-sweep.XXXXXX";
+static char directory[PATH_MAX / 2];
 static volatile sig_atomic_t stop;
 
 static void stopped(int number)
@@ -98,7 +102,7 @@ static uint64_t sum_of(const char *path)
 	return sum;
 }
 
-/* Lines of the log: "PID fault NAME N WHAT", and "PID rule 0 seen N done N" when a process ends. */
+/* Lines of the log: "PID match NAME N of rule 0", and "PID fault NAME N WHAT". */
 static void read_log(struct run *run)
 {
 	FILE *f = fopen(file_in("log"), "re");
@@ -107,7 +111,7 @@ static void read_log(struct run *run)
 	int pid;
 
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%d rule 0 seen %llu", &pid, &seen) == 2) {
+		if (sscanf(line, "%d match %63s %llu", &pid, name, &seen) == 3) {
 			if (seen > run->matches)
 				run->matches = seen;
 		} else if (sscanf(line, "%d fault %63s", &pid, name) == 2) {
@@ -132,6 +136,48 @@ static void read_leaks(struct run *run)
 }
 
 /* ---- running */
+
+/* Kill all processes below this one, which is the parent of those whose parent has ended. */
+static void kill_orphans(void)
+{
+	char path[64];
+	bool any;
+	int pid;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	do {
+		any = false;
+		f = fopen(path, "re");
+		while (f && fscanf(f, "%d", &pid) == 1) {
+			kill(pid, SIGKILL);
+			any = true;
+		}
+		if (f)
+			fclose(f);
+		while (waitpid(-1, NULL, any ? 0 : WNOHANG) > 0)
+			;
+	} while (any);
+}
+
+/* Print the last lines that a program wrote to standard error. */
+static void show_messages(void)
+{
+	char text[SHOWN + 1];
+	FILE *f = fopen(file_in("err"), "re");
+	size_t n;
+
+	if (!f)
+		return;
+	if (fseek(f, -SHOWN, SEEK_END))
+		rewind(f);
+	n = fread(text, 1, SHOWN, f);
+	fclose(f);
+	text[n] = '\0';
+	fputs(text, stderr);
+	if (n && text[n - 1] != '\n')
+		fputc('\n', stderr);
+}
 
 static void in_child(const struct sweep *sweep, const char *rules, char **command)
 {
@@ -188,8 +234,9 @@ static void run_once(const struct sweep *sweep, const char *nth, double timeout,
 		nanosleep(&nap, NULL);
 	}
 	run->seconds = seconds_now() - begin;
-	/* What the program left behind in its group may still write. */
+	/* What the program left behind may still write, or use the device: ranks of a job for example. */
 	kill(-pid, SIGKILL);
+	kill_orphans();
 	if (stop) {
 		clean_up();
 		exit(128 + stop);
@@ -207,7 +254,7 @@ static enum verdict verdict_of(const struct run *run, const struct run *first, b
 {
 	if (run->hung)
 		return HUNG;
-	if (WIFSIGNALED(run->status) || WEXITSTATUS(run->status) >= CRASH_LEAST)
+	if (WIFSIGNALED(run->status) || (WEXITSTATUS(run->status) >= CRASH_LEAST && WEXITSTATUS(run->status) <= CRASH_MOST))
 		return CRASHED;
 	if (!run->reached)
 		return NOT_REACHED;
@@ -249,6 +296,8 @@ int fault_sweep(const struct sweep *sweep, char **command)
 	bool stable;
 	unsigned int i, bad;
 
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(directory, sizeof(directory), "%s/gpumem-sweep.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	if (!mkdtemp(directory))
 		die("%s: %s", directory, strerror(errno));
 	atexit(clean_up);
@@ -259,13 +308,18 @@ int fault_sweep(const struct sweep *sweep, char **command)
 		char end[128];
 
 		how_it_ended(&first, end, sizeof(end));
+		show_messages();
 		die("the program fails without a fault: %s", end);
 	}
 	if (!first.matches)
 		die("no process made a call of \"%s\"", sweep->calls);
 	timeout = sweep->timeout ? sweep->timeout : 10 + 10 * first.seconds;
 	run_once(sweep, NEVER, timeout, command, &again);
-	stable = again.sum == first.sum && !again.hung && !again.status;
+	if (again.hung || again.status) {
+		show_messages();
+		die("the program fails at times without a fault");
+	}
+	stable = again.sum == first.sum;
 	last = sweep->last && sweep->last < first.matches ? sweep->last : first.matches;
 	if (options.json) {
 		doc = document("fault sweep");
