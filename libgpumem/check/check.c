@@ -351,9 +351,42 @@ static void tap_reported(void)
 	__atomic_fetch_add(&driver_reports, 1, __ATOMIC_RELAXED);
 }
 
+static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
+{
+	const struct memory *memory;
+	struct report report;
+	int cancel;
+
+	if (off())
+		return;
+	cancel = lock();
+	memory = offset < size ? memory_freed_at(base) : memory_at(base);
+	/* The call that frees it may have ended already. */
+	if (!memory)
+		memory = memory_freed_at(base);
+	if (memory && offset < size && memory->freed) {
+		report_begin(&report, REPORT_USE_AFTER_FREE, "byte %llu of freed memory at 0x%llx has changed",
+			     (unsigned long long)offset, (unsigned long long)base);
+		report_detail(&report, "no call wrote it: the CPU did, or a device that reaches the memory");
+		report_stack(&report, memory->freed->stack, "freed by %s in %s", memory->freed->call,
+			     memory->freed->actor->name);
+	} else if (memory && offset >= size) {
+		report_begin(&report, REPORT_OUT_OF_BOUNDS, "byte %llu behind the end of memory at 0x%llx has changed",
+			     (unsigned long long)(offset - size), (unsigned long long)base);
+		report_detail(&report, "no call wrote it: the CPU did, or a device that reaches the memory");
+	} else {
+		unlock(cancel);
+		return;
+	}
+	report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
+		     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
+	report_end(&report);
+	unlock(cancel);
+}
+
 static const struct tap tap = {
 	.version = TAP_VERSION, .begin = tap_begin, .end = tap_end, .host_function = tap_host_function,
-	.reported = tap_reported,
+	.reported = tap_reported, .changed = tap_changed,
 };
 
 __attribute__((visibility("default"))) const struct tap *gpumem_check_start(const struct tap_client *client);
@@ -382,6 +415,7 @@ static __attribute__((destructor)) void finish(void)
 
 	if (!driver || off())
 		return;
+	driver->verify();
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_sec++;
 	/* Another thread may be in a call for ever. */

@@ -37,6 +37,7 @@
 #include "core/core.h"
 
 #define DOZE_NS		20000
+#define QUARANTINE_MIB	64u
 
 static const uint32_t never_alive;
 static uint32_t never_waits;
@@ -537,6 +538,14 @@ static bool env_is(const char *name, const char *value)
 	return text && !strcmp(text, value);
 }
 
+/* GPUMEM_CHECK_QUARANTINE: MiB. */
+static uint64_t quarantine_size(void)
+{
+	const char *text = getenv("GPUMEM_CHECK_QUARANTINE");
+
+	return (text ? strtoull(text, NULL, 10) & UINT32_MAX : QUARANTINE_MIB) << 20;
+}
+
 static CUresult client_init_locked(void (*start_strict)(void), const struct tap_client *tap)
 {
 	unsigned int ordinals[GPUMEM_MAX_DEVICES * 4], nodes, i, count = 0;
@@ -550,6 +559,8 @@ static CUresult client_init_locked(void (*start_strict)(void), const struct tap_
 	client.clearing = !env_is("GPUMEM_CLEAR", "0");
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
 	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
+	if (client.check)
+		client.quarantine = quarantine_size();
 	client.inlining_device = client.inlining && !client.strict;
 	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);

@@ -57,6 +57,7 @@ struct client {
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
+	uint64_t quarantine;		/* bytes of freed memory that the checker keeps at most; 0: none */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
 	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
 	struct device device[GPUMEM_MAX_DEVICES];

@@ -48,6 +48,8 @@ struct tap_client {
 	bool (*alive)(const void *context);
 	/* Whether the CPU does not reach device memory. */
 	bool (*strict)(void);
+	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
+	void (*verify)(void);
 };
 
 /*
@@ -63,6 +65,11 @@ struct tap {
 	void (*reported)(void);
 	/* A host function or callback, submitted with this handle of a stream, begins to run, or is left out. */
 	void (*host_function)(CUstream handle, const void *function, const void *arg);
+	/*
+	 * The CPU or a device has written byte @offset of memory that was freed or, if @offset is @size or more, a byte
+	 * behind memory. May be NULL. May be called inside begin() and end().
+	 */
+	void (*changed)(uint64_t base, uint64_t size, uint64_t offset);
 };
 
 /* The function that the library exports. NULL: it does not want to see calls. */

@@ -134,7 +134,7 @@ static struct shared *shared_list(struct device *device, uint32_t flags)
 /* Units that memory takes in a shared block. Memory from which access may be withdrawn shares no page. */
 static unsigned int units_of(uint64_t size, uint32_t flags)
 {
-	return round_up(size, flags & ALLOC_ATTACHED ? PAGE : UNIT) / UNIT;
+	return round_up(size + red_zone(flags), flags & ALLOC_ATTACHED ? PAGE : UNIT) / UNIT;
 }
 
 /* Make the record of an attachment, if the memory needs one. False: no memory. */
@@ -216,7 +216,7 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 
 	if (!attach_ready(flags, &attach))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = block_alloc(&block, ctx->device, round_up(size, SLOT), flags);
+	result = block_alloc(&block, ctx->device, round_up(size + red_zone(flags), SLOT), flags);
 	if (result) {
 		attach_drop(attach);
 		return result;
@@ -245,12 +245,15 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 static CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
 			   uint64_t size, uint32_t flags)
 {
-	CUresult result = size <= SLOT ? alloc_shared(made, ctx, life, size, flags) :
+	CUresult result = size + red_zone(flags) <= SLOT ? alloc_shared(made, ctx, life, size, flags) :
 		alloc_whole(made, ctx, life, size, flags);
 
-	if (!result)
-		*ptr = (*made)->base;
-	return result;
+	if (result)
+		return result;
+	*ptr = (*made)->base;
+	if (unlikely(client.check))
+		red_zone_fill(*made);
+	return CUDA_SUCCESS;
 }
 
 void mem_reclaim_set(void (*function)(void))
@@ -262,6 +265,7 @@ void mem_reclaim(void)
 {
 	void (*function)(void) = load_acquire(&reclaim_pools);
 
+	quarantine_flush();
 	if (function) {
 		function();
 	} else {
@@ -348,8 +352,7 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 
 /* ---- freeing */
 
-/* Hide an alloc from lookups. */
-static void alloc_hide(struct alloc *alloc)
+void alloc_hide(struct alloc *alloc)
 {
 	struct block *block = alloc->block;
 	unsigned int first = (alloc->base - block->base) / UNIT;
@@ -363,11 +366,7 @@ static void alloc_hide(struct alloc *alloc)
 	owner_set(block, first, units, NULL);
 }
 
-/*
- * mem_lock is held; no work that uses the memory is left. The caller destroys what is doomed when
- * it has dropped the lock. @how: UNITS_IDLE or 0.
- */
-static void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
+void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 {
 	struct block *block = alloc->block;
 	bool whole = !block->link, lost = false;
@@ -431,13 +430,19 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 		return result;
 	lock_take(&mem_lock);
 	/* Another thread may have freed it while the lock was dropped. */
-	if (alloc_found(ptr, id, &span))
-		alloc_free(span.alloc, result ? 0 : UNITS_IDLE, &doomed);
-	else
+	if (!alloc_found(ptr, id, &span)) {
 		result = CUDA_ERROR_INVALID_VALUE;
+	} else {
+		if (unlikely(client.check))
+			red_zone_look(span.alloc);
+		if (likely(!client.quarantine) || !quarantine_put(span.alloc, &doomed))
+			alloc_free(span.alloc, result ? 0 : UNITS_IDLE, &doomed);
+	}
 	lock_drop(&mem_lock);
 	blocks_destroy(doomed);
 	clear_consider();
+	if (unlikely(client.check))
+		quarantine_report();
 	return result;
 }
 
@@ -490,6 +495,8 @@ static void alloc_free_now(struct alloc *alloc, struct block **doomed)
 	for (l = late; l; l = l->next)
 		if (l->alloc == alloc)
 			l->alloc = NULL;
+	if (unlikely(client.quarantine))
+		quarantine_leave(alloc);
 	alloc_free(alloc, 0, doomed);
 }
 
@@ -608,8 +615,10 @@ CUresult mem_info(uint64_t *free_bytes, uint64_t *total)
 
 	if (result)
 		return result;
-	if (free_bytes)
+	if (free_bytes) {
+		quarantine_flush();
 		result = client_free_bytes(ctx->device, free_bytes);
+	}
 	if (!result && total)
 		*total = fault_total(ctx->device);
 	return result;

@@ -45,6 +45,13 @@ void alloc_put(struct alloc *alloc);
 void alloc_set(struct alloc *alloc, CUcontext ctx, struct block *block, uint64_t base,
 	       uint64_t size, uint32_t flags);
 void alloc_clear(struct alloc *alloc);
+/* Hide an alloc from lookups. mem_lock is held. */
+void alloc_hide(struct alloc *alloc);
+/*
+ * Free an alloc; no work that uses the memory is left. mem_lock is held, and the caller destroys what is doomed when it
+ * has dropped the lock. @how: UNITS_IDLE or 0.
+ */
+void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed);
 uint64_t mem_new_block_id(void);
 /* Make an alloc for the block of an opened buffer object. mem_lock is held. */
 CUresult mem_adopt(CUcontext ctx, uint64_t life, struct block *block, uint64_t delta,

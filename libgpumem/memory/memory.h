@@ -17,6 +17,7 @@
 #include "memory/managed.h"
 #include "memory/mem.h"
 #include "memory/node.h"
+#include "memory/quarantine.h"
 #include "memory/shares.h"
 #include "memory/strict.h"
 #include "memory/vmm.h"

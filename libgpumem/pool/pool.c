@@ -266,6 +266,7 @@ void pools_give_back(pool_t *only)
 		pool_leave(pool);
 	}
 	mem_free_late();
+	quarantine_flush();
 	/* Other threads may be giving back memory that has left their lists. */
 	giving_wait(NULL);
 }

@@ -172,6 +172,108 @@ MISTAKE(read_after_free, "use-after-free")
 
 /* ---- bounds */
 
+/* ---- what no call does: quarantine and red zones */
+
+/* The address is not reused at once, so the second allocation does not hide the mistake. */
+MISTAKE(used_after_free_and_another_allocation, "use-after-free")
+{
+	CUdeviceptr old = w->p;
+
+	OK(cuMemFree(w->p));
+	OK(cuMemAlloc(&w->p, BYTES));
+	if (!WRONG(cuMemsetD8(old, 0, BYTES)))
+		_exit(3);
+}
+
+MISTAKE(pinned_memory_written_after_free, "use-after-free")
+{
+	unsigned char *old = w->pinned;
+
+	OK(WRONG(cuMemFreeHost(w->pinned)));
+	w->pinned = NULL;
+	old[100] = 1;
+}
+
+MISTAKE(pinned_memory_written_after_free_and_released, "use-after-free")
+{
+	unsigned char *old = w->pinned;
+	size_t free_bytes, total;
+
+	OK(WRONG(cuMemFreeHost(w->pinned)));
+	w->pinned = NULL;
+	old[BYTES - 1] = 1;
+	/* All that is kept is freed now. */
+	OK(cuMemGetInfo(&free_bytes, &total));
+	if (!free_bytes)
+		_exit(3);
+}
+
+MISTAKE(byte_behind_pinned_memory, "out-of-bounds")
+{
+	unsigned char *memory;
+
+	OK(WRONG(cuMemHostAlloc((void **)&memory, 1000, 0)));
+	memory[1000] = 1;
+	OK(cuMemFreeHost(memory));
+}
+
+MISTAKE(byte_behind_large_pinned_memory, "out-of-bounds")
+{
+	const size_t bytes = 8 << 20;
+	unsigned char *memory;
+
+	OK(WRONG(cuMemHostAlloc((void **)&memory, bytes, 0)));
+	memory[bytes + 63] = 1;
+	OK(cuMemFreeHost(memory));
+}
+
+/* Memory is reused when there is no other, and a program may allocate all of it again and again. */
+TWIN(all_memory_again_and_again)
+{
+	CUdeviceptr ptr[16];
+	size_t free_bytes, total, part;
+	unsigned int i, k;
+
+	OK(cuMemGetInfo(&free_bytes, &total));
+	/* Blocks are multiples of 2 MiB, with the red zones. */
+	part = (free_bytes / 16 & ~(size_t)((2 << 20) - 1)) - 4096;
+	for (k = 0; k < 4; k++) {
+		for (i = 0; i < 16; i++)
+			OK(cuMemAlloc(&ptr[i], part));
+		for (i = 0; i < 16; i++)
+			OK(cuMemFree(ptr[i]));
+	}
+	OK(cuMemAllocAsync(&ptr[0], free_bytes / 8 * 7, w->a));
+	OK(cuMemFreeAsync(ptr[0], w->a));
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(freed_memory_is_counted_as_free)
+{
+	size_t before, after, total;
+	CUdeviceptr ptr;
+
+	OK(cuMemGetInfo(&before, &total));
+	OK(cuMemAlloc(&ptr, 16 << 20));
+	OK(cuMemFree(ptr));
+	OK(cuMemGetInfo(&after, &total));
+	if (after != before)
+		_exit(3);
+}
+
+/* The context's end frees what is kept. */
+TWIN(context_ends_with_kept_memory)
+{
+	CUdeviceptr ptr;
+	CUcontext other;
+
+	OK(cuCtxCreate(&other, NULL, 0, 0));
+	OK(cuMemAlloc(&ptr, 4096));
+	OK(cuMemFree(ptr));
+	OK(cuCtxDestroy(other));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
 MISTAKE(fill_beyond_the_end, "out-of-bounds")
 {
 	WRONG(cuMemsetD8Async(w->p, 1, BYTES + 1, w->a));

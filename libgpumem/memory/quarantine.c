@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Red zones and quarantine: with GPUMEM_CHECK=1, accesses that no call makes are noticed by what they leave.
+ *
+ * Behind each allocation of device memory and pinned memory lies a red zone of RED_ZONE bytes with a pattern. Memory that
+ * the program frees is filled with another pattern and kept for a while, so that its address is not reused. When memory
+ * is freed for good, and when the process ends, a byte that differs from its pattern is a report: the CPU or a device has
+ * written behind the memory, or into memory that was freed. Until then, a call that names the address is a use after
+ * free, also after further allocations.
+ *
+ * Kept memory is freed, the oldest first, when more than client.quarantine bytes are kept; and all of it when an
+ * allocation finds no memory, when the program asks how much memory is free, and when its context ends. Memory that other
+ * processes or drivers may reach is not kept, nor is memory of pools, which is reused in stream order. In strict mode the
+ * CPU reaches pinned memory only: device memory is kept, but has no pattern.
+ *
+ * Locks: mem_lock for everything; the checker is told without it.
+ */
+#include <stdlib.h>
+
+#include "memory/memory.h"
+
+#define PATTERN_FREED	0xdd
+#define PATTERN_ZONE	0xfd
+#define CHANGES		16u
+
+/* Memory that is kept. */
+struct kept {
+	struct kept *next;
+	struct alloc *alloc;
+	bool reported;
+};
+
+/* A byte that was changed. */
+struct change {
+	uint64_t base, size, offset;
+};
+
+static struct kept *first_kept, **last_kept = &first_kept;
+static uint64_t kept_bytes;
+static struct change changes[CHANGES];	/* to be reported */
+static unsigned int change_count;	/* atomic */
+
+/* Whether the CPU reaches memory that has a pattern. */
+static bool has_pattern(uint32_t flags)
+{
+	return !client.strict || flags & ALLOC_HOST;
+}
+
+static void note(const struct alloc *alloc, uint64_t offset)
+{
+	if (change_count < CHANGES) {
+		changes[change_count] = (struct change){ alloc->base, alloc->size, offset };
+		store_relaxed(&change_count, change_count + 1);
+	}
+}
+
+/* Look for a byte that differs. True: one was noted. */
+static bool differs(const struct alloc *alloc, uint64_t from, uint64_t to, unsigned char pattern)
+{
+	const unsigned char *bytes = (const unsigned char *)(uintptr_t)alloc->base;
+	uint64_t i;
+
+	for (i = from; i < to && bytes[i] == pattern; i++)
+		;
+	if (i == to)
+		return false;
+	note(alloc, i);
+	return true;
+}
+
+/* ---- red zones */
+
+void red_zone_fill(const struct alloc *alloc)
+{
+	uint32_t flags = load_relaxed(&alloc->flags);
+
+	if (red_zone(flags) && has_pattern(flags))
+		memset((void *)(uintptr_t)(alloc->base + alloc->size), PATTERN_ZONE, RED_ZONE);
+}
+
+void red_zone_look(const struct alloc *alloc)
+{
+	uint32_t flags = load_relaxed(&alloc->flags);
+
+	if (red_zone(flags) && has_pattern(flags))
+		differs(alloc, alloc->size, alloc->size + RED_ZONE, PATTERN_ZONE);
+}
+
+/* ---- quarantine */
+
+static void look(struct kept *kept)
+{
+	if (!kept->reported && has_pattern(load_relaxed(&kept->alloc->flags)))
+		kept->reported = differs(kept->alloc, 0, kept->alloc->size, PATTERN_FREED);
+}
+
+/* Free the oldest. mem_lock is held. */
+static void release_first(struct block **doomed)
+{
+	struct kept *kept = first_kept;
+	struct alloc *alloc = kept->alloc;
+
+	look(kept);
+	kept_bytes -= alloc->size;
+	first_kept = kept->next;
+	if (!first_kept)
+		last_kept = &first_kept;
+	free(kept);
+	alloc_free(alloc, 0, doomed);
+}
+
+bool quarantine_put(struct alloc *alloc, struct block **doomed)
+{
+	const uint32_t other = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_REGISTERED | ALLOC_MANAGED | ALLOC_HIDDEN |
+		ALLOC_MAPPED | ALLOC_EXTERNAL | ALLOC_MOVABLE | ALLOC_ATTACHED;
+	uint32_t flags = load_relaxed(&alloc->flags);
+	struct kept *kept;
+
+	if (flags & other || alloc->share || alloc->attach || alloc->size > client.quarantine / 2)
+		return false;
+	kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return false;
+	alloc_hide(alloc);
+	if (has_pattern(flags))
+		memset((void *)(uintptr_t)alloc->base, PATTERN_FREED, alloc->size);
+	kept->alloc = alloc;
+	*last_kept = kept;
+	last_kept = &kept->next;
+	kept_bytes += alloc->size;
+	while (kept_bytes > client.quarantine)
+		release_first(doomed);
+	return true;
+}
+
+void quarantine_leave(struct alloc *alloc)
+{
+	struct kept **link = &first_kept, *kept;
+
+	while ((kept = *link) && kept->alloc != alloc)
+		link = &kept->next;
+	if (!kept)
+		return;
+	look(kept);
+	kept_bytes -= alloc->size;
+	*link = kept->next;
+	if (!kept->next)
+		last_kept = link;
+	free(kept);
+}
+
+void quarantine_flush(void)
+{
+	struct block *doomed = NULL;
+
+	if (likely(!client.quarantine))
+		return;
+	lock_take(&mem_lock);
+	while (first_kept)
+		release_first(&doomed);
+	lock_drop(&mem_lock);
+	blocks_destroy(doomed);
+	quarantine_report();
+}
+
+void quarantine_verify(void)
+{
+	struct kept *kept;
+
+	if (!client.quarantine)
+		return;
+	lock_take(&mem_lock);
+	for (kept = first_kept; kept; kept = kept->next)
+		look(kept);
+	lock_drop(&mem_lock);
+	quarantine_report();
+}
+
+void quarantine_report(void)
+{
+	struct change change;
+
+	while (load_relaxed(&change_count)) {
+		lock_take(&mem_lock);
+		if (change_count) {
+			store_relaxed(&change_count, change_count - 1);
+			change = changes[change_count];
+		} else {
+			change.size = 0;
+		}
+		lock_drop(&mem_lock);
+		if (change.size && client.tap && client.tap->changed)
+			client.tap->changed(change.base, change.size, change.offset);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the checker needs of memory: red zones behind allocations, and freed memory that is kept. quarantine.c has the
+ * rules.
+ */
+#ifndef GPUMEM_MEMORY_QUARANTINE_H
+#define GPUMEM_MEMORY_QUARANTINE_H
+
+#include "address/address.h"
+
+#define RED_ZONE	64u		/* bytes */
+
+/* Bytes of the red zone behind memory of this kind: 0 without the checker. */
+static inline unsigned int red_zone(uint32_t flags)
+{
+	return likely(!client.check) || flags & (ALLOC_MANAGED | ALLOC_ATTACHED | ALLOC_HIDDEN | ALLOC_IMPORTED) ? 0 :
+		RED_ZONE;
+}
+
+/* Write the red zone of a new allocation. */
+void red_zone_fill(const struct alloc *alloc);
+/* Look at the red zone of an allocation that is freed. mem_lock is held. */
+void red_zone_look(const struct alloc *alloc);
+/*
+ * Keep an allocation that is freed, and hide it from lookups; no work that uses it is left. False: the caller frees it.
+ * mem_lock is held. The caller destroys the doomed blocks of older ones.
+ */
+bool quarantine_put(struct alloc *alloc, struct block **doomed);
+/* An allocation is freed for good, maybe one that is kept. mem_lock is held. */
+void quarantine_leave(struct alloc *alloc);
+/* Free all that is kept. No lock is held. */
+void quarantine_flush(void);
+/* Look at all that is kept, without freeing it. No lock is held. */
+void quarantine_verify(void);
+/* Tell the checker what the functions above found. No lock is held. */
+void quarantine_report(void);
+
+#endif /* GPUMEM_MEMORY_QUARANTINE_H */
