@@ -63,6 +63,7 @@ RUNS = (
     ("mpich-ring", "mpich-ring", 2, None, mpich(2, TWO, "tcp,self")),
     ("openmpi-tcp", "openmpi", 2, ALL, openmpi(2, TWO, "ob1", btl="tcp,self")),
     ("openmpi-shm", "openmpi", 2, ALL, openmpi(2, ONE, "ob1", btl="sm,self")),
+    ("openmpi-check", "openmpi", 2, ["device", "runtime", "pool", "managed"], openmpi(2, ONE, "ob1", btl="sm,self")),
     ("openmpi-strict", "openmpi", 2, ["device", "--", "send-recv"],
      openmpi(2, TWO, "ob1", btl="tcp,self")),
     ("openmpi-ofi", "openmpi", 2, ["device", "--"] + MESSAGES,
@@ -144,6 +145,10 @@ def job(build, name, program, ranks, kinds, how, libraries=""):
         # The CPU may not touch device memory.
         env["GPUMEM_STRICT"] = "1"
         words = words + ["-x", "GPUMEM_STRICT"]
+    if "check" in name:
+        # A rank with a report ends with 66.
+        env["GPUMEM_CHECK"] = "1"
+        words = words + ["-x", "GPUMEM_CHECK"]
     begin, before = time.monotonic(), client.in_use()
     if words[0] == "mpirun.openmpi":
         words = words + ["-x", "GPUMEM_MPI_FILE",
