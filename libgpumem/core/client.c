@@ -517,8 +517,8 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	stay_loaded();
 	if (client.strict || client.exclusive)
 		start_strict();
-	if (client.check)
-		client.tap = tap_load(tap);
+	if (client.check || client.record)
+		client.tap = tap_load(tap, client.check, client.record);
 	start_faults();
 	client.watched = client.tap || client.gated;
 	client.noted = client.debug || client.watched;
@@ -561,6 +561,7 @@ static CUresult client_init_locked(void (*start_strict)(void), const struct tap_
 	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
 	if (client.check)
 		client.quarantine = quarantine_size();
+	client.record = getenv("GPUMEM_RECORD") && !env_is("GPUMEM_RECORD", "");
 	client.inlining_device = client.inlining && !client.strict;
 	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);

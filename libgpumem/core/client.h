@@ -58,6 +58,7 @@ struct client {
 	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	uint64_t quarantine;		/* bytes of freed memory that the checker keeps at most; 0: none */
+	bool record;			/* GPUMEM_RECORD is set and not empty */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */
 	unsigned int spins;		/* how often a wait polls a timeline before it sleeps */
 	struct device device[GPUMEM_MAX_DEVICES];

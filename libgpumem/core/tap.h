@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tap: a library that is loaded at run time sees every call of the driver API begin and end.
+ * The tap: libraries that are loaded at run time see every call of the driver API begin and end.
  *
- * cuInit() loads libgpumem-check.so.1 if GPUMEM_CHECK asks for the checker (tap.c). From then on the macros of
- * core/call.h report each call, and no function takes a fast path that has no report (quick(), core/client.h).
- * The library behind the tap includes this header and the public headers only.
+ * cuInit() loads libgpumem-check.so.1 if GPUMEM_CHECK asks for the checker, and libgpumem-record.so.1 if GPUMEM_RECORD
+ * asks for the recorder (tap.c). From then on the macros of core/call.h report each call, and no function takes a fast
+ * path that has no report (quick(), core/client.h). A library behind the tap includes this header and the public headers
+ * only.
  */
 #ifndef GPUMEM_CORE_TAP_H
 #define GPUMEM_CORE_TAP_H
@@ -72,11 +73,13 @@ struct tap {
 	void (*changed)(uint64_t base, uint64_t size, uint64_t offset);
 };
 
-/* The function that the library exports. NULL: it does not want to see calls. */
-#define TAP_START	"gpumem_check_start"
+/* The function that a library behind the tap exports (tap.c has the names). NULL: it does not want to see calls. */
 typedef const struct tap *tap_start(const struct tap_client *client);
 
-/* Load the library behind the tap. NULL: it cannot be loaded, and this function has said so. */
-const struct tap *tap_load(const struct tap_client *own);
+/* A symbol of the preloaded recorder. In a process that has it, the tap loads no recorder. */
+#define TAP_PRELOADED	"gpumem_record_preloaded"
+
+/* Load the checker, the recorder, or both. NULL: nothing was loaded, and this function has said why. */
+const struct tap *tap_load(const struct tap_client *own, bool check, bool record);
 
 #endif /* GPUMEM_CORE_TAP_H */

@@ -27,6 +27,9 @@ CUresult cuInit(unsigned int flags)
 	/* client_init() has printed the reason if it knows one. */
 	if (result && !gpumem_init_error())
 		debug_failure(__func__, result);
+	/* The first call began before there was a tap. */
+	if (!result && unlikely(client.tap))
+		client.tap->end(__func__, result);
 	return result;
 }
 
