@@ -119,7 +119,9 @@ stands_for = $(out)/obj/libgpumem/abi/release$(1).o
 video_obj := $(filter $(out)/obj/libgpumem/video/%,$(lib_obj))
 file_obj := $(filter $(out)/obj/libgpumem/file/%,$(lib_obj))
 check_obj := $(filter $(out)/obj/libgpumem/check/%,$(lib_obj))
-driver_obj := $(filter-out $(rt_obj) $(video_obj) $(file_obj) $(check_obj) $(call stands_for,%),$(lib_obj))
+record_obj := $(filter $(out)/obj/libgpumem/record/%,$(lib_obj))
+record_front = $(out)/obj/libgpumem/record/front_$(1).o
+driver_obj := $(filter-out $(rt_obj) $(video_obj) $(file_obj) $(check_obj) $(record_obj) $(call stands_for,%),$(lib_obj))
 driver := libgpumem-driver.so.1
 drivers := $(out)/lib/$(driver) $(out)/compat/cuda12/$(driver)
 libs := $(out)/lib/libgpumem.so.1
@@ -133,6 +135,8 @@ cufile := $(out)/compat/libcufile.so.0
 checker := $(out)/lib/libgpumem-check.so.1
 gcc_has = $(filter /%,$(shell $(if $(shell command -v gcc),gcc,$(CC)) -print-file-name=$(1)))
 backtrace := $(call gcc_has,libbacktrace.a)
+# The recorder: the driver loads the first, LD_PRELOAD the second, which stands in front of any libcuda.so.1.
+recorders := $(out)/lib/libgpumem-record.so.1 $(out)/lib/libgpumem-record-preload.so.1
 static_cudarts := $(out)/compat/libcudart_static.a $(out)/compat/cuda12/libcudart_static.a
 links := $(out)/lib/libgpumem.so $(cufile:%.0=%) $(videos:%.1=%) $(filters:%.1=%) $(out)/compat/libcudart.so \
 	$(out)/compat/cuda12/libcudart.so.12 $(out)/compat/cuda12/libcudart.so $(static_cudarts)
@@ -144,7 +148,7 @@ for_builds := $(patsubst %,$(out)/%,gpumem.pc cuda.pc cudart.pc cufile.pc cmake/
 	cmake/CUDAToolkitConfigVersion.cmake)
 
 .PHONY: lib
-lib: $(drivers) $(checker) $(libs) $(filters) $(cudarts) $(videos) $(cufile) $(links) $(for_builds)
+lib: $(drivers) $(checker) $(recorders) $(libs) $(filters) $(cudarts) $(videos) $(cufile) $(links) $(for_builds)
 
 $(lib_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) $(lib_cov) -fPIC -fvisibility=hidden -c -o $@ $<
@@ -209,6 +213,11 @@ $(check_obj): private CPPFLAGS += $(if $(backtrace),-DHAVE_BACKTRACE -idirafter 
 $(checker): libgpumem/abi/check.map $(check_obj)
 	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map)) $(backtrace) -ljansson
 
+$(word 1,$(recorders)): libgpumem/abi/record.map $(filter-out $(call record_front,preload),$(record_obj))
+$(word 2,$(recorders)): libgpumem/abi/record-preload.map $(filter-out $(call record_front,tap),$(record_obj))
+$(recorders):
+	$(call say,LD,$@)mkdir -p $(@D) && $(call shared,$(map))
+
 # As the runtime API: whatever libcuda.so.1 the process has serves it.
 $(cufile): libgpumem/abi/cufile.map $(file_obj) $(out)/compat/libcuda.so.1
 	$(call say,LD,$@)$(call shared,$(map)) $(filter %/libcuda.so.1,$^) -luring -Wl,-rpath,'$$ORIGIN'
@@ -266,15 +275,24 @@ LDLIBS_gpumem := -lnl-genl-3 -lnl-3 -ljansson
 CPPFLAGS_gpumem := -isystem /usr/include/libnl3
 prog = $(or $(name_$(notdir $(1))),$(notdir $(1)))
 one := $(wildcard tools/*.c)
-dirs := $(sort $(patsubst %/,%,$(dir $(wildcard tools/*/*.c))))
+# tools/replay is no command of its own: "gpumem replay" is.
+dirs := $(filter-out tools/replay,$(sort $(patsubst %/,%,$(dir $(wildcard tools/*/*.c)))))
 progs := $(patsubst %.c,$(out)/bin/%,$(notdir $(one))) $(foreach d,$(dirs),$(out)/bin/$(call prog,$(d)))
 
 .PHONY: tools
-tools: $(progs) $(out)/libexec/gpumem/gpumem-vm
+tools: $(progs) $(out)/libexec/gpumem/gpumem-vm $(out)/libexec/gpumem/gpumem-replay
 
 # "gpumem vm" finds this program in libexec/gpumem, here as in an installation.
 $(out)/libexec/gpumem/gpumem-vm: tools/vm/gpumem-vm
 	@mkdir -p $(@D) && ln -sfn $(top)/$< $@
+
+# It loads a driver at run time: no library of ours is linked.
+replay_obj := $(patsubst %.c,$(out)/obj/%.o,$(wildcard tools/replay/*.c))
+$(replay_obj): $(out)/obj/%.o: %.c $(flags)
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) -I$(<D) -c -o $@ $<
+$(out)/libexec/gpumem/gpumem-replay: $(replay_obj) $(out)/obj/libgpumem/record/parameter.o
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) -o $@ $^ $(ldflags) -ljansson -lm -pthread \
+		-Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../../lib'
 
 # $(call program,NAME,SOURCES)
 define program
@@ -448,7 +466,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 		$(INCLUDEDIR)/gpumem \
 		$(INCLUDEDIR)/linux $(PREFIX)/bin $(UDEVDIR)/rules.d $(addprefix $(PREFIX)/share/,gpumem \
 		bash-completion/completions fish/vendor_completions.d) $(ZSHDIR))
-	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(checker) $(DESTDIR)$(LIBDIR)
+	$(INSTALL) -m 644 $(libs) $(out)/lib/$(driver) $(checker) $(recorders) $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(filter $(out)/compat/lib%,$(filters)) $(cudarts) $(videos) \
 		$(cufile) $(DESTDIR)$(LIBDIR)/gpumem
 	$(INSTALL) -m 644 $(filter $(out)/compat/cuda12/%,$(drivers) $(filters)) \
@@ -461,7 +479,7 @@ install: $(if $(BUILT),,lib tools) man $(for_builds)
 	$(INSTALL) -m 644 tools/udev/70-gpumem.rules $(DESTDIR)$(UDEVDIR)/rules.d
 	$(if $(progs),$(INSTALL) $(progs) $(DESTDIR)$(PREFIX)/bin)
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
-	$(INSTALL) tools/vm/gpumem-vm $(DESTDIR)$(PREFIX)/libexec/gpumem
+	$(INSTALL) tools/vm/gpumem-vm $(out)/libexec/gpumem/gpumem-replay $(DESTDIR)$(PREFIX)/libexec/gpumem
 	$(INSTALL) -m 644 $(vmlib) $(DESTDIR)$(PREFIX)/libexec/gpumem/vmlib
 	$(INSTALL) -m 644 tools/dashboard/gpumem.json $(DESTDIR)$(PREFIX)/share/gpumem
 	$(INSTALL) -m 644 tools/completion/gpumem.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gpumem

@@ -18,9 +18,9 @@ import sys
 
 LAYERS = ["abi", "core", "address", "exec", "memory", "copy", "pool", "share", "driver"]
 # They stand beside the layers: the runtime and file call public functions only, nvml the kernel only, video
-# neither. The checker includes core/tap.h.
+# neither. The checker and the recorder include core/tap.h.
 BESIDE = {"runtime": ["abi"], "nvml": ["abi"], "video": [], "file": [],
-          "check": ["core"]}
+          "check": ["core"], "record": ["abi", "core"]}
 UNNAMED = ("abi", "nvml", "video")      # no header of the folder's name: lists of symbols, private header
 # Calls that go up, and why.  Do not add one where the function can move down or be passed from above.
 UP = {

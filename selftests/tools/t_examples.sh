@@ -14,7 +14,7 @@ examples=${GPUMEM_SELFTESTS:-$build/selftests}/examples
 echo "TAP version 13"
 [ "$(id -u)" = 0 ] || skip_all "root is needed"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
-echo "1..12"
+echo "1..13"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 details=$work/out
@@ -105,6 +105,9 @@ run check_race
 [ $? = 66 ] && grep -q '^gpumem-check: race: ' "$work/out" && run check_race event && [ ! -s "$work/out" ]
 result $? "check_race"
 unset GPUMEM_CHECK
+
+run record_calls 40
+result $? "record_calls"
 
 run udmabuf_import
 result $? "udmabuf_import"

@@ -11,7 +11,7 @@ _gpumem()
 			break
 		fi
 	done
-	if [[ $command == vm ]]; then
+	if [[ $command == vm || ($command == record && $word != -* && $before != -o && $before != --output) ]]; then
 		mapfile -t COMPREPLY < <(compgen -c -- "$word")
 		return
 	fi
@@ -19,17 +19,17 @@ _gpumem()
 	-s | --sort)
 		mapfile -t COMPREPLY < <(compgen -W "memory pinned engine copy streams resident" -- "$word")
 		return ;;
-	-o | --output)
+	-o | --output | -r | --report | -l | --libcuda)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return ;;
-	-n | --count | -d | --delay)
+	-n | --count | -d | --delay | --timeout)
 		return ;;
 	-p | --pid)
 		mapfile -t COMPREPLY < <(cd /proc && compgen -G "$word[0-9]*" && compgen -G "$word")
 		return ;;
 	esac
 	case $command in
-	'') words="list top watch leaks stat set doctor metrics trace fault vm cdi --help --version" ;;
+	'') words="list top watch leaks stat set doctor metrics trace fault record replay vm cdi --help --version" ;;
 	list) words="clients objects --bytes --json" ;;
 	top) words="--bytes --count --delay --json --sort --timestamps" ;;
 	watch) words="--bytes --count --json --timestamps" ;;
@@ -45,6 +45,13 @@ _gpumem()
 	fault)
 		words="run set clear list sweep --calls --cgroup --env --error --first --json --last --leaks --pid"
 		words+=" --timeout" ;;
+	record) words="--output --preload --tap" ;;
+	replay)
+		words="--dry-run --json --libcuda --pace --report --timeout"
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+			return
+		fi ;;
 	cdi) words="generate --libraries --output" ;;
 	*) words='' ;;
 	esac

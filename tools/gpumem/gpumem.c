@@ -32,6 +32,8 @@ static const char usage[] =
 "       gpumem cdi generate     a CDI specification for containers\n"
 "       gpumem trace -- COMMAND...    a timeline of streams and memory\n"
 "       gpumem fault run|set|clear|list|sweep    let calls of programs fail\n"
+"       gpumem record [OPTION...] [--] COMMAND...    write the calls of CUDA to a trace\n"
+"       gpumem replay [OPTION...] FILE    run a trace again, and compare\n"
 "       gpumem --version | --help\n"
 "\n"
 "  -a, --all            stat: all processes that may be looked at\n"
@@ -176,6 +178,10 @@ int main(int argc, char **argv)
 	/* These commands have options of their own. */
 	if (argc > 1 && !strcmp(argv[1], "vm"))
 		vm(argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "record"))
+		record(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "replay"))
+		replay(argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "cdi"))
 		return finish(cdi(argc - 1, argv + 1));
 	if (argc > 1 && !strcmp(argv[1], "fault"))

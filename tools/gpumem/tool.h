@@ -131,9 +131,16 @@ int doctor(void);	/* doctor.c; returns 1 if something is wrong */
 int metrics(void);	/* metrics.c */
 int trace(char **command);	/* trace.c; returns the command's exit status */
 
-/* vm.c, cdi.c and fault.c; argv[0] is the command's name */
+/* vm.c, record.c, cdi.c and fault.c; argv[0] is the command's name */
 __attribute__((noreturn))
 void vm(char **argv);
+/* Become a program of libexec/gpumem.  @advice: for the message if it is not there. */
+__attribute__((noreturn))
+void run_helper(const char *name, char **argv, const char *advice);
+__attribute__((noreturn))
+void record(int argc, char **argv);
+__attribute__((noreturn))
+void replay(char **argv);
 int cdi(int argc, char **argv);
 int fault(int argc, char **argv);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem vm: become the program gpumem-vm.  It is in libexec/gpumem beside the directory of this program, in an
- * installation as in a build directory.
+ * Programs behind commands: gpumem vm becomes gpumem-vm, gpumem replay becomes gpumem-replay.  They are in libexec/gpumem
+ * beside the directory of this program, in an installation as in a build directory.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -12,8 +12,7 @@
 
 #include "tool.h"
 
-/* @argv: the command's name and its arguments.  Does not return. */
-void vm(char **argv)
+void run_helper(const char *name, char **argv, const char *advice)
 {
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -21,8 +20,13 @@ void vm(char **argv)
 	if (n < 0)
 		die("/proc/self/exe: %s: mount /proc", strerror(errno));
 	self[n] = 0;
-	snprintf(path, sizeof(path), "%s/../libexec/gpumem/gpumem-vm", dirname(self));
+	snprintf(path, sizeof(path), "%s/../libexec/gpumem/%s", dirname(self), name);
 	argv[0] = path;
 	execv(path, argv);
-	die("%s: %s: it needs python3 and is installed by make install", path, strerror(errno));
+	die("%s: %s: %s", path, strerror(errno), advice);
+}
+
+void vm(char **argv)
+{
+	run_helper("gpumem-vm", argv, "it needs python3 and is installed by make install");
 }
