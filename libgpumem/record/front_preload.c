@@ -128,17 +128,31 @@ static void *real_of(enum number number, const char *name)
 #define CALL_IPC(symbol, arguments, parameters)	WRAPPER_IPC ## arguments(symbol)
 #include "record/calls.h"
 
+EXPORT uint32_t cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
+EXPORT uint32_t cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
+
 static void *const wrappers[] = {
 #define CALL(symbol, arguments, parameters)	(void *)symbol,
 #include "record/calls.h"
 };
+
+/* A driver that finds its own functions by their symbols finds wrappers. */
+static bool is_wrapper(const void *found)
+{
+	unsigned int i;
+
+	for (i = 0; i < NUMBERS; i++)
+		if (found == wrappers[i])
+			return true;
+	return found == (void *)cuGetProcAddress || found == (void *)cuGetProcAddress_v2;
+}
 
 /* The wrapper of a function, which from now on calls @found; or @found itself. */
 static void *wrapper_of(const char *symbol, void *found)
 {
 	uint32_t number = function_find(symbol);
 
-	if (!found || number == NO_FUNCTION || found == wrappers[number])
+	if (!found || number == NO_FUNCTION || is_wrapper(found))
 		return found;
 	__atomic_store_n(&reals[number], found, __ATOMIC_RELEASE);
 	return wrappers[number];
@@ -162,9 +176,6 @@ static const struct row {
 #define PER_THREAD	2u		/* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 #define NEWEST		13030		/* the version of CUDA up to which rows has all forms */
 
-EXPORT uint32_t cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
-EXPORT uint32_t cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
-
 /*
  * The wrapper of what the driver found. The driver's symbol with the same address tells which form it is; else the
  * version does, because the address may be none that the driver exports.
@@ -174,6 +185,8 @@ static void *proc_wrapper(const char *name, void *found, int version, uint64_t f
 	const char *fits = NULL;
 	unsigned int i;
 
+	if (is_wrapper(found))
+		return found;
 	if (!strcmp(name, "cuGetProcAddress")) {
 		/* From 12.0 on the name means the form with a status. */
 		__atomic_store_n(&get_proc[version >= 12000], found, __ATOMIC_RELEASE);
@@ -230,7 +243,7 @@ static void *looked_up(void *handle, const char *name)
 
 	if (!found || (!second && strcmp(name, "cuGetProcAddress")))
 		return wrapper_of(name, found);
-	if (found == (void *)cuGetProcAddress || found == (void *)cuGetProcAddress_v2)
+	if (is_wrapper(found))
 		return found;
 	__atomic_store_n(&get_proc[second], found, __ATOMIC_RELEASE);
 	return second ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;

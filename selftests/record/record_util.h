@@ -92,6 +92,10 @@ static inline char *trace_path(const char *name)
 /* Whether the tools and the recorder are built: an installation of the tests alone does not have them. */
 static inline bool tools_there(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+	/* AddressSanitizer must be the first library, before those that are preloaded. */
+	return false;
+#endif
 	return !access(build_path("libexec/gpumem/gpumem-replay"), X_OK) &&
 		!access(build_path("lib/libgpumem-record-preload.so.1"), R_OK);
 }

@@ -354,6 +354,22 @@ static void lookup(void)
 	OK(cuStreamDestroy(stream));
 }
 
+/* The forms whose stream 0 is the thread's own. */
+static void own(void)
+{
+	CUdeviceptr ptr;
+
+	program_begin();
+	OK(cuMemAllocAsync_ptsz(&ptr, BYTES, NULL));
+	OK(cuMemsetD8Async_ptsz(ptr, 1, BYTES, NULL));
+	OK(cuMemcpyDtoD_v2_ptds(ptr, ptr + 1024, 512));
+	OK(cuMemFreeAsync_ptsz(ptr, NULL));
+	OK(cuStreamSynchronize_ptsz(NULL));
+	/* The legacy stream, by its name. */
+	OK(cuMemAllocAsync(&ptr, BYTES, CU_STREAM_LEGACY));
+	OK(cuMemFreeAsync(ptr, CU_STREAM_LEGACY));
+}
+
 static void forks(void)
 {
 	CUdeviceptr ptr;
@@ -397,7 +413,7 @@ static void slow(void)
 static const struct program programs[] = {
 	{ "pools", pools }, { "mappings", mappings }, { "copies", copies }, { "failures", failures },
 	{ "threads", threads }, { "waits", waits }, { "runtime", runtime }, { "again", again }, { "lookup", lookup },
-	{ "forks", forks }, { "killed", killed }, { "slow", slow },
+	{ "own", own }, { "forks", forks }, { "killed", killed }, { "slow", slow },
 };
 
 /* ---- tests */
@@ -513,6 +529,13 @@ TEST_F(record, lookup)
 	EXPECT_EQ(1, calls_of(&self->b, "cuMemFree_v2 0"));
 	EXPECT_EQ(1, calls_of(&self->b, "cuMemAllocAsync 0"));
 	EXPECT_EQ(1, calls_of(&self->b, "cuMemFreeAsync 0"));
+}
+
+TEST_F(record, own_streams)
+{
+	both(_metadata, self, "own", 0, 0);
+	EXPECT_EQ(1, calls_of(&self->a, "cuMemAllocAsync_ptsz 0"));
+	EXPECT_EQ(1, calls_of(&self->a, "cuMemFreeAsync_ptsz 0"));
 }
 
 /* The tap has no calls before cuInit(). */

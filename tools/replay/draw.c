@@ -292,6 +292,20 @@ static void fill_rows(bool replayed, uint64_t length)
 	}
 }
 
+/* Threads, then streams in the order of their creation. */
+static int by_place(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if ((x->stream == NONE) != (y->stream == NONE))
+		return x->stream == NONE ? -1 : 1;
+	if (x->stream != y->stream)
+		return x->stream < y->stream ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return (int)x->fallback - (int)y->fallback;
+}
+
 static void draw_row(FILE *out, const struct row *row, unsigned int y)
 {
 	unsigned int i, next;
@@ -324,6 +338,8 @@ void draw_streams(FILE *out, bool replayed)
 	rows = must_alloc(ROWS, sizeof(*rows));
 	row_count = 0;
 	fill_rows(replayed, length);
+	/* The last row of a full picture stays the last. */
+	qsort(rows, row_count < ROWS ? row_count : ROWS - 1, sizeof(*rows), by_place);
 	fprintf(out, "<svg id=\"%s\" viewBox=\"0 0 %u %u\" role=\"img\" aria-label=\"calls of streams, %s\">\n",
 		replayed ? "streams-replayed" : "streams-recorded", LEFT + COLUMNS + 40, row_count * ROW + 24,
 		replayed ? "replayed" : "recorded");

@@ -445,7 +445,7 @@ static void add_write(uint64_t addr, uint64_t value)
 	writes[write_count++] = (struct write) { addr, value };
 }
 
-/* Calls of the trace that write a value of which the trace knows what it is. */
+/* A call that is replayed, and writes a value of which the trace knows what it is. */
 static void note_writes(const struct item *item)
 {
 	const struct function *f = item->function;
@@ -665,15 +665,15 @@ static void end(struct item *item)
 	item->live = live;
 }
 
+static bool is_replayed(const struct item *item)
+{
+	return !item->sample && !item->skip && item->call->count;
+}
+
 void resolve(void)
 {
 	uint32_t begun = 0, ended = 0, i;
 
-	for (i = 0; i < trace.items; i++)
-		if (!trace.item[i].sample && trace.item[i].function && trace.item[i].call->count)
-			note_writes(&trace.item[i]);
-	if (write_count)
-		qsort(writes, write_count, sizeof(*writes), by_addr);
 	while (ended < trace.items) {
 		struct item *next = &trace.item[trace.order[ended]];
 
@@ -685,7 +685,12 @@ void resolve(void)
 		ended++;
 	}
 	for (i = 0; i < trace.items; i++)
-		if (!trace.item[i].sample && trace.item[i].function && trace.item[i].call->count)
+		if (is_replayed(&trace.item[i]))
+			note_writes(&trace.item[i]);
+	if (write_count)
+		qsort(writes, write_count, sizeof(*writes), by_addr);
+	for (i = 0; i < trace.items; i++)
+		if (is_replayed(&trace.item[i]))
 			check_wait(&trace.item[i]);
 	host_make();
 	for (i = 0; i < trace.refs; i++)
