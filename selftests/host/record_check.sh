@@ -71,6 +71,7 @@ for driver in driver2 driver; do
 	status=$?
 	details=$work/found
 	verdict $status "the recorder found each call by dlsym() and by cuGetProcAddress(): $driver"
+	# shellcheck disable=SC2034 # verdict prints it
 	details=$work/log
 done
 

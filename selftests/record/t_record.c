@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #define BYTES	4096u
 
@@ -157,6 +158,28 @@ static void copies(void)
 	OK(cuStreamDestroy(stream));
 	free(host);
 	free(registered);
+}
+
+/* Memory of the program where pinned memory was. */
+static void reuse(void)
+{
+	CUdeviceptr ptr;
+	char *pinned, *plain;
+	int i;
+
+	program_begin();
+	OK(cuMemAlloc(&ptr, MIB));
+	for (i = 0; i < 4; i++) {
+		OK(cuMemAllocHost((void **)&pinned, MIB));
+		OK(cuMemcpyHtoD(ptr, pinned, MIB));
+		OK(cuMemFreeHost(pinned));
+		plain = mmap(pinned, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		OK(plain == MAP_FAILED);
+		OK(cuMemcpyHtoD(ptr, plain, MIB));
+		OK(cuMemcpyDtoH(plain + 100, ptr, 1000));
+		munmap(plain, MIB);
+	}
+	OK(cuMemFree(ptr));
 }
 
 static void failures(void)
@@ -413,7 +436,7 @@ static void slow(void)
 static const struct program programs[] = {
 	{ "pools", pools }, { "mappings", mappings }, { "copies", copies }, { "failures", failures },
 	{ "threads", threads }, { "waits", waits }, { "runtime", runtime }, { "again", again }, { "lookup", lookup },
-	{ "own", own }, { "forks", forks }, { "killed", killed }, { "slow", slow },
+	{ "own", own }, { "reuse", reuse }, { "forks", forks }, { "killed", killed }, { "slow", slow },
 };
 
 /* ---- tests */
@@ -498,6 +521,11 @@ TEST_F(record, mappings)
 TEST_F(record, copies)
 {
 	both(_metadata, self, "copies", 0, 0);
+}
+
+TEST_F(record, addresses_again)
+{
+	both(_metadata, self, "reuse", 0, 0);
 }
 
 TEST_F(record, threads)

@@ -149,6 +149,9 @@ static void use_address(struct item *item, struct position at, uint64_t addr, ui
 	if (addr < PAGE)
 		return;
 	object = place_find(addr + origin);
+	/* The program may have got the addresses of freed pinned memory from elsewhere since. */
+	if (object != NONE && trace.object[object].memory == HOST_MEMORY && !trace.object[object].live)
+		object = NONE;
 	if (object != NONE) {
 		const struct object *o = &trace.object[object];
 		uint64_t offset = addr + origin - o->recorded;
