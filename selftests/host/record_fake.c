@@ -64,6 +64,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 
 CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 {
+	if (!ptr)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (bytes > sizeof(memory) - used)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ptr = (CUdeviceptr)(memory + used);
@@ -103,6 +105,8 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr dst, unsigned char value, size_t bytes
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
 	(void)flags;
+	if (!stream)
+		return CUDA_ERROR_INVALID_VALUE;
 	*stream = (CUstream)&streams[stream_count++ % 16];
 	return CUDA_SUCCESS;
 }
