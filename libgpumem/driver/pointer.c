@@ -259,7 +259,7 @@ static CUresult get_many(unsigned int count, const CUpointer_attribute *attribut
  */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	CALL(get_one(data, attribute, ptr));
+	CALL(get_one(data, attribute, ptr), data, attribute, ptr);
 }
 
 /**
@@ -277,7 +277,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
 				CUdeviceptr ptr)
 {
-	CALL(get_many(count, attributes, data, ptr));
+	CALL(get_many(count, attributes, data, ptr), count, attributes, data, ptr);
 }
 
 static CUresult set_one(const void *value, CUpointer_attribute attribute, uint64_t ptr)
@@ -309,5 +309,5 @@ static CUresult set_one(const void *value, CUpointer_attribute attribute, uint64
  */
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-	CALL(set_one(value, attribute, ptr));
+	CALL(set_one(value, attribute, ptr), value, attribute, ptr);
 }

@@ -241,10 +241,11 @@ static void *looked_up(void *handle, const char *name)
 	void *found = next_dlsym(handle, name);
 	bool second = !strcmp(name, "cuGetProcAddress_v2");
 
+	/* There are wrappers of functions that the driver may not have. */
+	if (is_wrapper(found))
+		return real(name) ? found : NULL;
 	if (!found || (!second && strcmp(name, "cuGetProcAddress")))
 		return wrapper_of(name, found);
-	if (is_wrapper(found))
-		return found;
 	__atomic_store_n(&get_proc[second], found, __ATOMIC_RELEASE);
 	return second ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;
 }

@@ -19,6 +19,49 @@ echo "TAP version 13"
 "$top/libgpumem/record/mkcalls" --check >"$work/log" 2>&1
 verdict $? "calls.h is what mkcalls makes of the headers"
 
+# The tap hands on what CALL() reports: all parameters, in their order.
+cat >"$work/reported.py" <<'END'
+import glob
+import re
+import sys
+
+TOP = sys.argv[1] + "/libgpumem"
+BEHIND = {"CALL": 1, "CALL_INSIDE": 1, "CALL_AS": 2, "CALL_INSIDE_AS": 2, "CALL_AFTER": 2, "CALL_INSIDE_AFTER": 2,
+          "CALL_AFTER_AS": 3, "CALL_INSIDE_AFTER_AS": 3}
+# A location is two numbers, and a handle of CUDA IPC is none.
+OTHER = {"cuMemAdvise_v2": 5, "cuIpcOpenEventHandle": 1}
+
+
+def arguments(text):
+    """How many arguments the macro has whose arguments begin @text."""
+    depth, count = 1, 1
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if not depth:
+            return count
+        count += letter == "," and depth == 1
+    sys.exit("no end: " + text[:80])
+
+
+with open(TOP + "/record/calls.h", encoding="utf-8") as f:
+    counts = {m[0]: int(m[1]) for m in re.findall(r"^CALL\w*\((\w+), (\d+)", f.read(), re.M)}
+seen = 0
+for path in glob.glob(TOP + "/driver/cu_*.c") + [TOP + "/driver/pointer.c"]:
+    with open(path, encoding="utf-8") as f:
+        source = f.read()
+    for name, body in re.findall(r"^(?:BODY )?CUresult (cu\w+)\([^{;]*?\)\s*\{\n(.*?)^\}", source, re.M | re.S):
+        for call in re.finditer(r"\b(CALL\w*)\(", body):
+            given = arguments(body[call.end():]) - BEHIND[call.group(1)]
+            seen += 1
+            if name in counts and given != OTHER.get(name, counts[name]):
+                print("%s reports %d arguments and has %d" % (name, given, counts[name]))
+if seen < 100:
+    print("only %d functions were found" % seen)
+END
+python3 "$work/reported.py" "$top" >"$work/log" 2>&1
+[ ! -s "$work/log" ]
+verdict $? "functions report all of their parameters to the tap"
+
 # One file is copied to another machine.
 {
 	readelf -d "$preload" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vxE 'libc\.so\.6|ld-linux-.*|lib(asan|ubsan|tsan).*'

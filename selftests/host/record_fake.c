@@ -186,6 +186,8 @@ int main(int argc, char **argv)
 	get_proc = (CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *))
 		dlsym(library, "cuGetProcAddress_v2");
 	MUST(init && create && copy && get_proc && !dlsym(library, "cuNoSuchFunction"));
+	/* A function that the recorder has and the driver has not. */
+	MUST(!dlsym(RTLD_DEFAULT, "cuMemAddressReserve"));
 	/* The form that the driver gives for this name. */
 	get_proc = (CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *))
 		LOOK_UP("cuGetProcAddress");

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -301,6 +302,119 @@ static void waits(void)
 	OK(cuStreamDestroy(other));
 }
 
+static void batches(void)
+{
+	CUstreamBatchMemOpParams ops[3] = { 0 };
+	CUstream stream, other;
+	CUdeviceptr word;
+	uint32_t *flag;
+
+	program_begin();
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	OK(cuMemHostAlloc((void **)&flag, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
+	OK(cuMemHostGetDevicePointer(&word, flag, 0));
+	memset(flag, 0, BYTES);
+	/* One value is written by a stream, the other one by the CPU. */
+	ops[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	ops[0].waitValue.address = word;
+	ops[0].waitValue.value = 9;
+	ops[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	ops[1].waitValue.address = word + 64;
+	ops[1].waitValue.value64 = (cuuint64_t)1 << 40;
+	ops[2].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+	ops[2].writeValue.address = word + 128;
+	ops[2].writeValue.value = 1;
+	OK(cuStreamBatchMemOp(stream, 3, ops, 0));
+	OK(cuStreamWaitValue32(other, word + 128, 1, CU_STREAM_WAIT_VALUE_EQ));
+	*(volatile uint64_t *)(flag + 16) = (uint64_t)1 << 40;
+	ops[2].writeValue.address = word;
+	ops[2].writeValue.value = 9;
+	OK(cuStreamBatchMemOp(NULL, 1, &ops[2], 0));
+	OK(cuStreamSynchronize(other));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemFreeHost(flag));
+	OK(cuStreamDestroy(stream));
+	OK(cuStreamDestroy(other));
+}
+
+/* Outputs of all kinds, and locations by value. */
+static void attributes(void)
+{
+	CUpointer_attribute names[2] = { CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
+	CUmem_range_attribute ranges[2] = { CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
+					    CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION };
+	CUmemLocation device = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
+	CUcontext ctx, found;
+	CUdeviceptr managed, base;
+	CUmemorytype type;
+	int mostly, where, on = 1;
+	size_t sizes[2] = { 4, 4 }, size;
+	void *outputs[2] = { &found, &type }, *data[2] = { &mostly, &where };
+	CUstream stream;
+	char name[64];
+
+	ctx = program_begin();
+	OK(cuDeviceGetName(name, sizeof(name), 0));
+	OK(cuStreamCreate(&stream, 0));
+	OK(cuStreamGetCtx(stream, &found));
+	OK(found != ctx);
+	OK(cuCtxSetCurrent(found));
+	OK(cuMemAllocManaged(&managed, 4 * MIB, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemAdvise(managed, 2 * MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
+	OK(cuMemAdvise(managed, 2 * MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device));
+	BAD(cuMemAdvise(managed, 2 * MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+			(CUmemLocation) { CU_MEM_LOCATION_TYPE_DEVICE, 99 }));
+	OK(cuMemPrefetchAsync(managed, 2 * MIB, device, 0, stream));
+	OK(cuPointerGetAttributes(2, names, outputs, managed + 100));
+	OK(cuMemRangeGetAttributes(data, sizes, ranges, 2, managed, 2 * MIB));
+	OK(cuMemRangeGetAttribute(&where, sizeof(where), ranges[1], managed, 2 * MIB));
+	OK(cuMemGetAddressRange(&base, &size, managed + 5000));
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, managed));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemFree(base));
+	OK(cuStreamDestroy(stream));
+}
+
+/* Another process opens memory: a structure by value. */
+static void importer(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr ptr;
+
+	if (read(STDIN_FILENO, &handle, sizeof(handle)) != sizeof(handle))
+		_exit(3);
+	program_begin();
+	OK(cuIpcOpenMemHandle(&ptr, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	OK(cuMemsetD8(ptr, 5, BYTES));
+	OK(cuCtxSynchronize());
+	OK(cuIpcCloseMemHandle(ptr));
+}
+
+static void exporter(void)
+{
+	char *self = build_path("selftests/t_record");
+	CUipcMemHandle handle;
+	int pipes[2], status;
+	CUdeviceptr ptr;
+	pid_t pid;
+
+	program_begin();
+	OK(cuMemAlloc(&ptr, BYTES));
+	OK(cuIpcGetMemHandle(&handle, ptr));
+	if (pipe(pipes) || write(pipes[1], &handle, sizeof(handle)) != sizeof(handle))
+		_exit(3);
+	pid = fork();
+	if (!pid) {
+		dup2(pipes[0], STDIN_FILENO);
+		execl(self, self, "--program", "importer", (char *)NULL);
+		_exit(127);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		_exit(3);
+	OK(cuMemFree(ptr));
+}
+
 static void runtime(void)
 {
 	cudaStream_t stream;
@@ -436,6 +550,7 @@ static void slow(void)
 static const struct program programs[] = {
 	{ "pools", pools }, { "mappings", mappings }, { "copies", copies }, { "failures", failures },
 	{ "threads", threads }, { "waits", waits }, { "runtime", runtime }, { "again", again }, { "lookup", lookup },
+	{ "batches", batches }, { "attributes", attributes }, { "importer", importer }, { "exporter", exporter },
 	{ "own", own }, { "reuse", reuse }, { "forks", forks }, { "killed", killed }, { "slow", slow },
 };
 
@@ -537,6 +652,42 @@ TEST_F(record, threads)
 TEST_F(record, waits)
 {
 	both(_metadata, self, "waits", 0, 0);
+}
+
+TEST_F(record, batches)
+{
+	both(_metadata, self, "batches", 0, 0);
+}
+
+TEST_F(record, attributes)
+{
+	both(_metadata, self, "attributes", 0, 0);
+}
+
+/* The second process has a trace of its own, in which the import and what depends on it are skipped. */
+TEST_F(record, two_processes)
+{
+	char pattern[300];
+	glob_t found;
+
+	both(_metadata, self, "exporter", 0, 0);
+	snprintf(pattern, sizeof(pattern), "%s.*", self->preload);
+	ASSERT_EQ(0, glob(pattern, 0, NULL, &found));
+	ASSERT_EQ(1, found.gl_pathc);
+	contents_free(&self->a);
+	ASSERT_TRUE(contents_read(&self->a, found.gl_pathv[0]));
+	EXPECT_EQ(1, calls_of(&self->a, "cuIpcOpenMemHandle_v2 0"));
+	EXPECT_EQ(1, calls_of(&self->a, "cuMemsetD8_v2 0"));
+	agrees(_metadata, self->output, found.gl_pathv[0], NULL);
+	EXPECT_NE(NULL, strstr(self->output->text, " ms, 3 skipped"))
+		TH_LOG("%s", self->output->text);
+	unlink(found.gl_pathv[0]);
+	globfree(&found);
+	snprintf(pattern, sizeof(pattern), "%s.*", self->tap);
+	if (!glob(pattern, 0, NULL, &found)) {
+		unlink(found.gl_pathv[0]);
+		globfree(&found);
+	}
 }
 
 TEST_F(record, runtime)
