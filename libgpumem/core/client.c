@@ -561,7 +561,8 @@ static CUresult client_init_locked(void (*start_strict)(void), const struct tap_
 	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
 	if (client.check)
 		client.quarantine = quarantine_size();
-	client.record = getenv("GPUMEM_RECORD") && !env_is("GPUMEM_RECORD", "");
+	/* It names a file: a program with raised privileges must not write to it. */
+	client.record = secure_getenv("GPUMEM_RECORD") && !env_is("GPUMEM_RECORD", "");
 	client.inlining_device = client.inlining && !client.strict;
 	scope_init();
 	result = list_nodes(ordinals, GPUMEM_MAX_DEVICES * 4, &nodes);

@@ -91,9 +91,15 @@ static void both_host_function(CUstream handle, const void *function, const void
 	second->host_function(handle, function, arg);
 }
 
+/* The recorder records calls only. */
+static void both_changed(uint64_t base, uint64_t size, uint64_t offset)
+{
+	first->changed(base, size, offset);
+}
+
 static const struct tap both = {
 	.version = TAP_VERSION, .begin = both_begin, .end = both_end, .reported = both_reported,
-	.host_function = both_host_function,
+	.host_function = both_host_function, .changed = both_changed,
 };
 
 const struct tap *tap_load(const struct tap_client *own, bool check, bool record)

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cuda.h>
+
 #include "replay.h"
 
 #define MOST_FUNCTIONS	4096u
@@ -167,6 +169,8 @@ static void add_call(const struct trace_call *call, uint64_t at)
 		item->skip = SKIP_UNKNOWN;
 	else if (!call->count && item->function->count && strcmp(item->function->name, "cuInit"))
 		item->skip = SKIP_BARE;
+	else if (call->result == CUDA_ERROR_DEINITIALIZED)
+		item->skip = SKIP_END;
 	trace.calls++;
 }
 

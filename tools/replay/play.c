@@ -292,6 +292,47 @@ static void close_output(const struct item *item, const uint64_t *values)
 		close(fd);
 }
 
+/* The device whose primary context the trace retains under a recorded handle; 0 if it does not. */
+static CUdevice device_of(uint64_t recorded)
+{
+	uint32_t i;
+
+	for (i = 0; i < trace.items; i++) {
+		const struct item *item = &trace.item[i];
+
+		if (!item->sample && item->function && item->def_count &&
+		    is_function(item->function, "cuDevicePrimaryCtxRetain") &&
+		    trace.object[trace.def[item->defs].object].recorded == recorded)
+			return (CUdevice)call_values(item)[1];
+	}
+	return 0;
+}
+
+/*
+ * NVIDIA's runtime library retains primary contexts by functions that are not public, so a trace may make a context current
+ * that it has not retained, or not any more.  Retain it, once and for all.  False: the call has no context, or it was
+ * retained.
+ */
+static bool retain_unseen(const struct item *item, uint64_t *context)
+{
+	CUresult (*state)(CUdevice, unsigned int *, int *) =
+		(CUresult (*)(CUdevice, unsigned int *, int *))driver_find("cuDevicePrimaryCtxGetState");
+	CUresult (*retain)(CUcontext *, CUdevice) =
+		(CUresult (*)(CUcontext *, CUdevice))driver_find("cuDevicePrimaryCtxRetain");
+	CUdevice device;
+	unsigned int flags;
+	CUcontext made;
+	int active;
+
+	if (!is_function(item->function, "cuCtxSetCurrent") && !is_function(item->function, "cuCtxPushCurrent"))
+		return false;
+	device = device_of(call_values(item)[0]);
+	if (!state || !retain || state(device, &flags, &active) || active || retain(&made, device))
+		return false;
+	*context = (uint64_t)(uintptr_t)made;
+	return true;
+}
+
 static void play_call(struct player *player, struct item *item)
 {
 	uint64_t values[TRACE_ARGUMENTS] = { 0 };
@@ -310,6 +351,8 @@ static void play_call(struct player *player, struct item *item)
 	item->replay_begin = now();
 	atomic_store_explicit(&player->busy, item->replay_begin, memory_order_relaxed);
 	item->result = driver_call(function, item->function->count, values);
+	if (item->result && !item->call->result && retain_unseen(item, values))
+		item->result = driver_call(function, item->function->count, values);
 	item->replay_end = now() - all.start;
 	atomic_store_explicit(&player->busy, 0, memory_order_relaxed);
 	item->replay_begin -= all.start;

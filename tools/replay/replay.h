@@ -49,6 +49,7 @@ enum skip {
 	PLAYED,
 	SKIP_UNKNOWN,		/* the function is not in calls.h, or has other parameters there */
 	SKIP_BARE,		/* recorded without its arguments */
+	SKIP_END,		/* recorded when the driver had ended, at the program's end */
 	SKIP_IMPORT,		/* needs another process, or contents of memory */
 	SKIP_DEPENDS,		/* uses what a skipped call made */
 	SKIP_LIMIT,		/* would use memory that the player does not have */

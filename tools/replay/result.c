@@ -32,6 +32,7 @@ const char *skip_text(unsigned int skip)
 	static const char *const texts[SKIPS] = {
 		[SKIP_UNKNOWN] = "functions that this version does not know",
 		[SKIP_BARE] = "recorded without arguments",
+		[SKIP_END] = "recorded when the driver had ended",
 		[SKIP_IMPORT] = "imports from other processes or interfaces",
 		[SKIP_DEPENDS] = "use something that a skipped call made",
 		[SKIP_LIMIT] = "use memory that the player does not have",

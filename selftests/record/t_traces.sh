@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Traces that an H200 made (golden/h200-580/traces): each call has the same result here.
+#   record_calls	examples/record_calls.c
+#   torch		PyTorch 2.11 of CUDA 13.0: streams, events, pinned copies, expandable segments
+#   torch_async		the same with the allocator cudaMallocAsync
+# Needs root and the module.
+set -u
+top=$(cd "$(dirname "$0")" && pwd)
+# Installed, the script lies beside common/; in the sources a folder below.
+[ -d "$top/common" ] || top=${top%/*}
+build=${BUILD:-$top/../build}
+. "$top/common/tap.sh"
+
+echo "TAP version 13"
+[ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
+traces=("$top"/golden/h200-580/traces/*.trace.xz)
+[ -e "${traces[0]}" ] || skip_all "there are no traces"
+echo "1..$((2 * ${#traces[@]}))"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+details=$work/log
+
+for trace in "${traces[@]}"; do
+	name=$(basename "$trace" .trace.xz)
+	xz -dc "$trace" >"$work/$name.trace" 2>"$work/log" &&
+		"$build/bin/gpumem" replay --json --report "$work/$name.html" "$work/$name.trace" >"$work/out" 2>"$work/log"
+	result $? "$name: each call has the result of the H200"
+	# The page is one file, and has the calls of each stream.
+	{
+		[ -s "$work/$name.html" ] || echo "no page"
+		grep -q "<svg" "$work/$name.html" || echo "no picture"
+		! grep -oE '(src|href)="?(https?:|//)[^ ]*' "$work/$name.html"
+	} >"$work/log" 2>&1 && [ ! -s "$work/log" ]
+	result $? "$name: the page needs no other file"
+done
+[ $failed = 0 ]
