@@ -360,20 +360,20 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 	if (off())
 		return;
 	cancel = lock();
-	memory = offset < size ? memory_freed_at(base) : memory_at(base);
-	/* The call that frees it may have ended already. */
-	if (!memory)
-		memory = memory_freed_at(base);
+	/* A red zone is looked at when the memory is freed for good: the checker may not know of the free yet. */
+	memory = memory_freed_at(base);
+	if (!memory && offset >= size)
+		memory = memory_at(base);
 	if (memory && offset < size && memory->freed) {
 		report_begin(&report, REPORT_USE_AFTER_FREE, "byte %llu of freed memory at 0x%llx has changed",
 			     (unsigned long long)offset, (unsigned long long)base);
-		report_detail(&report, "no call wrote it: the CPU did, or a device that reaches the memory");
+		report_detail(&report, "the CPU wrote it, or a device, or work of another context that the free did not wait for");
 		report_stack(&report, memory->freed->stack, "freed by %s in %s", memory->freed->call,
 			     memory->freed->actor->name);
 	} else if (memory && offset >= size) {
 		report_begin(&report, REPORT_OUT_OF_BOUNDS, "byte %llu behind the end of memory at 0x%llx has changed",
 			     (unsigned long long)(offset - size), (unsigned long long)base);
-		report_detail(&report, "no call wrote it: the CPU did, or a device that reaches the memory");
+		report_detail(&report, "the CPU wrote it, or a device that reaches the memory");
 	} else {
 		unlock(cancel);
 		return;

@@ -479,6 +479,21 @@ static void start_faults(void)
 		client.inlining = client.inlining_device = false;
 }
 
+/* GPUMEM_CHECK_QUARANTINE: MiB. */
+static uint64_t quarantine_size(void)
+{
+	const char *text = getenv("GPUMEM_CHECK_QUARANTINE");
+	unsigned long number = QUARANTINE_MIB;
+	char *end;
+
+	if (text && *text >= '0' && *text <= '9') {
+		number = strtoul(text, &end, 10);
+		if (*end || number > UINT32_MAX)
+			number = QUARANTINE_MIB;
+	}
+	return (uint64_t)number << 20;
+}
+
 static CUresult make_client(const struct candidate *candidates, unsigned int count,
 			    void (*start_strict)(void), const struct tap_client *tap)
 {
@@ -519,6 +534,8 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 		start_strict();
 	if (client.check || client.record)
 		client.tap = tap_load(tap, client.check, client.record);
+	client.zoned = client.tap && client.tap->changed;
+	client.quarantine = client.zoned ? quarantine_size() : 0;
 	start_faults();
 	client.watched = client.tap || client.gated;
 	client.noted = client.debug || client.watched;
@@ -538,14 +555,6 @@ static bool env_is(const char *name, const char *value)
 	return text && !strcmp(text, value);
 }
 
-/* GPUMEM_CHECK_QUARANTINE: MiB. */
-static uint64_t quarantine_size(void)
-{
-	const char *text = getenv("GPUMEM_CHECK_QUARANTINE");
-
-	return (text ? strtoull(text, NULL, 10) & UINT32_MAX : QUARANTINE_MIB) << 20;
-}
-
 static CUresult client_init_locked(void (*start_strict)(void), const struct tap_client *tap)
 {
 	unsigned int ordinals[GPUMEM_MAX_DEVICES * 4], nodes, i, count = 0;
@@ -559,8 +568,6 @@ static CUresult client_init_locked(void (*start_strict)(void), const struct tap_
 	client.clearing = !env_is("GPUMEM_CLEAR", "0");
 	client.debug = getenv("GPUMEM_DEBUG") && !env_is("GPUMEM_DEBUG", "0");
 	client.check = getenv("GPUMEM_CHECK") && !env_is("GPUMEM_CHECK", "0");
-	if (client.check)
-		client.quarantine = quarantine_size();
 	/* It names a file: a program with raised privileges must not write to it. */
 	client.record = secure_getenv("GPUMEM_RECORD") && !env_is("GPUMEM_RECORD", "");
 	client.inlining_device = client.inlining && !client.strict;

@@ -57,6 +57,7 @@ struct client {
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
+	bool zoned;			/* the checker wants red zones; constant before the first allocation */
 	uint64_t quarantine;		/* bytes of freed memory that the checker keeps at most; 0: none */
 	bool record;			/* GPUMEM_RECORD is set and not empty */
 	bool clearing;			/* GPUMEM_CLEAR is not 0 (clear.c) */

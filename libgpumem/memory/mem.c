@@ -197,6 +197,7 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, 
 			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			owner_set(block, scrub.first, units, alloc);
+		red_zone_fill(alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
@@ -233,6 +234,7 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			store_release(&block->whole, alloc);
+		red_zone_fill(alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
@@ -251,8 +253,6 @@ static CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, ui
 	if (result)
 		return result;
 	*ptr = (*made)->base;
-	if (unlikely(client.check))
-		red_zone_fill(*made);
 	return CUDA_SUCCESS;
 }
 
@@ -379,6 +379,7 @@ void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 		how |= UNITS_EXPORTED;
 	if (unlikely(alloc->attach))
 		lost = !attach_remove(alloc);
+	red_zone_look(alloc);
 	alloc_hide(alloc);
 	if (whole)
 		block_doom(block, doomed);
@@ -433,16 +434,13 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 	if (!alloc_found(ptr, id, &span)) {
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else {
-		if (unlikely(client.check))
-			red_zone_look(span.alloc);
 		if (likely(!client.quarantine) || !quarantine_put(span.alloc, &doomed))
 			alloc_free(span.alloc, result ? 0 : UNITS_IDLE, &doomed);
 	}
 	lock_drop(&mem_lock);
 	blocks_destroy(doomed);
 	clear_consider();
-	if (unlikely(client.check))
-		quarantine_report();
+	quarantine_report();
 	return result;
 }
 
@@ -578,6 +576,7 @@ void mem_free_context(CUcontext ctx)
 		lock_drop(&mem_lock);
 		blocks_destroy(doomed);
 	} while (alloc);
+	quarantine_report();
 }
 
 /* ---- memory of other processes and drivers */

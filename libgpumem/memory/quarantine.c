@@ -4,16 +4,18 @@
  *
  * Behind each allocation of device memory and pinned memory lies a red zone of RED_ZONE bytes with a pattern. Memory that
  * the program frees is filled with another pattern and kept for a while, so that its address is not reused. When memory
- * is freed for good, and when the process ends, a byte that differs from its pattern is a report: the CPU or a device has
- * written behind the memory, or into memory that was freed. Until then, a call that names the address is a use after
- * free, also after further allocations.
+ * is freed for good, a byte of it or of its red zone that differs from the pattern is a report; so is a byte of kept
+ * memory when the process ends. The CPU or a device has written it, or work of another context that the free does not
+ * wait for. Until then, a call that names the address is a use after free, also after further allocations.
  *
- * Kept memory is freed, the oldest first, when more than client.quarantine bytes are kept; and all of it when an
+ * Kept memory is freed, the oldest first, when more than client.quarantine bytes or KEPT_MOST allocations are kept; and
+ * all of it when an
  * allocation finds no memory, when the program asks how much memory is free, and when its context ends. Memory that other
  * processes or drivers may reach is not kept, nor is memory of pools, which is reused in stream order. In strict mode the
  * CPU reaches pinned memory only: device memory is kept, but has no pattern.
  *
- * Locks: mem_lock for everything; the checker is told without it.
+ * Locks: mem_lock for everything; the checker is told without it. Patterns are written and compared with mem_lock held,
+ * for at most half of the quarantine at a time: only programs that are checked pay for that.
  */
 #include <stdlib.h>
 
@@ -21,12 +23,15 @@
 
 #define PATTERN_FREED	0xdd
 #define PATTERN_ZONE	0xfd
-#define CHANGES		16u
+#define CHANGES		64u
+#define VERIFY_TRIES	1000u		/* of a millisecond */
+#define KEPT_MOST	1000u		/* the checker knows as many frees */
 
 /* Memory that is kept. */
 struct kept {
 	struct kept *next;
 	struct alloc *alloc;
+	uint64_t bytes;			/* room that it takes */
 	bool reported;
 };
 
@@ -36,7 +41,8 @@ struct change {
 };
 
 static struct kept *first_kept, **last_kept = &first_kept;
-static uint64_t kept_bytes;
+static uint64_t kept_bytes;		/* room that they take */
+static unsigned int kept_count;
 static struct change changes[CHANGES];	/* to be reported */
 static unsigned int change_count;	/* atomic */
 
@@ -101,7 +107,8 @@ static void release_first(struct block **doomed)
 	struct alloc *alloc = kept->alloc;
 
 	look(kept);
-	kept_bytes -= alloc->size;
+	kept_bytes -= kept->bytes;
+	kept_count--;
 	first_kept = kept->next;
 	if (!first_kept)
 		last_kept = &first_kept;
@@ -121,14 +128,16 @@ bool quarantine_put(struct alloc *alloc, struct block **doomed)
 	kept = calloc(1, sizeof(*kept));
 	if (!kept)
 		return false;
+	kept->bytes = round_up(alloc->size + red_zone(flags), alloc->block->link ? UNIT : SLOT);
 	alloc_hide(alloc);
 	if (has_pattern(flags))
 		memset((void *)(uintptr_t)alloc->base, PATTERN_FREED, alloc->size);
 	kept->alloc = alloc;
 	*last_kept = kept;
 	last_kept = &kept->next;
-	kept_bytes += alloc->size;
-	while (kept_bytes > client.quarantine)
+	kept_bytes += kept->bytes;
+	kept_count++;
+	while (kept_bytes > client.quarantine || kept_count > KEPT_MOST)
 		release_first(doomed);
 	return true;
 }
@@ -142,7 +151,8 @@ void quarantine_leave(struct alloc *alloc)
 	if (!kept)
 		return;
 	look(kept);
-	kept_bytes -= alloc->size;
+	kept_bytes -= kept->bytes;
+	kept_count--;
 	*link = kept->next;
 	if (!kept->next)
 		last_kept = link;
@@ -167,9 +177,16 @@ void quarantine_verify(void)
 {
 	struct kept *kept;
 
+	unsigned int tries;
+
 	if (!client.quarantine)
 		return;
-	lock_take(&mem_lock);
+	/* The process ends, maybe in a handler that has interrupted a thread with the lock. */
+	for (tries = 0; !lock_try(&mem_lock); tries++) {
+		if (tries == VERIFY_TRIES)
+			return;
+		thread_nap();
+	}
 	for (kept = first_kept; kept; kept = kept->next)
 		look(kept);
 	lock_drop(&mem_lock);

@@ -10,10 +10,10 @@
 
 #define RED_ZONE	64u		/* bytes */
 
-/* Bytes of the red zone behind memory of this kind: 0 without the checker. */
+/* Bytes of the red zone behind memory of this kind: 0 without the checker. The same as long as the memory lives. */
 static inline unsigned int red_zone(uint32_t flags)
 {
-	return likely(!client.check) || flags & (ALLOC_MANAGED | ALLOC_ATTACHED | ALLOC_HIDDEN | ALLOC_IMPORTED) ? 0 :
+	return likely(!client.zoned) || flags & (ALLOC_MANAGED | ALLOC_ATTACHED | ALLOC_HIDDEN | ALLOC_IMPORTED) ? 0 :
 		RED_ZONE;
 }
 

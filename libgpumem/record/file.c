@@ -10,17 +10,20 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "record/record.h"
 
 #define WINDOW	(UINT64_C(4) << 20)
-#define PAGE	UINT64_C(4096)
+#define PAGE	UINT64_C(65536)		/* a multiple of each machine's page size */
+#define NAMES	100			/* of further files of a process */
 
 enum state { NOT_OPEN, OPEN, BROKEN };
 
@@ -35,11 +38,16 @@ static struct {
 	struct trace_header header;
 } file = { .fd = -1 };
 static void *(*real)(const char *name);	/* the driver's own functions */
+static char path[PATH_MAX];		/* GPUMEM_RECORD, as it was when the recorder started */
 static uint32_t numbers[1024];		/* 1 + the number that the trace has for a function; under the lock */
 
 void file_start(enum trace_front front, uint64_t start, void *(*find)(const char *name))
 {
+	const char *name = secure_getenv("GPUMEM_RECORD");
+
 	real = find;
+	if (name && strlen(name) < sizeof(path))
+		strcpy(path, name);
 	file.header = (struct trace_header) {
 		.magic = TRACE_MAGIC, .version = TRACE_VERSION, .size = sizeof(struct trace_header), .pid = (uint32_t)getpid(),
 		.front = front, .start = start,
@@ -93,19 +101,34 @@ static bool window(uint64_t bytes)
 	return true;
 }
 
-/* The name that GPUMEM_RECORD gives, or, where that file exists, the same with the process's id. */
+/* Create a file that does not exist.  Numbers up to 2 belong to the program's standard streams. */
+static int create_new(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666), high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
+
+/* The name that GPUMEM_RECORD gives or, where that file exists, the same with the process's id and maybe a number. */
 static bool create(void)
 {
-	const char *path = getenv("GPUMEM_RECORD");
 	unsigned int (*get_version)(int *version);
-	char other[PATH_MAX];
-	int version;
+	char other[PATH_MAX + 32];
+	int version, i;
 
-	if (!path)
+	if (!*path)
 		return false;
-	file.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (file.fd < 0 && errno == EEXIST && snprintf(other, sizeof(other), "%s.%d", path, getpid()) < PATH_MAX) {
-		file.fd = open(other, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	file.fd = create_new(path);
+	for (i = 0; file.fd < 0 && errno == EEXIST && i < NAMES; i++) {
+		if (i)
+			snprintf(other, sizeof(other), "%s.%d.%d", path, getpid(), i);
+		else
+			snprintf(other, sizeof(other), "%s.%d", path, getpid());
+		file.fd = create_new(other);
 		if (file.fd >= 0)
 			fprintf(stderr, "gpumem-record: %s exists: this process is recorded in %s\n", path, other);
 	}
@@ -161,8 +184,12 @@ static uint32_t number_of(uint32_t function)
 
 void file_append(const struct trace_record *record, uint32_t function)
 {
+	sigset_t all, old;
 	int cancel;
 
+	/* A handler that ends the process, or leaves by a jump, must not find the lock taken by its own thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&lock);
 	if (file.state == OPEN || (file.state == NOT_OPEN && create())) {
@@ -173,11 +200,18 @@ void file_append(const struct trace_record *record, uint32_t function)
 	}
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(cancel, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void file_finish(void)
 {
-	pthread_mutex_lock(&lock);
+	struct timespec soon;
+
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	/* The trace is complete without this: its end is cut off. */
+	if (pthread_mutex_timedlock(&lock, &soon))
+		return;
 	if (file.state != NOT_OPEN && file.used && still_ours() && ftruncate(file.fd, (off_t)file.used))
 		broken("the trace");
 	file.state = BROKEN;

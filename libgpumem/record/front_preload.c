@@ -250,15 +250,24 @@ static void *looked_up(void *handle, const char *name)
 	return second ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;
 }
 
+/* Whether a name is one that dlsym() answers itself. */
+static bool is_ours(const char *name)
+{
+	return name[0] == 'c' && name[1] == 'u' &&
+		(function_find(name) != NO_FUNCTION || !strcmp(name, "cuGetProcAddress") ||
+		 !strcmp(name, "cuGetProcAddress_v2"));
+}
+
 /*
- * With RTLD_NEXT the C library looks at the return address, so other names are handed on by a jump.
+ * The C library looks at the return address, with RTLD_NEXT and in a library that was loaded with RTLD_LOCAL, so other
+ * names are handed on by a jump.
  */
 EXPORT void *dlsym(void *restrict handle, const char *restrict name);
 JUMPS void *dlsym(void *restrict handle, const char *restrict name)
 {
 	if (!next_dlsym)
 		find_dlsym();
-	if (next_dlsym && handle != RTLD_NEXT && name[0] == 'c' && name[1] == 'u')
+	if (next_dlsym && handle != RTLD_NEXT && is_ours(name))
 		return looked_up(handle, name);
 	return next_dlsym(handle, name);
 }

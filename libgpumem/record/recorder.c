@@ -60,7 +60,7 @@ static void thread_end(void *buffer)
 
 bool recorder_start(enum trace_front front, void *(*real)(const char *name))
 {
-	const char *path = getenv("GPUMEM_RECORD");
+	const char *path = secure_getenv("GPUMEM_RECORD");
 
 	if (running)
 		return true;

@@ -29,14 +29,16 @@ static CUresult (*get_attribute)(CUmemoryPool pool, CUmemPool_attribute attribut
 
 void sample_start(void *(*find)(const char *name))
 {
-	const char *text = getenv("GPUMEM_RECORD_SAMPLE");
+	const char *text = getenv("GPUMEM_RECORD_SAMPLE"), *check = getenv("GPUMEM_CHECK");
 	unsigned long number;
 	char *end;
 
 	real = find;
+	/* A program that asks how much memory is free makes the checker give back what it keeps. */
+	off = check && strcmp(check, "0");
 	if (!text || !*text)
 		return;
-	off = !strcmp(text, "off");
+	off |= !strcmp(text, "off");
 	number = strtoul(text, &end, 10);
 	if (end != text && !*end && number <= 3600000)
 		interval = (uint64_t)number * 1000000;

@@ -227,7 +227,36 @@ MISTAKE(byte_behind_large_pinned_memory, "out-of-bounds")
 	OK(cuMemFreeHost(memory));
 }
 
-/* Memory is reused when there is no other, and a program may allocate all of it again and again. */
+/* Kept memory is looked at when its context ends. */
+MISTAKE(written_after_free_before_the_context_ends, "use-after-free")
+{
+	unsigned char *memory;
+	CUcontext other;
+
+	OK(cuCtxCreate(&other, NULL, 0, 0));
+	OK(cuMemAllocHost((void **)&memory, 4096));
+	OK(WRONG(cuMemFreeHost(memory)));
+	memory[1] = 1;
+	OK(cuCtxDestroy(other));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+/* More frees than are kept: the oldest memory is looked at when it leaves. */
+MISTAKE(written_after_free_and_many_frees, "use-after-free")
+{
+	unsigned char *memory;
+	CUdeviceptr ptr;
+
+	OK(cuMemAllocHost((void **)&memory, 4096));
+	OK(WRONG(cuMemFreeHost(memory)));
+	memory[1] = 1;
+	for (unsigned int i = 0; i < 1001; i++) {
+		OK(cuMemAlloc(&ptr, 16));
+		OK(cuMemFree(ptr));
+	}
+}
+
+/* Kept memory is freed when an allocation would fail otherwise. */
 TWIN(all_memory_again_and_again)
 {
 	CUdeviceptr ptr[16];

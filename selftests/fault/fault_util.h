@@ -130,6 +130,22 @@ static inline void program_run(void (*body)(struct program *w), const char *faul
 	program_end(&w, pid, err, outcome);
 }
 
+/* The command lies beside the directory of this program, unless BUILD says otherwise. */
+static inline __attribute__((constructor)) void find_build(void)
+{
+	char path[512], *slash;
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n < 0)
+		return;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+	strncat(path, "/..", sizeof(path) - strlen(path) - 1);
+	setenv("BUILD", path, 0);
+}
+
 static inline uint64_t now_ms(void)
 {
 	struct timespec now;

@@ -12,8 +12,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "record/format.h"
 #include "tool.h"
 
 #define PRELOAD	"libgpumem-record-preload.so.1"
@@ -55,6 +57,23 @@ static void set_preload(void)
 		die("not enough memory");
 }
 
+/* Whether a file is an earlier trace, which may be removed. */
+static bool is_trace(const char *path)
+{
+	uint64_t magic = 0;
+	struct stat st;
+	FILE *f;
+
+	if (lstat(path, &st) || !S_ISREG(st.st_mode))
+		return false;
+	f = fopen(path, "re");
+	if (f && fread(&magic, sizeof(magic), 1, f) != 1)
+		magic = 0;
+	if (f)
+		fclose(f);
+	return magic == TRACE_MAGIC || !st.st_size;
+}
+
 /* Programs may change their directory before they call the driver. */
 static void set_output(const char *name)
 {
@@ -66,6 +85,8 @@ static void set_output(const char *name)
 		 snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
 		die("%s: the path is too long", name);
 	/* The recorder replaces no file. */
+	if (!access(path, F_OK) && !is_trace(path))
+		die("%s exists, and is no trace", path);
 	if (unlink(path) && errno != ENOENT)
 		die("%s: %s", path, strerror(errno));
 	if (setenv("GPUMEM_RECORD", path, 1))

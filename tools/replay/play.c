@@ -292,20 +292,33 @@ static void close_output(const struct item *item, const uint64_t *values)
 		close(fd);
 }
 
-/* The device whose primary context the trace retains under a recorded handle; 0 if it does not. */
-static CUdevice device_of(uint64_t recorded)
+/*
+ * The device whose primary context the trace retains under a recorded handle; 0 if the trace does not make that context.
+ * -1: the program created the context.  @object: the context's, or NULL.
+ */
+static CUdevice device_of(uint64_t recorded, struct object **object)
 {
+	CUdevice device = 0;
 	uint32_t i;
 
+	*object = NULL;
 	for (i = 0; i < trace.items; i++) {
 		const struct item *item = &trace.item[i];
+		struct object *made;
 
-		if (!item->sample && item->function && item->def_count &&
-		    is_function(item->function, "cuDevicePrimaryCtxRetain") &&
-		    trace.object[trace.def[item->defs].object].recorded == recorded)
-			return (CUdevice)call_values(item)[1];
+		if (item->sample || !item->function || !item->def_count)
+			continue;
+		made = &trace.object[trace.def[item->defs].object];
+		if (made->kind != 'c' || made->recorded != recorded)
+			continue;
+		if (!strncmp(item->function->name, "cuCtxCreate", 11))
+			return -1;
+		if (!is_function(item->function, "cuDevicePrimaryCtxRetain"))
+			continue;
+		device = (CUdevice)call_values(item)[1];
+		*object = made;
 	}
-	return 0;
+	return device;
 }
 
 /*
@@ -319,17 +332,22 @@ static bool retain_unseen(const struct item *item, uint64_t *context)
 		(CUresult (*)(CUdevice, unsigned int *, int *))driver_find("cuDevicePrimaryCtxGetState");
 	CUresult (*retain)(CUcontext *, CUdevice) =
 		(CUresult (*)(CUcontext *, CUdevice))driver_find("cuDevicePrimaryCtxRetain");
-	CUdevice device;
+	struct object *object;
 	unsigned int flags;
+	CUdevice device;
 	CUcontext made;
 	int active;
 
 	if (!is_function(item->function, "cuCtxSetCurrent") && !is_function(item->function, "cuCtxPushCurrent"))
 		return false;
-	device = device_of(call_values(item)[0]);
-	if (!state || !retain || state(device, &flags, &active) || active || retain(&made, device))
+	device = device_of(call_values(item)[0], &object);
+	if (device < 0 || !state || !retain || state(device, &flags, &active) || active || retain(&made, device))
 		return false;
 	*context = (uint64_t)(uintptr_t)made;
+	if (object) {
+		object->value = *context;
+		object->set = true;
+	}
 	return true;
 }
 
@@ -452,7 +470,7 @@ static void check_patience(void)
 		fprintf(stderr, "gpumem: %s of thread %u has not returned for %u s: the replay ends\n",
 			trace.item[players[i].at].function->name, i, options.patience);
 		fflush(NULL);
-		_exit(1);
+		_exit(3);
 	}
 }
 

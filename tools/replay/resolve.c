@@ -395,6 +395,25 @@ static void use_data(struct item *item, unsigned int argument)
 	}
 }
 
+/* The bytes of memory that a fill or a range of managed memory has: their calls name no size of their own. */
+static uint64_t bytes_used(const struct item *item)
+{
+	const uint64_t *values = call_values(item);
+	uint64_t element;
+
+	if (starts(item->function, "cuMemPrefetchAsync") || starts(item->function, "cuMemAdvise"))
+		return values[1];
+	if (!starts(item->function, "cuMemset"))
+		return 0;
+	element = strstr(item->function->name, "D32") || strstr(item->function->name, "D2D32") ? 4 :
+		strstr(item->function->name, "D16") || strstr(item->function->name, "D2D16") ? 2 : 1;
+	if (!strstr(item->function->name, "D2D"))
+		return times(values[2], element);
+	if (!values[3] || !values[4])
+		return 0;
+	return plus(times(values[3], element), times(values[4] - 1, values[1]));
+}
+
 static void use_value(struct item *item, unsigned int argument)
 {
 	const struct parameter *p = &item->function->parameter[argument];
@@ -404,7 +423,7 @@ static void use_value(struct item *item, unsigned int argument)
 
 	switch (p->kind) {
 	case 'A':
-		use_address(item, at, value, 0, p->size >= 0 ? values[p->size] : 0);
+		use_address(item, at, value, 0, p->size >= 0 ? values[p->size] : bytes_used(item));
 		break;
 	case 'h':
 		if (place_find(value) != NONE)
@@ -629,6 +648,9 @@ static void made_memory(struct item *item, unsigned int argument, uint64_t addr)
 	} else if (is_function(item->function, "cuMemAllocPitch_v2")) {
 		pitch = call_data(item, 1);
 		size = pitch ? times(number_at(pitch, 0), values[3]) : 0;
+	} else if (starts(item->function, "cuMemHostGetDevicePointer")) {
+		/* Registered memory is memory of the program, whose size each call names. */
+		return;
 	} else if (item->skip || !starts(item->function, "cuMemGetAddressRange")) {
 		/* An address of memory that is known, or memory of another process, of a size that is not known. */
 		if (place_find(addr) != NONE)
