@@ -219,20 +219,34 @@ static void copy_peer_async(struct call *call)
 	linear(call, call->value[0], call->value[2], call->value[4], 5);
 }
 
+static bool early_in_batch(const struct batch *batch, uint64_t copy)
+{
+	uint64_t at = 0;
+
+	while (at + 1 < batch->attribute_count && batch->indices[at + 1] <= copy)
+		at++;
+	return batch->attribute_count && is_early(&batch->attributes[at]);
+}
+
 static void copy_batch(struct call *call, int stream)
 {
-	const CUdeviceptr *dsts = (const void *)(uintptr_t)call->value[0];
-	const CUdeviceptr *srcs = (const void *)(uintptr_t)call->value[1];
-	const size_t *sizes = (const void *)(uintptr_t)call->value[2];
-	const CUmemcpyAttributes *attributes = (const void *)(uintptr_t)call->value[4];
-	const size_t *indices = (const void *)(uintptr_t)call->value[5];
-	uint64_t count = call->value[6], at = 0, i;
+	const struct batch batch = {
+		.dst = (const void *)(uintptr_t)call->value[0], .src = (const void *)(uintptr_t)call->value[1],
+		.size = (const void *)(uintptr_t)call->value[2], .count = call->value[3], .early = early_in_batch,
+		.attributes = (const void *)(uintptr_t)call->value[4],
+		.indices = (const void *)(uintptr_t)call->value[5], .attribute_count = call->value[6],
+	};
+	uint64_t at = 0, i;
 
+	if (call->result)
+		return;
+	batch_compare(call, &batch);
 	/* The copies of a batch are modelled in their order, though CUDA promises none. */
-	for (i = 0; !call->result && i < call->value[3]; i++) {
-		while (at + 1 < count && indices[at + 1] <= i)
+	for (i = 0; i < batch.count; i++) {
+		while (at + 1 < batch.attribute_count && batch.indices[at + 1] <= i)
 			at++;
-		linear_early(call, dsts[i], srcs[i], sizes[i], stream, count && is_early(&attributes[at]));
+		linear_early(call, batch.dst[i], batch.src[i], batch.size[i], stream,
+			     batch.attribute_count && is_early(&batch.attributes[at]));
 	}
 }
 

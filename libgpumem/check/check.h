@@ -423,6 +423,19 @@ struct call_type {
 
 extern const struct call_type calls_memory[], calls_copy[], calls_stream[];
 
+/* The copies of a batch, for batch_compare() (batch.c), which reports two that touch the same bytes. */
+struct batch {
+	uint64_t count;
+	const CUdeviceptr *dst, *src;
+	const size_t *size;
+	/* Whether the source of a copy is read before the call returns. */
+	bool (*early)(const struct batch *batch, uint64_t copy);
+	const CUmemcpyAttributes *attributes;
+	const size_t *indices;		/* of the first copy of each element of attributes */
+	uint64_t attribute_count;
+};
+
+void batch_compare(const struct call *call, const struct batch *batch);
 /* The operation of a host call. */
 struct op *call_op(const struct call *call, struct actor *actor, enum op_kind kind);
 /* A step with the operation of a call; NULL: no memory. */
