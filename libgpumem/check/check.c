@@ -253,12 +253,16 @@ static bool off(void)
 	return unlikely(!running);
 }
 
-/* Reports write, and a thread that is cancelled there would keep the lock. */
+/*
+ * A thread that is cancelled with the lock would keep it. Unwinders may call functions that are cancellation points;
+ * report_end() takes care of itself.
+ */
 static int lock(void)
 {
-	int cancel;
+	int cancel = PTHREAD_CANCEL_ENABLE;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (options.stacks)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&check_lock);
 	return cancel;
 }
@@ -266,7 +270,8 @@ static int lock(void)
 static void unlock(int cancel)
 {
 	pthread_mutex_unlock(&check_lock);
-	pthread_setcancelstate(cancel, NULL);
+	if (options.stacks)
+		pthread_setcancelstate(cancel, NULL);
 }
 
 static void forked(void)

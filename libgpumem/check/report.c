@@ -394,11 +394,11 @@ static int log_open(void)
 	return fd < 0 ? STDERR_FILENO : fd;
 }
 
-void report_end(struct report *report)
+static void report_put(struct report *report)
 {
 	int fd;
 
-	if (seen_before(report) || suppressed(report))
+	if (suppressed(report))
 		return;
 	reports++;
 	if (shown == REPORTS_MOST)
@@ -419,6 +419,18 @@ void report_end(struct report *report)
 		pthread_mutex_unlock(&check_lock);
 		abort();
 	}
+}
+
+void report_end(struct report *report)
+{
+	int cancel;
+
+	if (seen_before(report))
+		return;
+	/* Reading and writing files are cancellation points, and the thread has the lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	report_put(report);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 unsigned int reports_count(void)

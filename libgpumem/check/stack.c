@@ -70,15 +70,15 @@ static void unwind(struct trace *trace)
 		trace->pc[trace->count] = (uintptr_t)frames[trace->count] - 1;
 }
 
-struct stack *stack_here(void)
+static struct stack *stack_of_caller(void)
 {
-	struct trace trace = { .count = 0 };
+	struct trace trace;
 	uint32_t hash = 2166136261u;
 	struct stack *stack;
 	unsigned int i;
 
-	if (!options.stacks)
-		return NULL;
+	/* Clearing the rest would take as long as finding the frames. */
+	trace.count = 0;
 	unwind(&trace);
 	for (i = 0; i < trace.count; i++)
 		hash = (hash ^ (uint32_t)(trace.pc[i] ^ trace.pc[i] >> 32)) * 16777619u;
@@ -95,6 +95,11 @@ struct stack *stack_here(void)
 	stack->next = stacks[hash % TABLE];
 	stacks[hash % TABLE] = stack;
 	return stack;
+}
+
+struct stack *stack_here(void)
+{
+	return options.stacks ? stack_of_caller() : NULL;
 }
 
 uint32_t stack_hash(const struct stack *stack)
