@@ -452,29 +452,24 @@ static void *gate_main(void *arg)
 
 /* ---- making gates */
 
-/* The list of a queue's gates, made at first use, and the thread that opens gates. gate_lock is held. */
-static CUresult gated_get(struct queue *queue, struct gated **out)
+/* The list of a queue's gates, made at first use, and the thread that opens gates. NULL: no memory. gate_lock is held. */
+static struct gated *gated_get(struct queue *queue)
 {
 	struct gated *gated = gated_of(queue);
-	CUresult result;
 
-	if (!started) {
-		result = thread_make(gate_main, NULL, "gpumem-gate", 0);
-		if (result)
-			return result;
-		started = true;
-	}
-	if (!gated) {
-		gated = calloc(1, sizeof(*gated));
-		if (!gated)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		gated->queue = queue;
-		gated->last = &gated->first;
-		gated->next = gated_list;
-		store_release(&gated_list, gated);
-	}
-	*out = gated;
-	return CUDA_SUCCESS;
+	if (!started && thread_make(gate_main, NULL, "gpumem-gate", 0))
+		return NULL;
+	started = true;
+	if (gated)
+		return gated;
+	gated = calloc(1, sizeof(*gated));
+	if (!gated)
+		return NULL;
+	gated->queue = queue;
+	gated->last = &gated->first;
+	gated->next = gated_list;
+	store_release(&gated_list, gated);
+	return gated;
 }
 
 static CUresult gate_put(struct queue *queue, uint64_t delay, bool stays)
@@ -492,10 +487,9 @@ static CUresult gate_put(struct queue *queue, uint64_t delay, bool stays)
 	gate->delay = delay;
 	gate->stays = stays;
 	lock_take(&gate_lock);
-	result = gated_get(queue, &gated);
+	gated = gated_get(queue);
 	lock_drop(&gate_lock);
-	if (!result)
-		result = hold_begin(queue, &gate->hold);
+	result = gated ? hold_begin(queue, &gate->hold) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result) {
 		free(gate);
 		return result;

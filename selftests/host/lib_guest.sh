@@ -33,6 +33,7 @@ address-undefined t_cuda_ipc
 address-undefined t_cuda_managed
 address-undefined t_cuda_batch arrays orders
 address-undefined t_cuda_decompress hostile other_memory
+address-undefined t_fault nth kinds memory delay tear flip fork
 valgrind t_cuda_async words_of_every_memory batch functions_of_threads after_failure context_events
 valgrind t_cuda_mem pitch range several_attributes reuse_is_zero dmabuf_errors'
 
