@@ -570,19 +570,17 @@ MISTAKE(columns_overlap, "race")
 
 /* ---- batches: their copies have no order */
 
-static CUresult batch_of(struct program *w, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t count, CUmemcpySrcAccessOrder order)
-{
-	CUmemcpyAttributes attributes = { .srcAccessOrder = order };
-	size_t sizes[4] = { 64, 64, 64, 64 }, first = 0;
-
-	return cuMemcpyBatchAsync(dsts, srcs, sizes, count, &attributes, &first, 1, w->a);
-}
+/* A macro, so that the call's line is the program's. */
+#define BATCH(dsts, srcs, count)						\
+	cuMemcpyBatchAsync(dsts, srcs, (size_t []){ 64, 64, 64 }, count,	\
+			   &(CUmemcpyAttributes){ .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM },	\
+			   &(size_t){ 0 }, 1, w->a)
 
 MISTAKE(two_copies_of_a_batch_write_the_same_bytes, "race")
 {
 	CUdeviceptr dsts[] = { w->p, w->p + 100, w->p + 127 }, srcs[] = { w->q, w->q + 200, w->q + 400 };
 
-	OK(WRONG(batch_of(w, dsts, srcs, 3, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)));
+	OK(WRONG(BATCH(dsts, srcs, 3)));
 	OK(cuStreamSynchronize(w->a));
 }
 
@@ -590,7 +588,7 @@ MISTAKE(a_copy_of_a_batch_reads_what_another_writes, "race")
 {
 	CUdeviceptr dsts[] = { w->p, w->p + 1000 }, srcs[] = { w->q, w->p + 63 };
 
-	OK(WRONG(batch_of(w, dsts, srcs, 2, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)));
+	OK(WRONG(BATCH(dsts, srcs, 2)));
 	OK(cuStreamSynchronize(w->a));
 }
 
@@ -598,7 +596,7 @@ TWIN(copies_of_a_batch_are_separate)
 {
 	CUdeviceptr dsts[] = { w->p, w->p + 64, w->p + 128 }, srcs[] = { w->q, w->q, w->q + 32 };
 
-	OK(batch_of(w, dsts, srcs, 3, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM));
+	OK(BATCH(dsts, srcs, 3));
 	OK(cuStreamSynchronize(w->a));
 }
 
