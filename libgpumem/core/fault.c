@@ -64,11 +64,11 @@ static void log_line(const char *format, ...)
 		return;
 	cancel = cancel_disable();
 	fd = open(list.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	/* Without the line, a reader misses one match. */
-	if (fd >= 0 && write(fd, line, length) < 0)
-		errno = saved;
-	if (fd >= 0)
+	if (fd >= 0) {
+		/* Without the line, a reader misses one match. */
+		(void)!write(fd, line, length);
 		close(fd);
+	}
 	cancel_restore(cancel);
 	errno = saved;
 }
@@ -169,10 +169,11 @@ static void page_make(void)
 		return;
 	}
 	made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (made == MAP_FAILED || madvise(made, sizeof(*made), MADV_DONTFORK)) {
+	if (made == MAP_FAILED) {
 		close(fd);
 		return;
 	}
+	madvise(made, sizeof(*made), MADV_DONTFORK);
 	/* The descriptor stays open: the command finds it. */
 	made->version = 1;
 	made->rules = list.rules;

@@ -197,7 +197,8 @@ static CUresult alloc_shared(struct alloc **made, CUcontext ctx, uint64_t life, 
 			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			owner_set(block, scrub.first, units, alloc);
-		red_zone_fill(alloc);
+		if (unlikely(client.zoned))
+			red_zone_fill(alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
@@ -234,7 +235,8 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			store_release(&block->whole, alloc);
-		red_zone_fill(alloc);
+		if (unlikely(client.zoned))
+			red_zone_fill(alloc);
 		*made = alloc;
 	}
 	lock_drop(&mem_lock);
@@ -250,10 +252,9 @@ static CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, ui
 	CUresult result = size + red_zone(flags) <= SLOT ? alloc_shared(made, ctx, life, size, flags) :
 		alloc_whole(made, ctx, life, size, flags);
 
-	if (result)
-		return result;
-	*ptr = (*made)->base;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ptr = (*made)->base;
+	return result;
 }
 
 void mem_reclaim_set(void (*function)(void))
@@ -379,7 +380,8 @@ void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 		how |= UNITS_EXPORTED;
 	if (unlikely(alloc->attach))
 		lost = !attach_remove(alloc);
-	red_zone_look(alloc);
+	if (unlikely(client.zoned))
+		red_zone_look(alloc);
 	alloc_hide(alloc);
 	if (whole)
 		block_doom(block, doomed);
@@ -431,16 +433,15 @@ static CUresult free_kind(uint64_t ptr, uint32_t kind, CUresult (*pool_free)(uin
 		return result;
 	lock_take(&mem_lock);
 	/* Another thread may have freed it while the lock was dropped. */
-	if (!alloc_found(ptr, id, &span)) {
+	if (!alloc_found(ptr, id, &span))
 		result = CUDA_ERROR_INVALID_VALUE;
-	} else {
-		if (likely(!client.quarantine) || !quarantine_put(span.alloc, &doomed))
-			alloc_free(span.alloc, result ? 0 : UNITS_IDLE, &doomed);
-	}
+	else if (likely(!client.quarantine) || !quarantine_put(span.alloc, &doomed))
+		alloc_free(span.alloc, result ? 0 : UNITS_IDLE, &doomed);
 	lock_drop(&mem_lock);
 	blocks_destroy(doomed);
 	clear_consider();
-	quarantine_report();
+	if (unlikely(client.zoned))
+		quarantine_report();
 	return result;
 }
 
@@ -576,7 +577,8 @@ void mem_free_context(CUcontext ctx)
 		lock_drop(&mem_lock);
 		blocks_destroy(doomed);
 	} while (alloc);
-	quarantine_report();
+	if (unlikely(client.zoned))
+		quarantine_report();
 }
 
 /* ---- memory of other processes and drivers */

@@ -175,9 +175,8 @@ void quarantine_flush(void)
 
 void quarantine_verify(void)
 {
-	struct kept *kept;
-
 	unsigned int tries;
+	struct kept *kept;
 
 	if (!client.quarantine)
 		return;

@@ -17,9 +17,9 @@ static inline unsigned int red_zone(uint32_t flags)
 		RED_ZONE;
 }
 
-/* Write the red zone of a new allocation. */
+/* Write the red zone of a new allocation. mem_lock is held, as for the next one. Both only if client.zoned. */
 void red_zone_fill(const struct alloc *alloc);
-/* Look at the red zone of an allocation that is freed. mem_lock is held. */
+/* Look at the red zone of an allocation that is freed. */
 void red_zone_look(const struct alloc *alloc);
 /*
  * Keep an allocation that is freed, and hide it from lookups; no work that uses it is left. False: the caller frees it.

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "common/program.h"
 #include "common/util.h"
 
 #define BYTES		4096u
@@ -37,16 +38,6 @@ struct program {
 
 /* The call that the report is about. */
 #define WRONG(call)	(*w->line = __LINE__, (call))
-/* A call that must work. */
-#define OK(call)							\
-	do {								\
-		CUresult result_ = (call);				\
-									\
-		if (result_) {						\
-			fprintf(stderr, "line %d: %d\n", __LINE__, result_);	\
-			_exit(3);					\
-		}							\
-	} while (0)
 
 static inline void program_begin(struct program *w)
 {

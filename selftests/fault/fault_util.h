@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/program.h"
 #include "common/util.h"
 
 #define BYTES		(1u << 20)
@@ -34,16 +35,6 @@ struct program {
 	} *out;
 };
 
-/* A call that must work. */
-#define OK(call)							\
-	do {								\
-		CUresult result_ = (call);				\
-									\
-		if (result_) {						\
-			fprintf(stderr, "line %d: %d\n", __LINE__, result_);	\
-			_exit(3);					\
-		}							\
-	} while (0)
 /* A call whose result the test checks. */
 #define NOTE(call)							\
 	({								\
@@ -128,22 +119,6 @@ static inline void program_run(void (*body)(struct program *w), const char *faul
 	pid_t pid = program_start(body, fault, schedule, err, &w);
 
 	program_end(&w, pid, err, outcome);
-}
-
-/* The command lies beside the directory of this program, unless BUILD says otherwise. */
-static inline __attribute__((constructor)) void find_build(void)
-{
-	char path[512], *slash;
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-
-	if (n < 0)
-		return;
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	if (slash)
-		*slash = '\0';
-	strncat(path, "/..", sizeof(path) - strlen(path) - 1);
-	setenv("BUILD", path, 0);
 }
 
 static inline uint64_t now_ms(void)

@@ -505,12 +505,13 @@ TEST_F(fault, scheduled)
 /* Run the command. Returns its exit status. */
 static int command(const char *format, ...)
 {
-	char line[512];
+	char line[PATH_MAX + 512];
 	va_list args;
 	int status;
 
+	snprintf(line, sizeof(line), "gpumem=%s; ", build_path("bin/gpumem"));
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	vsnprintf(line + strlen(line), 512, format, args);
 	va_end(args);
 	status = system(line);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -529,13 +530,16 @@ TEST_F(fault, waiting)
 {
 	int err = memfd_create("stderr", 0);
 	struct program w = { 0 };
-	pid_t pid = program_start(waits, "hang call=cuMemsetD8Async", NULL, err, &w);
+	pid_t pid;
 
+	if (!command_there())
+		SKIP(return, "the command is not built");
+	pid = program_start(waits, "hang call=cuMemsetD8Async", NULL, err, &w);
 	for (int i = 0; i < 20000 && !__atomic_load_n(&w.out->number[0], __ATOMIC_ACQUIRE); i++)
 		nap_ms(1);
 	nap_ms(200);
 	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
-	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault clear --pid %d", pid));
+	EXPECT_EQ(0, command("$gpumem fault clear --pid %d", pid));
 	program_end(&w, pid, err, self->o);
 	EXPECT_EQ(0, self->o->status);
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
@@ -563,28 +567,31 @@ TEST_F(fault, run_time)
 {
 	int err = memfd_create("stderr", 0);
 	struct program w = { 0 };
-	pid_t pid = program_start(hang, "hang call=cuMemsetD8Async", NULL, err, &w);
 	struct cgroup group, empty;
 	char text[16];
+	pid_t pid;
 
+	if (!command_there())
+		SKIP(return, "the command is not built");
+	pid = program_start(hang, "hang call=cuMemsetD8Async", NULL, err, &w);
 	ASSERT_EQ(0, cgroup_make(&group, "fault"));
 	ASSERT_EQ(0, cgroup_make(&empty, "fault-empty"));
 	snprintf(text, sizeof(text), "%d", pid);
 	ASSERT_EQ(0, cgroup_write(&group, "cgroup.procs", text));
 	for (int i = 0; i < 20000 && !__atomic_load_n(&w.out->number[0], __ATOMIC_ACQUIRE); i++)
 		nap_ms(1);
-	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault list --pid %d | grep -q 'rule 0: 1 of 2 matches'", pid));
+	EXPECT_EQ(0, command("$gpumem fault list --pid %d | grep -q 'rule 0: 1 of 2 matches'", pid));
 	/* Rules that are wrong change nothing. */
-	EXPECT_EQ(2, command("$BUILD/bin/gpumem fault set --pid %d 'hang call=fill; explode' 2>/dev/null", pid));
-	EXPECT_EQ(1, command("$BUILD/bin/gpumem fault clear --cgroup %s 2>/dev/null", empty.path));
-	EXPECT_EQ(0, command("$BUILD/bin/gpumem fault set --cgroup %s 'fail nth=2'", group.path));
+	EXPECT_EQ(2, command("$gpumem fault set --pid %d 'hang call=fill; explode' 2>/dev/null", pid));
+	EXPECT_EQ(1, command("$gpumem fault clear --cgroup %s 2>/dev/null", empty.path));
+	EXPECT_EQ(0, command("$gpumem fault set --cgroup %s 'fail nth=2'", group.path));
 	program_end(&w, pid, err, self->o);
 	EXPECT_EQ(0, cgroup_remove(&group));
 	EXPECT_EQ(0, cgroup_remove(&empty));
 	/* No process has rules any more. */
-	EXPECT_EQ(0, command("test -z \"$($BUILD/bin/gpumem fault list)\""));
-	EXPECT_EQ(1, command("$BUILD/bin/gpumem fault set --pid %d fail 2>/dev/null", getpid()));
-	EXPECT_EQ(2, command("$BUILD/bin/gpumem fault set fail 2>/dev/null"));
+	EXPECT_EQ(0, command("test -z \"$($gpumem fault list)\""));
+	EXPECT_EQ(1, command("$gpumem fault set --pid %d fail 2>/dev/null", getpid()));
+	EXPECT_EQ(2, command("$gpumem fault set fail 2>/dev/null"));
 	EXPECT_EQ(0, self->o->status);
 	EXPECT_EQ(CUDA_ERROR_NOT_READY, RESULT(0));
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(1));

@@ -159,6 +159,8 @@ FIXTURE(sweep)
 
 FIXTURE_SETUP(sweep)
 {
+	if (!command_there())
+		SKIP(return, "the command is not built");
 }
 
 FIXTURE_TEARDOWN(sweep)
@@ -174,8 +176,8 @@ static int sweep(FIXTURE_DATA(sweep) *self, const char *program, const char *opt
 	size_t n;
 	FILE *f;
 
-	snprintf(line, sizeof(line), "GPUMEM_SELFTEST_PROGRAM=%s $BUILD/bin/gpumem fault sweep %s -- /proc/%d/exe 2>&1",
-		 program, options, getpid());
+	snprintf(line, sizeof(line), "GPUMEM_SELFTEST_PROGRAM=%s %s fault sweep %s -- /proc/%d/exe 2>&1", program,
+		 build_path("bin/gpumem"), options, getpid());
 	f = popen(line, "r");
 	n = fread(self->text, 1, sizeof(self->text) - 1, f);
 	self->text[n] = '\0';

@@ -22,17 +22,10 @@
 #include <unistd.h>
 
 #include "../../libgpumem/record/format.h"
+#include "common/program.h"
 #include "common/util.h"
 
-#define OK(call)							\
-	do {								\
-		CUresult result_ = (CUresult)(call);			\
-									\
-		if (result_) {						\
-			fprintf(stderr, "line %d: %d\n", __LINE__, result_);	\
-			_exit(3);					\
-		}							\
-	} while (0)
+/* A call of a program that must fail. */
 #define BAD(call)							\
 	do {								\
 		if (!(call)) {						\
@@ -54,29 +47,6 @@ static inline CUcontext program_begin(void)
 	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
 	OK(cuCtxSetCurrent(ctx));
 	return ctx;
-}
-
-/* A file below the build directory: selftests/.. */
-static inline char *build_path(const char *format, ...)
-{
-	static char text[8][PATH_MAX];
-	static unsigned int next;
-	char *path = text[next++ % 8], *slash;
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 256);
-	va_list args;
-	int i;
-
-	path[n > 0 ? n : 0] = '\0';
-	for (i = 0; i < 2; i++) {
-		slash = strrchr(path, '/');
-		if (slash)
-			*slash = '\0';
-	}
-	strcat(path, "/");
-	va_start(args, format);
-	vsnprintf(path + strlen(path), 256, format, args);
-	va_end(args);
-	return path;
 }
 
 static inline char *trace_path(const char *name)

@@ -14,6 +14,7 @@ build=${BUILD:-$top/../build}
 
 echo "TAP version 13"
 [ -e /dev/gpumem0 ] || skip_all "gpumem is not loaded"
+[ -x "$build/bin/gpumem" ] || skip_all "the tools are not built"
 traces=("$top"/golden/h200-580/traces/*.trace.xz)
 [ -e "${traces[0]}" ] || skip_all "there are no traces"
 echo "1..$((2 * ${#traces[@]}))"
