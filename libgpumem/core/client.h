@@ -103,6 +103,14 @@ int fd_raise(int fd);
 /* How much more than its share of a device's memory the process holds; 0 if the kernel cannot tell. */
 uint64_t client_excess(unsigned int device);
 CUresult result_of_errno(int error);
+/* The memory of a device, as programs see it. */
+static inline uint64_t fault_total(CUdevice device)
+{
+	uint64_t total = client.device[device].total;
+
+	return likely(!client.faults) ? total : fault_memory(device, total);
+}
+
 /* Whether this process has not called cuInit() successfully, or is a forked child. */
 static inline bool not_initialized(void)
 {

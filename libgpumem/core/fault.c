@@ -392,8 +392,3 @@ bool fault_alloc(CUdevice device, uint64_t bytes)
 		return false;
 	return !client_free_bytes(device, &free_bytes) && free_bytes < bytes;
 }
-
-uint64_t fault_total(CUdevice device)
-{
-	return fault_memory(device, client.device[device].total);
-}

@@ -89,8 +89,6 @@ bool fault_grow(uint64_t bytes);
 uint64_t fault_memory(CUdevice device, uint64_t total);
 /* Whether a rule refuses @bytes more bytes of a device. No lock is held. */
 bool fault_alloc(CUdevice device, uint64_t bytes);
-/* The memory of a device, as programs see it. */
-uint64_t fault_total(CUdevice device);
 /* A random number of the seed of the rules, for the @index-th user of it. */
 uint64_t fault_random(uint64_t seed, uint64_t index);
 
