@@ -286,6 +286,26 @@ static void free_async_end(struct call *call)
 	free_failed(call, call->value[0], "free");
 }
 
+void pair_happened(const struct tap_pair *pair)
+{
+	uint64_t stream = (uintptr_t)pair->stream, pool = (uintptr_t)pair->pool;
+	CUdeviceptr base = pair->base;
+	struct call alloc = {
+		.name = "cuMemAllocAsync", .count = 3, .value = { (uintptr_t)&base, pair->size, stream },
+	};
+	struct call alloc_from_pool = {
+		.name = "cuMemAllocFromPoolAsync", .count = 4, .value = { (uintptr_t)&base, pair->size, pool, stream },
+	};
+	struct call free = { .name = "cuMemFreeAsync", .count = 2, .value = { base, stream } };
+
+	if (pair->pool)
+		alloc_from(&alloc_from_pool);
+	else
+		alloc_current(&alloc);
+	if (pair->freed)
+		free_async_begin(&free);
+}
+
 /* ---- sharing */
 
 static void share(struct call *call)

@@ -264,6 +264,7 @@ static int lock(void)
 	if (options.stacks)
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&check_lock);
+	driver->pairs(pair_happened);
 	return cancel;
 }
 
@@ -279,10 +280,13 @@ static void forked(void)
 	running = false;
 }
 
+static struct tap tap;
+
 static void tap_begin(const char *name, const char *names, const uint64_t *values, unsigned int count)
 {
 	struct under_way *under_way;
 	const struct call_type *type;
+	unsigned int i;
 	int cancel;
 	bool own;
 
@@ -301,14 +305,21 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	under_way->type = type;
 	if (!type)
 		return;
-	under_way->call = (struct call) { .name = type->name, .own = own, .count = count };
-	memcpy(under_way->call.value, values, count * sizeof(*values));
-	if (!type->before)
+	under_way->call.name = type->name;
+	under_way->call.own = own;
+	under_way->call.count = count;
+	under_way->call.result = CUDA_SUCCESS;
+	under_way->call.stack = NULL;
+	for (i = 0; i < TAP_VALUES; i++)
+		under_way->call.value[i] = i < count ? values[i] : 0;
+	if (!type->before && !tap.pairs)
 		return;
 	thread.inside = true;
 	cancel = lock();
-	under_way->call.stack = stack_here();
-	type->before(&under_way->call);
+	if (type->before) {
+		under_way->call.stack = stack_here();
+		type->before(&under_way->call);
+	}
 	unlock(cancel);
 	thread.inside = false;
 }
@@ -389,7 +400,7 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 	unlock(cancel);
 }
 
-static const struct tap tap = {
+static struct tap tap = {
 	.version = TAP_VERSION, .begin = tap_begin, .end = tap_end, .host_function = tap_host_function,
 	.reported = tap_reported, .changed = tap_changed,
 };
@@ -404,6 +415,7 @@ const struct tap *gpumem_check_start(const struct tap_client *client)
 		return NULL;
 	running = true;
 	options_read();
+	tap.pairs = !options.stacks;
 	stacks_start();
 	actors_start();
 	types_add(calls_memory);
@@ -425,6 +437,7 @@ static __attribute__((destructor)) void finish(void)
 	soon.tv_sec++;
 	/* Another thread may be in a call for ever. */
 	if (!pthread_mutex_timedlock(&check_lock, &soon)) {
+		driver->pairs(pair_happened);
 		steps_settle_all();
 		pinned_mapped();
 		leaks_report(NULL);

@@ -415,6 +415,9 @@ struct call {
 	struct stack *stack;
 };
 
+/* Model an allocation and a free that were not reported when they happened. */
+void pair_happened(const struct tap_pair *pair);
+
 struct call_type {
 	const char *name;
 	void (*before)(struct call *call);	/* or NULL; the call has not begun */

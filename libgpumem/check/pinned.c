@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,45 +26,79 @@ struct sum {
 	struct sum *next;
 };
 
+static struct spares spare_sums;
 static struct sum *sums, **sums_end = &sums;
 static unsigned int sum_count;
 
-/* Whether the process can read these bytes. */
+/* Whether pages are mapped at all bytes. msync() looks at the mappings only; mincore() would look at each page. */
 static bool mapped(uint64_t addr, uint64_t bytes)
 {
-	uint64_t page = sysconf(_SC_PAGESIZE), from = addr / page * page, at;
-	unsigned char there[256];
+	uint64_t page = sysconf(_SC_PAGESIZE), from = addr / page * page;
 
-	for (at = from; at < addr + bytes;) {
-		uint64_t length = addr + bytes - at;
+	return !msync((void *)(uintptr_t)from, addr + bytes - from, MS_ASYNC) || errno != ENOMEM;
+}
 
-		if (length > sizeof(there) * page)
-			length = sizeof(there) * page;
-		if (mincore((void *)(uintptr_t)at, length, there) && errno == ENOMEM)
-			return false;
-		at += (length + page - 1) / page * page;
+/*
+ * Fletcher's sum of words, in four columns. Bytes that changed in one word always change it, and words that changed
+ * places do if they stay in their column.
+ */
+struct columns {
+	uint64_t first[4], second[4];
+};
+
+/* @count: a multiple of 4. */
+static void add_words(struct columns *columns, const uint64_t *word, size_t count)
+{
+	/* Variables of their own, because the compiler keeps arrays in memory here. */
+	uint64_t a = columns->first[0], b = columns->first[1], c = columns->first[2], d = columns->first[3];
+	uint64_t e = columns->second[0], f = columns->second[1], g = columns->second[2], h = columns->second[3];
+	const uint64_t *end = word + count;
+
+	for (; word < end; word += 4) {
+		e += a += word[0];
+		f += b += word[1];
+		g += c += word[2];
+		h += d += word[3];
 	}
-	return true;
+	*columns = (struct columns) { .first = { a, b, c, d }, .second = { e, f, g, h } };
+}
+
+/* Add a few bytes as words that end with zeros. */
+static void add_rest(struct columns *columns, const void *bytes, size_t count)
+{
+	uint64_t words[4] = { 0 };
+
+	memcpy(words, bytes, count);
+	add_words(columns, words, 4);
 }
 
 /* A sum of bytes that are there; false: they are not. */
 static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uint64_t *sum)
 {
-	unsigned char some[16384];
-	uint64_t word;
-	size_t length, i;
+	const unsigned char *here = (const unsigned char *)(uintptr_t)(memory->base + at);
+	struct columns columns = { .first = { bytes } };
+	unsigned int column;
+	uint64_t some[2048];
+	size_t length;
 
-	for (*sum = bytes; bytes; at += length, bytes -= length) {
+	/* The driver's own memory is readable if it is mapped. */
+	if (memory->kind == MEMORY_HOST && (memory->base + at) % 8 == 0) {
+		if (!mapped(memory->base + at, bytes))
+			return false;
+		add_words(&columns, (const uint64_t *)here, bytes / 32 * 4);
+		add_rest(&columns, here + bytes / 32 * 32, bytes % 32);
+		bytes = 0;
+	}
+	for (; bytes; at += length, bytes -= length) {
 		length = bytes < sizeof(some) ? bytes : sizeof(some);
 		if (memory_read(some, memory->base + at, length) != length)
 			return false;
-		for (i = 0; i + 8 <= length; i += 8) {
-			__builtin_memcpy(&word, some + i, 8);
-			*sum = (*sum ^ word) * 0x9e3779b97f4a7c15ull;
-			*sum ^= *sum >> 29;
-		}
-		for (; i < length; i++)
-			*sum = (*sum ^ some[i]) * 0x9e3779b97f4a7c15ull;
+		add_words(&columns, some, length / 32 * 4);
+		add_rest(&columns, (const unsigned char *)some + length / 32 * 32, length % 32);
+	}
+	for (*sum = 0, column = 0; column < 4; column++) {
+		*sum = (*sum ^ columns.first[column]) * 0x9e3779b97f4a7c15ull;
+		*sum = (*sum ^ *sum >> 29 ^ columns.second[column]) * 0x9e3779b97f4a7c15ull;
 	}
 	return true;
 }
@@ -72,7 +107,7 @@ static void sum_free(struct sum *sum)
 {
 	op_drop(sum->op);
 	memory_drop(sum->memory);
-	free(sum);
+	spare_give(&spare_sums, sum);
 	sum_count--;
 }
 
@@ -90,11 +125,11 @@ void pinned_read(const struct span *span, const struct box *box, struct op *op)
 		return;
 	if (sum_count == SUMS_MOST || bytes > SUM_BYTES || span->at > memory->size || bytes > memory->size - span->at)
 		return;
-	sum = calloc(1, sizeof(*sum));
+	sum = spare_take(&spare_sums, sizeof(*sum));
 	if (!sum)
 		return;
 	if (!sum_of(memory, span->at, bytes, &sum->sum)) {
-		free(sum);
+		spare_give(&spare_sums, sum);
 		return;
 	}
 	sum->op = op_hold(op);

@@ -2,6 +2,9 @@
 /*
  * Stacks: unwound by libunwind if the machine has it, else by the compiler's unwinder, stored once each, and turned into
  * functions and lines by libbacktrace when a report needs them.
+ *
+ * Most calls come from where an earlier call came from. So the checker remembers where on the thread's stack the return
+ * addresses of the last stacks were. If all of them are still there, the stack is the same, and needs no unwinding.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,6 +29,23 @@ struct stack {
 };
 
 static struct stack *stacks[TABLE];	/* stacks live until the process ends */
+
+#define BUCKETS	128u
+#define WAYS	8u
+
+/* A stack as it was found from a frame of the checker. */
+struct place {
+	uintptr_t frame;
+	struct stack *stack;
+	unsigned int count;		/* of return addresses; 0: not known */
+	unsigned int times;		/* that it was unwound */
+	struct {
+		uintptr_t at, pc;
+	} address[FRAMES];
+};
+
+static struct place places[BUCKETS][WAYS];
+static unsigned char oldest[BUCKETS];	/* the place in the bucket that is replaced next */
 
 struct trace {
 	unsigned int count;
@@ -97,9 +117,115 @@ static struct stack *stack_of_caller(void)
 	return stack;
 }
 
+/* ---- places */
+
+#if defined(__x86_64__)
+struct walked {
+	struct place *place;
+	bool odd;			/* a return address is not where it should be */
+};
+
+/* A return address is below the frame of the function that it returns to. */
+static _Unwind_Reason_Code add_address(struct _Unwind_Context *context, void *arg)
+{
+	struct walked *walked = arg;
+	struct place *place = walked->place;
+	uintptr_t pc = _Unwind_GetIP(context), at = _Unwind_GetCFA(context) - sizeof(pc);
+
+	if (!pc)
+		return _URC_END_OF_STACK;
+	if (at <= place->frame)
+		return _URC_NO_REASON;
+	if (at % sizeof(pc) || *(const uintptr_t *)at != pc) {
+		walked->odd = true;
+		return _URC_END_OF_STACK;
+	}
+	place->address[place->count].at = at;
+	place->address[place->count++].pc = pc;
+	return place->count == FRAMES ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+static __attribute__((noinline)) void place_learn(struct place *place)
+{
+	struct walked walked = { .place = place };
+
+	place->count = 0;
+	_Unwind_Backtrace(add_address, &walked);
+	/* Frames of signal handlers, say. */
+	if (walked.odd)
+		place->count = 0;
+}
+
+/* Where the calling thread's stack ends, or 1 if that is not known. */
+static uintptr_t stack_end(void)
+{
+	static __thread uintptr_t end;
+	pthread_attr_t attr;
+	size_t size;
+	void *low;
+
+	if (likely(end))
+		return end;
+	end = 1;
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return end;
+	if (!pthread_attr_getstack(&attr, &low, &size))
+		end = (uintptr_t)low + size;
+	pthread_attr_destroy(&attr);
+	return end;
+}
+
+static bool place_same(const struct place *place, uintptr_t frame, uintptr_t end)
+{
+	unsigned int i;
+
+	if (place->frame != frame || !place->count)
+		return false;
+	for (i = 0; i < place->count; i++)
+		if (place->address[i].at >= end || *(const uintptr_t *)place->address[i].at != place->address[i].pc)
+			return false;
+	return true;
+}
+
+static __attribute__((noinline)) struct stack *stack_known(void)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), end = stack_end();
+	unsigned int bucket = (frame ^ frame >> 12) / 16 % BUCKETS, i;
+	struct place *bucket_places = places[bucket], *place;
+	struct stack *stack;
+
+	/* A stack that the thread did not begin with: no end is known. */
+	if (frame >= end)
+		return stack_of_caller();
+	for (i = 0; i < WAYS; i++)
+		if (place_same(&bucket_places[i], frame, end))
+			return bucket_places[i].stack;
+	stack = stack_of_caller();
+	for (i = 0; i < WAYS; i++)
+		if (bucket_places[i].frame == frame && bucket_places[i].stack == stack)
+			break;
+	if (i == WAYS) {
+		i = oldest[bucket]++ % WAYS;
+		bucket_places[i].frame = frame;
+		bucket_places[i].stack = stack;
+		bucket_places[i].count = bucket_places[i].times = 0;
+	}
+	place = &bucket_places[i];
+	/* The compiler's unwinder takes long: it is worth that for a stack that comes again. */
+	if (++place->times == 2)
+		place_learn(place);
+	return stack;
+}
+#else
+static struct stack *stack_known(void)
+{
+	return stack_of_caller();
+}
+#endif
+
 struct stack *stack_here(void)
 {
-	return options.stacks ? stack_of_caller() : NULL;
+	return options.stacks ? stack_known() : NULL;
 }
 
 uint32_t stack_hash(const struct stack *stack)

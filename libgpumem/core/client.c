@@ -539,6 +539,7 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	start_faults();
 	client.watched = client.tap || client.gated;
 	client.noted = client.debug || client.watched;
+	client.pairs = client.tap && client.tap->pairs && !client.gated && !client.debug && pairs_start();
 	*alive = 1;
 	/* While calls are watched, no function takes a path that reports nothing. */
 	alive[1] = alive[2] = !client.watched;

@@ -56,6 +56,7 @@ struct client {
 	bool watched;			/* gated, or there is a tap: no fast path may be taken */
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
+	bool pairs;			/* the tap sees pairs later; goes to false only; atomic */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	bool zoned;			/* the checker wants red zones; constant before the first allocation */
 	uint64_t quarantine;		/* bytes of freed memory that the checker keeps at most; 0: none */

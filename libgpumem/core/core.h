@@ -54,6 +54,7 @@
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/lock.h"
+#include "core/pairs.h"
 #include "core/scope.h"
 #include "core/seq.h"
 #include "core/sorted.h"

@@ -15,7 +15,7 @@
 
 #include "cuda.h"
 
-#define TAP_VERSION	1u
+#define TAP_VERSION	2u
 #define TAP_VALUES	12u		/* arguments of a call that are reported */
 
 enum tap_order {
@@ -30,6 +30,14 @@ struct tap_stream {
 	const void *context;
 	enum tap_order order;
 	bool created;			/* by cuStreamCreate() */
+};
+
+/* A block of cuMemAllocAsync(), or cuMemAllocFromPoolAsync(). */
+struct tap_pair {
+	uint64_t base, size;
+	const void *pool;		/* NULL: the current one of the stream's device */
+	CUstream stream;		/* of the allocation and of the free */
+	bool freed;
 };
 
 /* What the library behind the tap may ask. All functions may be called inside begin() and end(). */
@@ -51,6 +59,11 @@ struct tap_client {
 	bool (*strict)(void);
 	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
 	void (*verify)(void);
+	/*
+	 * Call @each for blocks whose calls were not reported, if struct tap allows it. No other thread does, and none allocates
+	 * or frees such a block meanwhile.
+	 */
+	void (*pairs)(void (*each)(const struct tap_pair *pair));
 };
 
 /*
@@ -59,6 +72,11 @@ struct tap_client {
  */
 struct tap {
 	unsigned int version;		/* TAP_VERSION */
+	/*
+	 * Allocations and frees in stream order need not be reported if no other call comes between, and nothing but the tap
+	 * watches calls: the library behind the tap asks for them before it looks at another call.
+	 */
+	bool pairs;
 	/* @names: the arguments' names, separated by commas; @values: as many numbers. */
 	void (*begin)(const char *name, const char *names, const uint64_t *values, unsigned int count);
 	void (*end)(const char *name, CUresult result);

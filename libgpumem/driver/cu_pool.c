@@ -61,6 +61,16 @@ static CUresult stream_watched(CUstream handle, bool own, CUstream *stream)
 	return result;
 }
 
+/*
+ * at_hand(), for a call that the tap may see later (core/pairs.h). The *_later() functions fall back to those that report
+ * calls.
+ */
+static inline __attribute__((always_inline)) bool at_hand_later(CUstream handle)
+{
+	return likely(load_relaxed(&client.pairs)) && !not_initialized() && !host_thread && (uintptr_t)handle >= PAGE &&
+	       load_acquire(&handle->magic) == STREAM_MAGIC && !load_relaxed(&handle->ctx->sticky) && pairs_enter();
+}
+
 static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle,
 						bool own)
 {
@@ -76,6 +86,24 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
 }
 
+static __attribute__((noinline)) CUresult alloc_later(CUdeviceptr *ptr, size_t bytes, CUstream handle, bool own)
+{
+	CUresult result;
+
+	CLEAR(ptr);
+	if (unlikely(!ptr || !at_hand_later(handle)))
+		return alloc(ptr, bytes, handle, own);
+	if (unlikely(!pairs_room())) {
+		pairs_leave();
+		return alloc(ptr, bytes, handle, own);
+	}
+	result = pool_alloc_current(ptr, bytes, handle);
+	if (likely(!result && bytes))
+		pairs_made(*ptr, bytes, NULL, handle);
+	pairs_leave();
+	return result;
+}
+
 /**
  * cuMemAllocAsync - allocate in stream order from the current pool of the stream's device
  * @ptr: the address; 0 if @bytes is 0 and on failure
@@ -86,7 +114,7 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
  * INVALID_CONTEXT.
  */
 ENTRY_FORMS(cuMemAllocAsync, (CUdeviceptr *ptr, size_t bytes, CUstream stream),
-	    at_hand(stream), pool_alloc_current(ptr, bytes, stream), alloc(ptr, bytes, stream, own));
+	    at_hand(stream), pool_alloc_current(ptr, bytes, stream), alloc_later(ptr, bytes, stream, own));
 
 static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t bytes,
 						     CUmemoryPool pool, CUstream handle, bool own)
@@ -103,6 +131,25 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 	return result ? result : pool_alloc(ptr, bytes, pool, stream);
 }
 
+static __attribute__((noinline)) CUresult alloc_from_later(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
+							   CUstream handle, bool own)
+{
+	CUresult result;
+
+	CLEAR(ptr);
+	if (unlikely(!ptr || !pool || !at_hand_later(handle)))
+		return alloc_from(ptr, bytes, pool, handle, own);
+	if (unlikely(!pairs_room())) {
+		pairs_leave();
+		return alloc_from(ptr, bytes, pool, handle, own);
+	}
+	result = pool_alloc(ptr, bytes, pool, handle);
+	if (likely(!result && bytes))
+		pairs_made(*ptr, bytes, pool, handle);
+	pairs_leave();
+	return result;
+}
+
 /**
  * cuMemAllocFromPoolAsync - allocate in stream order from the pool that the caller names
  *
@@ -111,7 +158,7 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 ENTRY_FORMS(cuMemAllocFromPoolAsync,
 	    (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream),
 	    at_hand(stream), pool_alloc(ptr, bytes, pool, stream),
-	    alloc_from(ptr, bytes, pool, stream, own));
+	    alloc_from_later(ptr, bytes, pool, stream, own));
 
 static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
 {
@@ -126,6 +173,21 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
 	return result || !ptr ? result : pool_free(ptr, stream);
 }
 
+static __attribute__((noinline)) CUresult free_later(CUdeviceptr ptr, CUstream handle, bool own)
+{
+	CUresult result;
+
+	if (unlikely(!at_hand_later(handle)))
+		return free_in(ptr, handle, own);
+	if (unlikely(!pairs_freed(ptr, handle))) {
+		pairs_leave();
+		return free_in(ptr, handle, own);
+	}
+	result = pool_free(ptr, handle);
+	pairs_leave();
+	return result;
+}
+
 /**
  * cuMemFreeAsync - free in stream order
  * @ptr: the address of an allocation (of cuMemAlloc(), too), or 0
@@ -135,7 +197,7 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
  * the address. Return: INVALID_VALUE for any other address, INVALID_CONTEXT.
  */
 ENTRY_FORMS(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
-	    pool_free(ptr, stream), free_in(ptr, stream, own));
+	    pool_free(ptr, stream), free_later(ptr, stream, own));
 
 /**
  * cuMemPoolCreate - make a pool

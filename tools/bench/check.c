@@ -39,6 +39,23 @@ static double pairs(void)
 	return bench_calls(ROUNDS, PAIRS, pair, NULL);
 }
 
+/* A pair whose block is used in between. */
+static void pair_used(void *arg)
+{
+	CUdeviceptr p;
+
+	(void)arg;
+	bench_cu(cuMemAllocAsync(&p, 4096, stream));
+	bench_cu(cuMemsetD8Async(p, 1, 4096, stream));
+	bench_cu(cuMemFreeAsync(p, stream));
+}
+
+static double pairs_used(void)
+{
+	start();
+	return bench_calls(ROUNDS, PAIRS, pair_used, NULL);
+}
+
 static void copy(void *arg)
 {
 	(void)arg;
@@ -83,4 +100,7 @@ void bench_check(void)
 	bench_peer("check_pair_off", apart(pairs, "0", "1"));
 	bench_beside("check_pair_without_stacks", BENCH_RATIO, apart(pairs, "1", "0"), "check_pair_off", 2);
 	bench_beside("check_pair", BENCH_RATIO, apart(pairs, "1", "1"), "check_pair_off", 0);
+	bench_peer("check_pair_used_off", apart(pairs_used, "0", "1"));
+	bench_beside("check_pair_used_without_stacks", BENCH_RATIO, apart(pairs_used, "1", "0"), "check_pair_used_off", 0);
+	bench_beside("check_pair_used", BENCH_RATIO, apart(pairs_used, "1", "1"), "check_pair_used_off", 0);
 }

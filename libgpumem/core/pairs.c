@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pairs: the lists, and how a thread takes those of all others.
+ *
+ * The owner of a list stores "inside" and reads "pairs_revoked". A thread that takes the lists stores "pairs_revoked", has
+ * the kernel make all threads of the process execute a barrier (membarrier), and waits until the owners have left. Either
+ * an owner sees that the lists are revoked, and reports its call to the tap, or the other thread sees that it is inside.
+ *
+ * "pairs_filled" is cleared before that barrier, and stored by owners that are inside. A list that is made meanwhile is
+ * seen, because the thread reads the list of lists behind the barrier.
+ *
+ * A list is never freed. A thread that ends leaves its list to another one, with what is in it.
+ *
+ * Locks: the lock of the library behind the tap, around pairs_take().
+ */
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+#define DOZES	1000u			/* how long an owner is waited for */
+
+__thread struct pairs *pairs_own __attribute__((tls_model("initial-exec")));
+uint32_t pairs_revoked, pairs_filled;
+
+static struct pairs *lists;		/* newest first; only grows; atomic */
+static pthread_key_t ends;
+
+static void thread_ends(void *arg)
+{
+	struct pairs *own = arg;
+
+	pairs_own = NULL;
+	store_release(&own->owned, false);
+}
+
+bool pairs_start(void)
+{
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) &&
+		!pthread_key_create(&ends, thread_ends);
+}
+
+static struct pairs *list_unused(void)
+{
+	struct pairs *list;
+	bool owned;
+
+	for (list = load_acquire(&lists); list; list = list->next) {
+		owned = load_relaxed(&list->owned);
+		if (!owned && __atomic_compare_exchange_n(&list->owned, &owned, true, false, __ATOMIC_ACQUIRE,
+							  __ATOMIC_RELAXED))
+			return list;
+	}
+	list = calloc(1, sizeof(*list));
+	if (!list)
+		return NULL;
+	list->owned = true;
+	list->next = load_relaxed(&lists);
+	while (!__atomic_compare_exchange_n(&lists, &list->next, list, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	return list;
+}
+
+bool pairs_get(void)
+{
+	struct pairs *list = list_unused();
+
+	if (!list)
+		return false;
+	if (pthread_setspecific(ends, list)) {
+		store_release(&list->owned, false);
+		return false;
+	}
+	pairs_own = list;
+	return true;
+}
+
+/* Whether the owner has left. False: it was interrupted in between, and its handler does not return. */
+static bool owner_out(const struct pairs *list)
+{
+	unsigned int i;
+
+	for (i = 0; load_acquire(&list->inside); i++) {
+		if (list == pairs_own || i == DOZES)
+			return false;
+		if (i >= 100)
+			lock_doze();
+	}
+	return true;
+}
+
+static void take(struct pairs *list, bool freed, void (*each)(const struct tap_pair *pair))
+{
+	unsigned int i;
+
+	for (i = 0; i < list->count; i++)
+		if (list->pair[i].freed == freed)
+			each(&list->pair[i]);
+}
+
+void pairs_take(void (*each)(const struct tap_pair *pair))
+{
+	struct pairs *list, *first;
+
+	if (likely(!load_acquire(&pairs_filled)))
+		return;
+	store_relaxed(&pairs_filled, 0);
+	store_relaxed(&pairs_revoked, 1);
+	fence_full();
+	first = load_acquire(&lists);
+	if ((first != pairs_own || first->next) &&
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
+		/* A sandbox forbids it from now on. What other threads stored has left their CPUs by then. */
+		store_relaxed(&client.pairs, false);
+		lock_doze();
+	}
+	first = load_acquire(&lists);
+	/* No two blocks that are live overlap; a freed one may be where another one is live. */
+	for (list = first; list; list = list->next) {
+		list->out = owner_out(list);
+		if (list->out)
+			take(list, true, each);
+	}
+	for (list = first; list; list = list->next) {
+		if (!list->out) {
+			store_relaxed(&pairs_filled, 1);
+			continue;
+		}
+		take(list, false, each);
+		list->count = 0;
+	}
+	store_release(&pairs_revoked, 0);
+}
