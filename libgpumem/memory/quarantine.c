@@ -2,17 +2,17 @@
 /*
  * Red zones and quarantine: with GPUMEM_CHECK=1, accesses that no call makes are noticed by what they leave.
  *
- * Behind each allocation of device memory and pinned memory lies a red zone of RED_ZONE bytes with a pattern. Memory that
+ * Behind each allocation of device, pinned and managed memory lies a red zone of RED_ZONE bytes with a pattern. Memory that
  * the program frees is filled with another pattern and kept for a while, so that its address is not reused. When memory
  * is freed for good, a byte of it or of its red zone that differs from the pattern is a report; so is a byte of kept
  * memory when the process ends. The CPU or a device has written it, or work of another context that the free does not
  * wait for. Until then, a call that names the address is a use after free, also after further allocations.
  *
  * Kept memory is freed, the oldest first, when more than client.quarantine bytes or KEPT_MOST allocations are kept; and
- * all of it when an
- * allocation finds no memory, when the program asks how much memory is free, and when its context ends. Memory that other
- * processes or drivers may reach is not kept, nor is memory of pools, which is reused in stream order. In strict mode the
- * CPU reaches pinned memory only: device memory is kept, but has no pattern.
+ * all of it when an allocation finds no memory, when the program asks how much memory is free, and when its context ends.
+ * Memory that other processes or drivers may reach is not kept, nor is memory of pools, which is reused in stream order,
+ * nor managed memory of devices without concurrent access. In strict mode the CPU does not reach device memory: it is
+ * kept, but has no pattern.
  *
  * Locks: mem_lock for everything; the checker is told without it. Patterns are written and compared with mem_lock held,
  * for at most half of the quarantine at a time: only programs that are checked pay for that.
@@ -49,7 +49,7 @@ static unsigned int change_count;	/* atomic */
 /* Whether the CPU reaches memory that has a pattern. */
 static bool has_pattern(uint32_t flags)
 {
-	return !client.strict || flags & ALLOC_HOST;
+	return !client.strict || flags & (ALLOC_HOST | ALLOC_MANAGED);
 }
 
 static void note(const struct alloc *alloc, uint64_t offset)
@@ -118,8 +118,8 @@ static void release_first(struct block **doomed)
 
 bool quarantine_put(struct alloc *alloc, struct block **doomed)
 {
-	const uint32_t other = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_REGISTERED | ALLOC_MANAGED | ALLOC_HIDDEN |
-		ALLOC_MAPPED | ALLOC_EXTERNAL | ALLOC_MOVABLE | ALLOC_ATTACHED;
+	const uint32_t other = ALLOC_EXPORTED | ALLOC_IMPORTED | ALLOC_REGISTERED | ALLOC_HIDDEN | ALLOC_MAPPED |
+		ALLOC_EXTERNAL | ALLOC_ATTACHED | (client.exclusive ? ALLOC_MANAGED : 0);
 	uint32_t flags = load_relaxed(&alloc->flags);
 	struct kept *kept;
 

@@ -13,8 +13,11 @@
 /* Bytes of the red zone behind memory of this kind: 0 without the checker. The same as long as the memory lives. */
 static inline unsigned int red_zone(uint32_t flags)
 {
-	return likely(!client.zoned) || flags & (ALLOC_MANAGED | ALLOC_ATTACHED | ALLOC_HIDDEN | ALLOC_IMPORTED) ? 0 :
-		RED_ZONE;
+	/* The CPU may not reach managed memory of exclusive devices while streams run. */
+	if (likely(!client.zoned) || flags & (ALLOC_ATTACHED | ALLOC_HIDDEN | ALLOC_IMPORTED) ||
+	    (client.exclusive && flags & ALLOC_MANAGED))
+		return 0;
+	return RED_ZONE;
 }
 
 /* Write the red zone of a new allocation. mem_lock is held, as for the next one. Both only if client.zoned. */

@@ -227,6 +227,59 @@ MISTAKE(byte_behind_large_pinned_memory, "out-of-bounds")
 	OK(cuMemFreeHost(memory));
 }
 
+MISTAKE(managed_memory_written_after_free, "use-after-free")
+{
+	CUdeviceptr memory;
+
+	OK(cuMemAllocManaged(&memory, 8 << 20, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemsetD8(memory, 1, 8 << 20));
+	OK(WRONG(cuMemFree(memory)));
+	*(unsigned char *)(memory + (5 << 20)) = 1;
+}
+
+MISTAKE(small_managed_memory_is_used_after_free, "use-after-free")
+{
+	CUdeviceptr memory, other;
+
+	OK(cuMemAllocManaged(&memory, 100, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemFree(memory));
+	OK(cuMemAllocManaged(&other, 100, CU_MEM_ATTACH_GLOBAL));
+	if (!WRONG(cuMemsetD8(memory, 0, 100)))
+		_exit(3);
+	OK(cuMemFree(other));
+}
+
+MISTAKE(byte_behind_managed_memory, "out-of-bounds")
+{
+	CUdeviceptr memory;
+
+	OK(WRONG(cuMemAllocManaged(&memory, 4 << 20, CU_MEM_ATTACH_GLOBAL)));
+	OK(cuMemPrefetchAsync(memory, 4 << 20, (CUmemLocation) { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, 0, w->a));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[4 << 20] = 1;
+	OK(cuMemFree(memory));
+}
+
+/* More than the device has; what is kept moves as other managed memory does. */
+TWIN(managed_memory_again_and_again)
+{
+	CUdeviceptr memory[24];
+	unsigned int i, k;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 24; i++) {
+			OK(cuMemAllocManaged(&memory[i], 16 << 20, CU_MEM_ATTACH_GLOBAL));
+			OK(cuMemsetD8Async(memory[i], i, 16 << 20, w->a));
+		}
+		OK(cuStreamSynchronize(w->a));
+		for (i = 0; i < 24; i++) {
+			if (*(unsigned char *)(memory[i] + (3 << 20)) != i)
+				_exit(3);
+			OK(cuMemFree(memory[i]));
+		}
+	}
+}
+
 /* Kept memory is looked at when its context ends. */
 MISTAKE(written_after_free_before_the_context_ends, "use-after-free")
 {
@@ -671,6 +724,8 @@ MISTAKE(unmapped_while_work_uses_it, "unordered-unmap")
 	CUdeviceptr m = mapped(&handle);
 
 	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	/* The fill ends, which the program does not know. Otherwise it may lose its context. */
+	usleep(500000);
 	OK(WRONG(cuMemUnmap(m, 2 << 20)));
 	OK(cuMemAddressFree(m, 2 << 20));
 	OK(cuMemRelease(handle));

@@ -25,6 +25,11 @@ trap 'rm -rf "$work"' EXIT
 golden=$top/golden/h200-580
 export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-10}"
 export ORACLE_OVERSUBSCRIBE=1
+# ORACLE_CHECK=1: with the checker, whose reports go to a file; the answers must be the same.
+if [ "${ORACLE_CHECK:-0}" != 0 ]; then
+	export GPUMEM_CHECK=log GPUMEM_CHECK_LEAKS=0 GPUMEM_CHECK_LOG="$work/reports"
+	: >"$work/reports"
+fi
 # As in "settings".
 seconds=${GPUMEM_TIMEOUT:-900}
 "$program" --jobs 2 --deadline $((seconds * 6 / 10)) >"$work/out" \
@@ -55,4 +60,11 @@ else
 	echo >"$work/mapping"
 fi
 echo "# exceptions.tsv: $(cat "$work/classes")$(cat "$work/mapping")"
+if [ -e "$work/reports" ]; then
+	# How many reports each function of the programs has, by kind.
+	awk '/^gpumem-check: / { kind = $2; next }
+		/^    #0 / && kind { n[kind " " $2]++; kind = "" }
+		END { for (k in n) print "# checker: " k ", " n[k] }' "$work/reports" | sort
+	[ -z "${ORACLE_REPORTS:-}" ] || cat "$work/reports"
+fi
 exit "$result"
