@@ -2,10 +2,16 @@
 /*
  * What the checker costs (GPUMEM_CHECK=1), beside the same calls without it, each in a process of its own: copies to
  * the device, on it and from it with a synchronization, and pairs of the stream-ordered allocator.  Pairs are measured
- * without stacks, too.
+ * without stacks, too.  Test programs whose work is copies are measured as a whole, if they lie beside this program.
  */
 #include <cuda.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -83,6 +89,60 @@ static double apart(double (*measure)(void), const char *check, const char *stac
 	return bench_apart(measure, environment);
 }
 
+/* The path of a test program; false: it is not there. */
+static bool suite_path(const char *name, char *path, size_t room)
+{
+	ssize_t length = readlink("/proc/self/exe", path, room - 64);
+	char *slash;
+
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	snprintf(slash, 64, "/../selftests/%s", name);
+	return !access(path, X_OK);
+}
+
+static double suite(const char *path, const char *check)
+{
+	struct timespec from, until;
+	int status;
+	pid_t pid;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	pid = fork();
+	if (!pid) {
+		int null = open("/dev/null", O_WRONLY);
+
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		setenv("GPUMEM_CHECK", check, 1);
+		setenv("GPUMEM_CHECK_LEAKS", "0", 1);
+		execl(path, path, NULL);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	return (until.tv_sec - from.tv_sec) * 1e9 + until.tv_nsec - from.tv_nsec;
+}
+
+static void suites(void)
+{
+	static const char *const names[] = {
+		"t_cuda_copy", "t_cuda_async", "t_cuda_array_model", "t_cuda_batch_model",
+	};
+	char path[4096];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *off = bench_name("check_suite_off_%s", names[i] + 2);
+
+		if (!suite_path(names[i], path, sizeof(path)))
+			continue;
+		bench_peer(off, suite(path, "0"));
+		bench_beside(bench_name("check_suite_%s", names[i] + 2), BENCH_RATIO, suite(path, "1"), off, 3);
+	}
+}
+
 void bench_check(void)
 {
 	static const struct {
@@ -103,4 +163,5 @@ void bench_check(void)
 	bench_peer("check_pair_used_off", apart(pairs_used, "0", "1"));
 	bench_beside("check_pair_used_without_stacks", BENCH_RATIO, apart(pairs_used, "1", "0"), "check_pair_used_off", 0);
 	bench_beside("check_pair_used", BENCH_RATIO, apart(pairs_used, "1", "1"), "check_pair_used_off", 0);
+	suites();
 }
