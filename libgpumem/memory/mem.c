@@ -132,9 +132,11 @@ static struct shared *shared_list(struct device *device, uint32_t flags)
 }
 
 /* Units that memory takes in a shared block. Memory from which access may be withdrawn shares no page. */
-static unsigned int units_of(uint64_t size, uint32_t flags)
+static inline __attribute__((always_inline)) unsigned int units_of(uint64_t size, uint32_t flags)
 {
-	return round_up(size + red_zone(flags), flags & ALLOC_ATTACHED ? PAGE : UNIT) / UNIT;
+	return unlikely(client.zoned || flags & ALLOC_ATTACHED) ?
+		round_up(size + red_zone(flags), flags & ALLOC_ATTACHED ? PAGE : UNIT) / UNIT :
+		(size + UNIT - 1) / UNIT;
 }
 
 /* Make the record of an attachment, if the memory needs one. False: no memory. */
@@ -246,7 +248,7 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 	return result;
 }
 
-static CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
+static inline __attribute__((always_inline)) CUresult alloc_once(CUcontext ctx, uint64_t life, struct alloc **made, uint64_t *ptr,
 			   uint64_t size, uint32_t flags)
 {
 	CUresult result = size + red_zone(flags) <= SLOT ? alloc_shared(made, ctx, life, size, flags) :
@@ -353,24 +355,32 @@ CUresult mem_alloc_pitch(uint64_t *ptr, uint64_t *pitch, uint64_t width, uint64_
 
 /* ---- freeing */
 
-void alloc_hide(struct alloc *alloc)
+/* Hide memory from lookups; the units that it has in a shared block, or 0. */
+static inline unsigned int hide(struct alloc *alloc)
 {
 	struct block *block = alloc->block;
-	unsigned int first = (alloc->base - block->base) / UNIT;
-	unsigned int units = units_of(alloc->size, load_relaxed(&alloc->flags));
+	unsigned int units;
 
 	/* Only shared blocks are in a list. */
 	if (!block->link) {
 		store_release(&block->whole, NULL);
-		return;
+		return 0;
 	}
-	owner_set(block, first, units, NULL);
+	units = units_of(alloc->size, load_relaxed(&alloc->flags));
+	owner_set(block, (alloc->base - block->base) / UNIT, units, NULL);
+	return units;
+}
+
+void alloc_hide(struct alloc *alloc)
+{
+	hide(alloc);
 }
 
 void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 {
 	struct block *block = alloc->block;
-	bool whole = !block->link, lost = false;
+	unsigned int units;
+	bool lost = false;
 
 	if (alloc->share)
 		share_drop(alloc->share);
@@ -382,13 +392,12 @@ void alloc_free(struct alloc *alloc, uint32_t how, struct block **doomed)
 		lost = !attach_remove(alloc);
 	if (unlikely(client.zoned))
 		red_zone_look(alloc);
-	alloc_hide(alloc);
-	if (whole)
+	units = hide(alloc);
+	if (!units)
 		block_doom(block, doomed);
 	/* Pages without rights get no other owner: the units stay taken. */
 	else if (!lost)
-		units_give(block, (alloc->base - block->base) / UNIT,
-			   units_of(alloc->size, load_relaxed(&alloc->flags)), how, doomed);
+		units_give(block, (alloc->base - block->base) / UNIT, units, how, doomed);
 	alloc_clear(alloc);
 }
 
