@@ -133,6 +133,7 @@ static void event_create(struct call *call)
 	event->version = NULL;
 	event->made = call->stack;
 	event->context = driver->context();
+	event->passed = false;
 	event->foreign = call->count > 1 && call->value[1] & CU_EVENT_INTERPROCESS;
 }
 
@@ -143,8 +144,19 @@ static void event_open(struct call *call)
 		struct event *event = event_of(*(CUevent *)(uintptr_t)call->value[0]);
 
 		if (event)
-			event->foreign = true;
+			event->foreign = event->passed = true;
 	}
+}
+
+static void event_pass(struct call *call)
+{
+	struct event *event = call->result || call->count < 2 ? NULL : event_of((CUevent)(uintptr_t)call->value[1]);
+
+	if (!event)
+		return;
+	event->passed = true;
+	if (event->version && event->version->done)
+		clock_join(&polled, &event->version->clock);
 }
 
 static void event_destroy_begin(struct call *call)
@@ -182,6 +194,7 @@ static void record(struct event *event, struct actor *actor)
 		step = step_new(STEP_SIGNAL, actor);
 		if (step) {
 			step->addr = event->key;
+			step->told = event->passed;
 			step_submit(step);
 		}
 	}
@@ -521,6 +534,7 @@ const struct call_type calls_stream[] = {
 	{ "cuStreamWaitEvent", NULL, stream_wait_event },
 	{ "cuEventCreate", NULL, event_create },
 	{ "cuIpcOpenEventHandle", NULL, event_open },
+	{ "cuIpcGetEventHandle", NULL, event_pass },
 	{ "cuEventDestroy", event_destroy_begin, event_destroy },
 	{ "cuEventDestroy_v2", event_destroy_begin, event_destroy },
 	{ "cuEventRecord", NULL, event_record },

@@ -166,7 +166,7 @@ void host_join(const struct clock *clock);
 /* The host does an operation. */
 void host_step(void);
 
-/* What a CPU that polls memory may have seen. */
+/* What a CPU that polls memory may have seen, or another process that waited for an event. */
 extern struct clock polled;
 
 /* ---- operations */
@@ -307,6 +307,7 @@ struct step {
 	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object */
 	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
 	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
+	bool told;			/* STEP_SIGNAL: another process may tell the program that it has seen it */
 	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */
 	struct clock submitted;		/* of the host; of a step that had to wait */
 	struct step *next;
@@ -335,6 +336,7 @@ extern struct clock outside;
 struct event {
 	uint64_t key;
 	bool foreign;			/* other processes can record it, or wait for it */
+	bool passed;			/* a process that waited for it may have told the program */
 	struct stack *made;
 	const void *context;
 	struct version *version;	/* of the last record, or NULL */

@@ -56,7 +56,7 @@ void found_race(const struct op *op, const struct memory *memory, bool write, co
 		     write ? "writes" : "reads", other->actor->name, past(conflict),
 		     (unsigned long long)conflict->bytes, (unsigned long long)(memory->base + conflict->at));
 	report_detail(&report, polled_for ? "no event, synchronization or legacy-stream order lies between %s and %s; polling a "
-		      "word may have ordered them" :
+		      "word, or another process, may have ordered them" :
 		      "no event, synchronization or legacy-stream order lies between %s and %s", other->call, op->call);
 	report_stack(&report, op->stack, "%s by %s in %s", write ? "written" : "read", op->call, op->actor->name);
 	report_stack(&report, other->stack, "%s by %s in %s", conflict->wrote ? "written" : "read", other->call,

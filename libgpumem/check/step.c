@@ -428,6 +428,8 @@ static void run(struct step *step)
 		object = object_of(step->addr);
 		if (object)
 			clock_join(&object->clock, &actor->clock);
+		if (step->told)
+			clock_join(&polled, &actor->clock);
 		/* Other processes may pass it on by whatever they signal. */
 		object = object_of(0);
 		if (object)

@@ -510,6 +510,50 @@ PROGRAM(polled_by_the_host_in_strict_mode, "race", in_strict_mode)
 	poll_then_read(w);
 }
 
+/* Another process waits for the event, and tells the program by a socket. */
+static void told_by_another_process(struct program *w)
+{
+	CUipcEventHandle handle;
+	CUevent event;
+
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(event, w->a));
+	OK(cuIpcGetEventHandle(&handle, event));
+	OK(cuMemsetD8Async(w->q, 2, BYTES, w->a));
+	OK(cuEventRecord(event, w->a));
+	OK(cuEventDestroy(event));
+}
+
+TWIN(told_by_another_process_after_the_handle)
+{
+	told_by_another_process(w);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->b));
+}
+
+TWIN(told_by_another_process_before_the_handle)
+{
+	told_by_another_process(w);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+}
+
+PROGRAM(told_by_another_process_in_strict_mode, "race", in_strict_mode)
+{
+	told_by_another_process(w);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->b)));
+}
+
+MISTAKE(event_that_no_other_process_has, "race")
+{
+	CUevent event;
+
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(event, w->a));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	OK(cuEventDestroy(event));
+}
+
 static void *write_in_thread(void *arg)
 {
 	struct program *w = arg;
