@@ -253,26 +253,16 @@ static bool off(void)
 	return unlikely(!running);
 }
 
-/*
- * A thread that is cancelled with the lock would keep it. Unwinders may call functions that are cancellation points;
- * report_end() takes care of itself.
- */
-static int lock(void)
+/* A thread that is cancelled with the lock would keep it: what comes below reaches no cancellation point. */
+static void lock(void)
 {
-	int cancel = PTHREAD_CANCEL_ENABLE;
-
-	if (options.stacks)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&check_lock);
 	driver->pairs(pair_happened);
-	return cancel;
 }
 
-static void unlock(int cancel)
+static void unlock(void)
 {
 	pthread_mutex_unlock(&check_lock);
-	if (options.stacks)
-		pthread_setcancelstate(cancel, NULL);
 }
 
 static void forked(void)
@@ -287,7 +277,6 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	struct under_way *under_way;
 	const struct call_type *type;
 	unsigned int i;
-	int cancel;
 	bool own;
 
 	(void)names;
@@ -305,22 +294,25 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	under_way->type = type;
 	if (!type)
 		return;
+	for (i = 0; i < count; i++)
+		under_way->call.value[i] = values[i];
+	/* Of the call before. */
+	for (; i < under_way->call.count; i++)
+		under_way->call.value[i] = 0;
 	under_way->call.name = type->name;
 	under_way->call.own = own;
 	under_way->call.count = count;
 	under_way->call.result = CUDA_SUCCESS;
 	under_way->call.stack = NULL;
-	for (i = 0; i < TAP_VALUES; i++)
-		under_way->call.value[i] = i < count ? values[i] : 0;
 	if (!type->before && !tap.pairs)
 		return;
 	thread.inside = true;
-	cancel = lock();
+	lock();
 	if (type->before) {
 		under_way->call.stack = stack_here();
 		type->before(&under_way->call);
 	}
-	unlock(cancel);
+	unlock();
 	thread.inside = false;
 }
 
@@ -328,7 +320,6 @@ static void tap_end(const char *name, CUresult result)
 {
 	struct under_way *under_way = &thread.outer;
 	const struct call_type *type = under_way->type;
-	int cancel;
 
 	(void)name;
 	/* cuInit() began before the checker did. */
@@ -340,26 +331,25 @@ static void tap_end(const char *name, CUresult result)
 	}
 	/* A signal handler that calls the driver meanwhile finds a call under way. */
 	thread.inside = true;
-	cancel = lock();
+	lock();
 	if (!under_way->call.stack)
 		under_way->call.stack = stack_here();
 	under_way->call.result = result;
 	type->after(&under_way->call);
-	unlock(cancel);
+	unlock();
 	thread.inside = false;
 	thread.depth--;
 }
 
 static void tap_host_function(CUstream handle, const void *function, const void *arg)
 {
-	int cancel;
 
 	if (off())
 		return;
-	cancel = lock();
+	lock();
 	step_host_ran((uintptr_t)handle, function, arg);
 	pinned_compare(false);
-	unlock(cancel);
+	unlock();
 }
 
 static void tap_reported(void)
@@ -371,11 +361,10 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 {
 	const struct memory *memory;
 	struct report report;
-	int cancel;
 
 	if (off())
 		return;
-	cancel = lock();
+	lock();
 	/* A red zone is looked at when the memory is freed for good: the checker may not know of the free yet. */
 	memory = memory_freed_at(base);
 	if (!memory && offset >= size)
@@ -391,13 +380,13 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 			     (unsigned long long)(offset - size), (unsigned long long)base);
 		report_detail(&report, "the CPU wrote it, or a device that reaches the memory");
 	} else {
-		unlock(cancel);
+		unlock();
 		return;
 	}
 	report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
 		     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
 	report_end(&report);
-	unlock(cancel);
+	unlock();
 }
 
 static struct tap tap = {

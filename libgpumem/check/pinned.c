@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check/check.h"
@@ -33,20 +34,27 @@ static unsigned int sum_count;
 /* Whether pages are mapped at all bytes. msync() looks at the mappings only; mincore() would look at each page. */
 static bool mapped(uint64_t addr, uint64_t bytes)
 {
-	uint64_t page = sysconf(_SC_PAGESIZE), from = addr / page * page;
+	static uint64_t page;
+	uint64_t from;
 
-	return !msync((void *)(uintptr_t)from, addr + bytes - from, MS_ASYNC) || errno != ENOMEM;
+	if (!page)
+		page = sysconf(_SC_PAGESIZE);
+	from = addr / page * page;
+	/* A system call, because msync() is a cancellation point. */
+	return !syscall(SYS_msync, from, addr + bytes - from, MS_ASYNC) || errno != ENOMEM;
 }
 
+#define ROW	8u			/* words */
+
 /*
- * Fletcher's sum of words, in four columns. Bytes that changed in one word always change it, and words that changed
- * places do if they stay in their column.
+ * Fletcher's sum of rows of words, in four columns of two words each. Bytes that changed in one word always change it, and
+ * so do words of a column that changed places between rows.
  */
 struct columns {
 	uint64_t first[4], second[4];
 };
 
-/* @count: a multiple of 4. */
+/* @count: a multiple of ROW. */
 static void add_words(struct columns *columns, const uint64_t *word, size_t count)
 {
 	/* Variables of their own, because the compiler keeps arrays in memory here. */
@@ -54,11 +62,11 @@ static void add_words(struct columns *columns, const uint64_t *word, size_t coun
 	uint64_t e = columns->second[0], f = columns->second[1], g = columns->second[2], h = columns->second[3];
 	const uint64_t *end = word + count;
 
-	for (; word < end; word += 4) {
-		e += a += word[0];
-		f += b += word[1];
-		g += c += word[2];
-		h += d += word[3];
+	for (; word < end; word += ROW) {
+		e += a += word[0] + word[4];
+		f += b += word[1] + word[5];
+		g += c += word[2] + word[6];
+		h += d += word[3] + word[7];
 	}
 	*columns = (struct columns) { .first = { a, b, c, d }, .second = { e, f, g, h } };
 }
@@ -66,10 +74,10 @@ static void add_words(struct columns *columns, const uint64_t *word, size_t coun
 /* Add a few bytes as words that end with zeros. */
 static void add_rest(struct columns *columns, const void *bytes, size_t count)
 {
-	uint64_t words[4] = { 0 };
+	uint64_t words[ROW] = { 0 };
 
 	memcpy(words, bytes, count);
-	add_words(columns, words, 4);
+	add_words(columns, words, ROW);
 }
 
 /* A sum of bytes that are there; false: they are not. */
@@ -85,16 +93,16 @@ static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uin
 	if (memory->kind == MEMORY_HOST && (memory->base + at) % 8 == 0) {
 		if (!mapped(memory->base + at, bytes))
 			return false;
-		add_words(&columns, (const uint64_t *)here, bytes / 32 * 4);
-		add_rest(&columns, here + bytes / 32 * 32, bytes % 32);
+		add_words(&columns, (const uint64_t *)here, bytes / 64 * ROW);
+		add_rest(&columns, here + bytes / 64 * 64, bytes % 64);
 		bytes = 0;
 	}
 	for (; bytes; at += length, bytes -= length) {
 		length = bytes < sizeof(some) ? bytes : sizeof(some);
 		if (memory_read(some, memory->base + at, length) != length)
 			return false;
-		add_words(&columns, some, length / 32 * 4);
-		add_rest(&columns, (const unsigned char *)some + length / 32 * 32, length % 32);
+		add_words(&columns, some, length / 64 * ROW);
+		add_rest(&columns, (const unsigned char *)some + length / 64 * 64, length % 64);
 	}
 	for (*sum = 0, column = 0; column < 4; column++) {
 		*sum = (*sum ^ columns.first[column]) * 0x9e3779b97f4a7c15ull;

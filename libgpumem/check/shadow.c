@@ -283,17 +283,26 @@ static void access_bytes(struct access *a, struct memory *memory, uint64_t at, u
 		bytes = memory->size - at;
 	for (end = at + bytes; at < end;) {
 		uint64_t index = at / SHADOW_PAGE, page_at = index * SHADOW_PAGE;
-		uint64_t stop = end - page_at < SHADOW_PAGE ? end - page_at : SHADOW_PAGE;
+		uint64_t in_page = memory->size - page_at < SHADOW_PAGE ? memory->size - page_at : SHADOW_PAGE;
+		uint64_t stop = end - page_at < in_page ? end - page_at : SHADOW_PAGE;
 		struct page *page = page_get(memory, index);
 		unsigned int first, last, i;
 
-		if (!page || !page_room(page, 2))
+		if (!page)
+			return;
+		/* Most often a page is accessed as a whole, as it was before. */
+		if (page->count == 1 && at == page_at && stop == SHADOW_PAGE) {
+			segment_access(a, page->segments, at, in_page);
+			at += SHADOW_PAGE;
+			continue;
+		}
+		if (!page_room(page, 2))
 			return;
 		first = page_split(page, at - page_at);
 		last = page_split(page, stop);
 		for (i = first; i < last; i++) {
 			uint64_t from = page->segments[i].start;
-			uint64_t to = i + 1 < page->count ? page->segments[i + 1].start : SHADOW_PAGE;
+			uint64_t to = i + 1 < page->count ? page->segments[i + 1].start : in_page;
 
 			segment_access(a, &page->segments[i], page_at + from, to - from);
 		}
@@ -414,8 +423,9 @@ void shadow_uses(struct memory *memory, const struct clock *clock, bool born, st
 		const struct page *page = memory->pages[index];
 
 		for (i = 0; page && i < page->count; i++) {
-			uint64_t end = i + 1 < page->count ? page->segments[i + 1].start : SHADOW_PAGE;
-			uint64_t from = page->segments[i].start;
+			uint64_t size = memory->size - index * SHADOW_PAGE, from = page->segments[i].start;
+			uint64_t end = i + 1 < page->count ? page->segments[i + 1].start :
+				size < SHADOW_PAGE ? size : SHADOW_PAGE;
 
 			/* The allocation itself comes last. */
 			segment_conflicts(&page->segments[i], clock, true, memory->born, conflict,

@@ -96,10 +96,14 @@ static struct stack *stack_of_caller(void)
 	uint32_t hash = 2166136261u;
 	struct stack *stack;
 	unsigned int i;
+	int cancel;
 
 	/* Clearing the rest would take as long as finding the frames. */
 	trace.count = 0;
+	/* Unwinders may call functions that are cancellation points. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	unwind(&trace);
+	pthread_setcancelstate(cancel, NULL);
 	for (i = 0; i < trace.count; i++)
 		hash = (hash ^ (uint32_t)(trace.pc[i] ^ trace.pc[i] >> 32)) * 16777619u;
 	for (stack = stacks[hash % TABLE]; stack; stack = stack->next)
@@ -148,9 +152,12 @@ static _Unwind_Reason_Code add_address(struct _Unwind_Context *context, void *ar
 static __attribute__((noinline)) void place_learn(struct place *place)
 {
 	struct walked walked = { .place = place };
+	int cancel;
 
 	place->count = 0;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	_Unwind_Backtrace(add_address, &walked);
+	pthread_setcancelstate(cancel, NULL);
 	/* Frames of signal handlers, say. */
 	if (walked.odd)
 		place->count = 0;
@@ -162,16 +169,20 @@ static uintptr_t stack_end(void)
 	static __thread uintptr_t end;
 	pthread_attr_t attr;
 	size_t size;
+	int cancel;
 	void *low;
 
 	if (likely(end))
 		return end;
 	end = 1;
-	if (pthread_getattr_np(pthread_self(), &attr))
-		return end;
-	if (!pthread_attr_getstack(&attr, &low, &size))
-		end = (uintptr_t)low + size;
-	pthread_attr_destroy(&attr);
+	/* It reads a file for the first thread's stack. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (!pthread_getattr_np(pthread_self(), &attr)) {
+		if (!pthread_attr_getstack(&attr, &low, &size))
+			end = (uintptr_t)low + size;
+		pthread_attr_destroy(&attr);
+	}
+	pthread_setcancelstate(cancel, NULL);
 	return end;
 }
 
