@@ -157,6 +157,8 @@ static void event_pass(struct call *call)
 	event->passed = true;
 	if (event->version && event->version->done)
 		clock_join(&polled, &event->version->clock);
+	else if (event->version)
+		event->version->passed = true;
 }
 
 static void event_destroy_begin(struct call *call)
@@ -186,6 +188,7 @@ static void record(struct event *event, struct actor *actor)
 	}
 	version->refs = 2;
 	version->actor = actor_hold(actor);
+	version->passed = event->passed;
 	step->version = version;
 	version_drop(event->version);
 	event->version = version;
@@ -194,7 +197,6 @@ static void record(struct event *event, struct actor *actor)
 		step = step_new(STEP_SIGNAL, actor);
 		if (step) {
 			step->addr = event->key;
-			step->told = event->passed;
 			step_submit(step);
 		}
 	}

@@ -253,7 +253,10 @@ static bool off(void)
 	return unlikely(!running);
 }
 
-/* A thread that is cancelled with the lock would keep it: what comes below reaches no cancellation point. */
+/*
+ * A thread that is cancelled with the lock would keep it. So functions below that reach cancellation points disable
+ * cancellation themselves.
+ */
 static void lock(void)
 {
 	pthread_mutex_lock(&check_lock);
@@ -269,8 +272,6 @@ static void forked(void)
 {
 	running = false;
 }
-
-static struct tap tap;
 
 static void tap_begin(const char *name, const char *names, const uint64_t *values, unsigned int count)
 {
@@ -296,7 +297,7 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 		return;
 	for (i = 0; i < count; i++)
 		under_way->call.value[i] = values[i];
-	/* Of the call before. */
+	/* Clear what the call before has left. */
 	for (; i < under_way->call.count; i++)
 		under_way->call.value[i] = 0;
 	under_way->call.name = type->name;
@@ -304,7 +305,7 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	under_way->call.count = count;
 	under_way->call.result = CUDA_SUCCESS;
 	under_way->call.stack = NULL;
-	if (!type->before && !tap.pairs)
+	if (!type->before && !driver->pairs_any())
 		return;
 	thread.inside = true;
 	lock();
@@ -343,7 +344,6 @@ static void tap_end(const char *name, CUresult result)
 
 static void tap_host_function(CUstream handle, const void *function, const void *arg)
 {
-
 	if (off())
 		return;
 	lock();

@@ -307,7 +307,6 @@ struct step {
 	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object */
 	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
 	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
-	bool told;			/* STEP_SIGNAL: another process may tell the program that it has seen it */
 	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */
 	struct clock submitted;		/* of the host; of a step that had to wait */
 	struct step *next;
@@ -336,7 +335,7 @@ extern struct clock outside;
 struct event {
 	uint64_t key;
 	bool foreign;			/* other processes can record it, or wait for it */
-	bool passed;			/* a process that waited for it may have told the program */
+	bool passed;			/* other processes have it */
 	struct stack *made;
 	const void *context;
 	struct version *version;	/* of the last record, or NULL */
@@ -346,6 +345,7 @@ struct event {
 struct version {
 	unsigned int refs;
 	bool done;			/* the step has run */
+	bool passed;			/* another process may wait for it, and then tell the program */
 	struct actor *actor;		/* a reference */
 	struct clock clock;
 };

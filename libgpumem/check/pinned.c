@@ -31,8 +31,11 @@ static struct spares spare_sums;
 static struct sum *sums, **sums_end = &sums;
 static unsigned int sum_count;
 
-/* Whether pages are mapped at all bytes. msync() looks at the mappings only; mincore() would look at each page. */
-static bool mapped(uint64_t addr, uint64_t bytes)
+/*
+ * 0 if pages are mapped at all bytes, else an error. msync() looks at the mappings only; mincore() would look at each page.
+ * A system call, because msync() is a cancellation point.
+ */
+static int unmapped(uint64_t addr, uint64_t bytes)
 {
 	static uint64_t page;
 	uint64_t from;
@@ -40,74 +43,75 @@ static bool mapped(uint64_t addr, uint64_t bytes)
 	if (!page)
 		page = sysconf(_SC_PAGESIZE);
 	from = addr / page * page;
-	/* A system call, because msync() is a cancellation point. */
-	return !syscall(SYS_msync, from, addr + bytes - from, MS_ASYNC) || errno != ENOMEM;
+	return syscall(SYS_msync, from, addr + bytes - from, MS_ASYNC) ? errno : 0;
 }
 
-#define ROW	8u			/* words */
+#define COLUMNS	4u			/* words that are summed side by side */
+#define ODD	0x9e3779b97f4a7c15ull
 
-/*
- * Fletcher's sum of rows of words, in four columns of two words each. Bytes that changed in one word always change it, and
- * so do words of a column that changed places between rows.
- */
 struct columns {
-	uint64_t first[4], second[4];
+	uint64_t sum[COLUMNS];
 };
 
-/* @count: a multiple of ROW. */
+static uint64_t mix(uint64_t sum, uint64_t word)
+{
+	sum ^= word;
+	/* The product carries a difference upwards only. */
+	return (sum << 29 | sum >> 35) * ODD;
+}
+
+/* @count: a multiple of COLUMNS. */
 static void add_words(struct columns *columns, const uint64_t *word, size_t count)
 {
 	/* Variables of their own, because the compiler keeps arrays in memory here. */
-	uint64_t a = columns->first[0], b = columns->first[1], c = columns->first[2], d = columns->first[3];
-	uint64_t e = columns->second[0], f = columns->second[1], g = columns->second[2], h = columns->second[3];
+	uint64_t a = columns->sum[0], b = columns->sum[1], c = columns->sum[2], d = columns->sum[3];
 	const uint64_t *end = word + count;
 
-	for (; word < end; word += ROW) {
-		e += a += word[0] + word[4];
-		f += b += word[1] + word[5];
-		g += c += word[2] + word[6];
-		h += d += word[3] + word[7];
+	for (; word < end; word += COLUMNS) {
+		a = mix(a, word[0]);
+		b = mix(b, word[1]);
+		c = mix(c, word[2]);
+		d = mix(d, word[3]);
 	}
-	*columns = (struct columns) { .first = { a, b, c, d }, .second = { e, f, g, h } };
+	*columns = (struct columns) { .sum = { a, b, c, d } };
 }
 
-/* Add a few bytes as words that end with zeros. */
-static void add_rest(struct columns *columns, const void *bytes, size_t count)
+/* Add any number of bytes: the last words end with zeros. */
+static void add_bytes(struct columns *columns, const void *bytes, size_t count)
 {
-	uint64_t words[ROW] = { 0 };
+	size_t whole = count / sizeof(*columns) * sizeof(*columns);
+	uint64_t rest[COLUMNS] = { 0 };
 
-	memcpy(words, bytes, count);
-	add_words(columns, words, ROW);
+	add_words(columns, bytes, whole / sizeof(uint64_t));
+	memcpy(rest, (const char *)bytes + whole, count - whole);
+	add_words(columns, rest, COLUMNS);
 }
 
 /* A sum of bytes that are there; false: they are not. */
 static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uint64_t *sum)
 {
-	const unsigned char *here = (const unsigned char *)(uintptr_t)(memory->base + at);
-	struct columns columns = { .first = { bytes } };
+	struct columns columns = { .sum = { bytes, 1, 2, 3 } };
+	uint64_t here = memory->base + at;
 	unsigned int column;
 	uint64_t some[2048];
 	size_t length;
 
-	/* The driver's own memory is readable if it is mapped. */
-	if (memory->kind == MEMORY_HOST && (memory->base + at) % 8 == 0) {
-		if (!mapped(memory->base + at, bytes))
-			return false;
-		add_words(&columns, (const uint64_t *)here, bytes / 64 * ROW);
-		add_rest(&columns, here + bytes / 64 * 64, bytes % 64);
+	/*
+	 * The driver's own memory is read in place if it is mapped. The program can make that wrong: it maps something that
+	 * it cannot read in its place, or another thread unmaps it now.
+	 */
+	if (memory->kind == MEMORY_HOST && here % 8 == 0 && !unmapped(here, bytes)) {
+		add_bytes(&columns, (const void *)(uintptr_t)here, bytes);
 		bytes = 0;
 	}
-	for (; bytes; at += length, bytes -= length) {
+	for (; bytes; here += length, bytes -= length) {
 		length = bytes < sizeof(some) ? bytes : sizeof(some);
-		if (memory_read(some, memory->base + at, length) != length)
+		if (memory_read(some, here, length) != length)
 			return false;
-		add_words(&columns, some, length / 64 * ROW);
-		add_rest(&columns, (const unsigned char *)some + length / 64 * 64, length % 64);
+		add_bytes(&columns, some, length);
 	}
-	for (*sum = 0, column = 0; column < 4; column++) {
-		*sum = (*sum ^ columns.first[column]) * 0x9e3779b97f4a7c15ull;
-		*sum = (*sum ^ *sum >> 29 ^ columns.second[column]) * 0x9e3779b97f4a7c15ull;
-	}
+	for (*sum = 0, column = 0; column < COLUMNS; column++)
+		*sum = mix(*sum, columns.sum[column]);
 	return true;
 }
 
@@ -193,7 +197,7 @@ static void check_mapped(struct memory *memory, void *arg)
 	struct report report;
 
 	(void)arg;
-	if (memory->kind != MEMORY_REGISTERED || memory->reported || mapped(memory->base, memory->size))
+	if (memory->kind != MEMORY_REGISTERED || memory->reported || unmapped(memory->base, memory->size) != ENOMEM)
 		return;
 	memory->reported = true;
 	report_begin(&report, REPORT_HOST_UNMAPPED, "registered memory was unmapped: %llu bytes at 0x%llx",

@@ -290,7 +290,7 @@ static void access_bytes(struct access *a, struct memory *memory, uint64_t at, u
 
 		if (!page)
 			return;
-		/* Most often a page is accessed as a whole, as it was before. */
+		/* Most often the whole page is accessed, and all earlier accesses covered all of it. */
 		if (page->count == 1 && at == page_at && stop == SHADOW_PAGE) {
 			segment_access(a, page->segments, at, in_page);
 			at += SHADOW_PAGE;

@@ -4,7 +4,8 @@
  * functions and lines by libbacktrace when a report needs them.
  *
  * Most calls come from where an earlier call came from. So the checker remembers where on the thread's stack the return
- * addresses of the last stacks were. If all of them are still there, the stack is the same, and needs no unwinding.
+ * addresses of the last stacks were. If all of them are still there, the stack counts as the same. That is wrong only if a
+ * function with an array of variable size has an old return address in the array, where the address was before.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -126,6 +127,7 @@ static struct stack *stack_of_caller(void)
 #if defined(__x86_64__)
 struct walked {
 	struct place *place;
+	uintptr_t end;			/* of the thread's stack */
 	bool odd;			/* a return address is not where it should be */
 };
 
@@ -140,7 +142,7 @@ static _Unwind_Reason_Code add_address(struct _Unwind_Context *context, void *ar
 		return _URC_END_OF_STACK;
 	if (at <= place->frame)
 		return _URC_NO_REASON;
-	if (at % sizeof(pc) || *(const uintptr_t *)at != pc) {
+	if (at % sizeof(pc) || at >= walked->end || *(const uintptr_t *)at != pc) {
 		walked->odd = true;
 		return _URC_END_OF_STACK;
 	}
@@ -149,9 +151,9 @@ static _Unwind_Reason_Code add_address(struct _Unwind_Context *context, void *ar
 	return place->count == FRAMES ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-static __attribute__((noinline)) void place_learn(struct place *place)
+static __attribute__((noinline)) void place_learn(struct place *place, uintptr_t end)
 {
-	struct walked walked = { .place = place };
+	struct walked walked = { .place = place, .end = end };
 	int cancel;
 
 	place->count = 0;
@@ -163,26 +165,29 @@ static __attribute__((noinline)) void place_learn(struct place *place)
 		place->count = 0;
 }
 
-/* Where the calling thread's stack ends, or 1 if that is not known. */
-static uintptr_t stack_end(void)
+/* Where the calling thread's stack ends, and begins. 1 and 0: not known. */
+static uintptr_t stack_end(uintptr_t *begin)
 {
-	static __thread uintptr_t end;
+	static __thread uintptr_t first, end;
 	pthread_attr_t attr;
 	size_t size;
 	int cancel;
 	void *low;
 
-	if (likely(end))
+	if (likely(end)) {
+		*begin = first;
 		return end;
+	}
 	end = 1;
 	/* It reads a file for the first thread's stack. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (!pthread_getattr_np(pthread_self(), &attr)) {
 		if (!pthread_attr_getstack(&attr, &low, &size))
-			end = (uintptr_t)low + size;
+			first = (uintptr_t)low, end = first + size;
 		pthread_attr_destroy(&attr);
 	}
 	pthread_setcancelstate(cancel, NULL);
+	*begin = first;
 	return end;
 }
 
@@ -200,13 +205,13 @@ static bool place_same(const struct place *place, uintptr_t frame, uintptr_t end
 
 static __attribute__((noinline)) struct stack *stack_known(void)
 {
-	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), end = stack_end();
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), begin, end = stack_end(&begin);
 	unsigned int bucket = (frame ^ frame >> 12) / 16 % BUCKETS, i;
 	struct place *bucket_places = places[bucket], *place;
 	struct stack *stack;
 
-	/* A stack that the thread did not begin with: no end is known. */
-	if (frame >= end)
+	/* The stack of a coroutine, or of a signal handler. */
+	if (frame < begin || frame >= end)
 		return stack_of_caller();
 	for (i = 0; i < WAYS; i++)
 		if (place_same(&bucket_places[i], frame, end))
@@ -224,7 +229,7 @@ static __attribute__((noinline)) struct stack *stack_known(void)
 	place = &bucket_places[i];
 	/* The compiler's unwinder takes long: it is worth that for a stack that comes again. */
 	if (++place->times == 2)
-		place_learn(place);
+		place_learn(place, end);
 	return stack;
 }
 #else

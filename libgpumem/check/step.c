@@ -396,6 +396,8 @@ static void run(struct step *step)
 	case STEP_RECORD:
 		clock_copy(&step->version->clock, &actor->clock);
 		step->version->done = true;
+		if (step->version->passed)
+			clock_join(&polled, &actor->clock);
 		break;
 	case STEP_WAIT:
 		clock_join(&actor->clock, &step->version->clock);
@@ -428,8 +430,6 @@ static void run(struct step *step)
 		object = object_of(step->addr);
 		if (object)
 			clock_join(&object->clock, &actor->clock);
-		if (step->told)
-			clock_join(&polled, &actor->clock);
 		/* Other processes may pass it on by whatever they signal. */
 		object = object_of(0);
 		if (object)

@@ -41,7 +41,10 @@
 
 static const uint32_t never_alive;
 static uint32_t never_waits;
-struct client client = { .alive = &never_alive, .quick = &never_alive, .only_waits = &never_waits, .fd = -1 };
+static uint32_t never_later;
+struct client client = {
+	.alive = &never_alive, .quick = &never_alive, .only_waits = &never_waits, .later = &never_later, .fd = -1,
+};
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[DEBUG_REASON];	/* of the cuInit() under way; init_lock */
@@ -539,10 +542,11 @@ static CUresult make_client(const struct candidate *candidates, unsigned int cou
 	start_faults();
 	client.watched = client.tap || client.gated;
 	client.noted = client.debug || client.watched;
-	client.pairs = client.tap && client.tap->pairs && !client.gated && !client.debug && pairs_start();
+	alive[3] = client.tap && client.tap->pairs && !client.gated && !client.debug && pairs_start();
 	*alive = 1;
 	/* While calls are watched, no function takes a path that reports nothing. */
 	alive[1] = alive[2] = !client.watched;
+	store_release(&client.later, alive + 3);
 	store_release(&client.only_waits, alive + 1);
 	store_release(&client.quick, alive + 2);
 	store_release(&client.alive, alive);

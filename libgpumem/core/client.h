@@ -39,6 +39,7 @@ struct client {
 	const uint32_t *alive;		/* zero before cuInit() and in a forked child */
 	const uint32_t *quick;		/* as alive; also zero if calls are watched */
 	uint32_t *only_waits;		/* as alive; also zero once synchronizing must give memory back */
+	uint32_t *later;		/* as alive; also zero unless the tap sees pairs later (pairs.h) */
 	int fd;
 	uint32_t vm;
 	unsigned int devices;
@@ -56,7 +57,6 @@ struct client {
 	bool watched;			/* gated, or there is a tap: no fast path may be taken */
 	bool noted;			/* debug or watched: calls keep their arguments */
 	const struct tap *tap;		/* or NULL */
-	bool pairs;			/* the tap sees pairs later; goes to false only; atomic */
 	bool check;			/* GPUMEM_CHECK is set and not 0 */
 	bool zoned;			/* the checker wants red zones; constant before the first allocation */
 	uint64_t quarantine;		/* bytes of freed memory that the checker keeps at most; 0: none */

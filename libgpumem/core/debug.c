@@ -196,7 +196,7 @@ CUresult debug_note(bool faults, const char *name, const char *names, const stru
 		return CUDA_SUCCESS;
 	for (i = 0; i < count; i++)
 		numbers[i] = values[i].number;
-	if (client.tap && !pairs_interrupted())
+	if (client.tap)
 		client.tap->begin(name, names, numbers, count);
 	/* The locks that the functions below take may be held for ever in a forked child. */
 	if (not_initialized())
@@ -208,7 +208,7 @@ CUresult debug_note(bool faults, const char *name, const char *names, const stru
 
 void call_report(const char *call, CUresult result)
 {
-	if (client.tap && !pairs_interrupted())
+	if (client.tap)
 		client.tap->end(call, result);
 	if (result)
 		debug_failure(call, result);

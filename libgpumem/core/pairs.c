@@ -2,12 +2,15 @@
 /*
  * Pairs: the lists, and how a thread takes those of all others.
  *
- * The owner of a list stores "inside" and reads "pairs_revoked". A thread that takes the lists stores "pairs_revoked", has
+ * The owner of a list makes "turn" odd and reads "pairs_revoked". A thread that takes the lists stores "pairs_revoked", has
  * the kernel make all threads of the process execute a barrier (membarrier), and waits until the owners have left. Either
  * an owner sees that the lists are revoked, and reports its call to the tap, or the other thread sees that it is inside.
  *
- * "pairs_filled" is cleared before that barrier, and stored by owners that are inside. A list that is made meanwhile is
- * seen, because the thread reads the list of lists behind the barrier.
+ * "pairs_filled" is cleared before that barrier, and stored by owners that are inside. The list of lists is read after the
+ * barrier, so that a list made before it is seen.
+ *
+ * An owner that is interrupted may stay inside: a handler runs, or has left by siglongjmp(). The other thread waits for a
+ * while, once, and leaves the list for later.
  *
  * A list is never freed. A thread that ends leaves its list to another one, with what is in it.
  *
@@ -33,7 +36,13 @@ static void thread_ends(void *arg)
 	struct pairs *own = arg;
 
 	pairs_own = NULL;
+	store_release(&own->turn, (own->turn + 1) & ~1u);
 	store_release(&own->owned, false);
+}
+
+bool pairs_any(void)
+{
+	return load_acquire(&pairs_filled);
 }
 
 bool pairs_start(void)
@@ -60,31 +69,38 @@ static struct pairs *list_unused(void)
 	list->next = load_relaxed(&lists);
 	while (!__atomic_compare_exchange_n(&lists, &list->next, list, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
+	/* pairs_take() stores "pairs_revoked" and reads the list of lists. */
+	fence_full();
 	return list;
 }
 
-bool pairs_get(void)
+struct pairs *pairs_get(void)
 {
 	struct pairs *list = list_unused();
 
 	if (!list)
-		return false;
+		return NULL;
 	if (pthread_setspecific(ends, list)) {
 		store_release(&list->owned, false);
-		return false;
+		return NULL;
 	}
 	pairs_own = list;
-	return true;
+	return list;
 }
 
-/* Whether the owner has left. False: it was interrupted in between, and its handler does not return. */
-static bool owner_out(const struct pairs *list)
+/* Whether the owner has left. False: it is still inside after a while, or is the calling thread. */
+static bool owner_out(struct pairs *list)
 {
+	uint32_t turn;
 	unsigned int i;
 
-	for (i = 0; load_acquire(&list->inside); i++) {
-		if (list == pairs_own || i == DOZES)
+	for (i = 0; (turn = load_acquire(&list->turn)) & 1; i++) {
+		if (list == pairs_own || list->late == turn)
 			return false;
+		if (i == DOZES) {
+			list->late = turn;
+			return false;
+		}
 		if (i >= 100)
 			lock_doze();
 	}
@@ -103,6 +119,7 @@ static void take(struct pairs *list, bool freed, void (*each)(const struct tap_p
 void pairs_take(void (*each)(const struct tap_pair *pair))
 {
 	struct pairs *list, *first;
+	bool blind = false;
 
 	if (likely(!load_acquire(&pairs_filled)))
 		return;
@@ -112,14 +129,14 @@ void pairs_take(void (*each)(const struct tap_pair *pair))
 	first = load_acquire(&lists);
 	if ((first != pairs_own || first->next) &&
 	    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
-		/* A sandbox forbids it from now on. What other threads stored has left their CPUs by then. */
-		store_relaxed(&client.pairs, false);
-		lock_doze();
+		/* A sandbox forbids it. Other threads may be inside unseen: their lists are for later, and get no new block. */
+		store_relaxed(client.later, 0);
+		blind = true;
 	}
 	first = load_acquire(&lists);
 	/* No two blocks that are live overlap; a freed one may be where another one is live. */
 	for (list = first; list; list = list->next) {
-		list->out = owner_out(list);
+		list->out = (!blind || list == pairs_own) && owner_out(list);
 		if (list->out)
 			take(list, true, each);
 	}

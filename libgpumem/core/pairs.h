@@ -13,15 +13,17 @@
 
 #include "core/client.h"
 
-#define PAIRS	4u			/* blocks in a list */
+#define PAIRS		4u		/* blocks in a list */
+#define UNWOUND_MOST	65536u		/* bytes */
 
 struct pairs {
-	uint32_t inside;		/* the owner changes the list; atomic */
+	uint32_t turn;			/* odd: the owner is inside, and changes the list; atomic */
 	uint32_t count;
 	struct tap_pair pair[PAIRS];
-	const void *frame;		/* of the call that is inside */
+	uintptr_t frame;		/* of the call that is inside */
 	struct pairs *next;		/* constant */
 	bool owned;			/* atomic */
+	uint32_t late;			/* the turn that pairs_take() waited for in vain */
 	bool out;			/* the owner has left; of pairs_take() */
 };
 
@@ -31,60 +33,58 @@ extern HIDDEN uint32_t pairs_filled;	/* a list has blocks; atomic */
 
 /* Whether pairs can be seen later. Called once, before the first. */
 bool pairs_start(void);
-/* Get a list for the calling thread. False: there is no memory. */
-bool pairs_get(void) __attribute__((cold));
+/* Whether a list has blocks. */
+bool pairs_any(void);
+/* Get a list for the calling thread. NULL: there is no memory. */
+struct pairs *pairs_get(void) __attribute__((cold));
 /* Call @each for all blocks, freed ones first, and empty the lists. One thread at a time. */
 void pairs_take(void (*each)(const struct tap_pair *pair));
 
-/*
- * Whether the calling thread is between pairs_enter() and pairs_leave(): a signal handler interrupted it. A handler that
- * left by siglongjmp() has unwound the stack.
- */
-static inline bool pairs_interrupted(void)
+static inline void pairs_leave(struct pairs *own)
 {
-	struct pairs *own = pairs_own;
-
-	if (likely(!own || !load_relaxed(&own->inside)))
-		return false;
-	if ((const void *)__builtin_frame_address(0) <= own->frame)
-		return true;
-	store_release(&own->inside, 0);
-	return false;
+	store_release(&own->turn, own->turn + 1);
 }
 
-/* Begin to change the thread's list. False: report the call to the tap. */
-static inline bool pairs_enter(void)
+/*
+ * Begin to change the thread's list. Up to pairs_leave() the thread does not wait for anything. NULL: report the call to
+ * the tap.
+ *
+ * A thread that is inside already was interrupted by a signal handler, which calls the driver; or such a handler has left
+ * by siglongjmp(). In the second case a later call may begin where the interrupted one did, or a little above.
+ */
+static inline struct pairs *pairs_enter(void)
 {
 	struct pairs *own = pairs_own;
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	uint32_t turn;
 
-	if (unlikely((!own && !pairs_get()) || pairs_interrupted()))
-		return false;
-	own = pairs_own;
-	own->frame = __builtin_frame_address(0);
-	store_relaxed(&own->inside, 1);
+	if (unlikely(!own)) {
+		own = pairs_get();
+		if (!own)
+			return NULL;
+	}
+	turn = load_relaxed(&own->turn);
+	if (unlikely(turn & 1) && frame - own->frame >= UNWOUND_MOST)
+		return NULL;
+	own->frame = frame;
+	store_relaxed(&own->turn, (turn + 1) | 1);
 	/* pairs_take() has all threads execute a barrier. */
 	__asm__ volatile("" ::: "memory");
 	if (likely(!load_acquire(&pairs_revoked)))
-		return true;
-	store_release(&own->inside, 0);
-	return false;
-}
-
-static inline void pairs_leave(void)
-{
-	store_release(&pairs_own->inside, 0);
+		return own;
+	pairs_leave(own);
+	return NULL;
 }
 
 /* Whether the list has room for a block. */
-static inline bool pairs_room(void)
+static inline bool pairs_room(const struct pairs *own)
 {
-	return pairs_own->count < PAIRS;
+	return own->count < PAIRS;
 }
 
 /* The thread allocated a block. @pool: NULL: the current one. */
-static inline void pairs_made(uint64_t base, uint64_t size, const void *pool, CUstream stream)
+static inline void pairs_made(struct pairs *own, uint64_t base, uint64_t size, const void *pool, CUstream stream)
 {
-	struct pairs *own = pairs_own;
 	struct tap_pair *pair = own->pair, *end = pair + own->count;
 
 	while (pair < end && (pair->base != base || pair->size != size || !pair->freed))
@@ -100,18 +100,14 @@ static inline void pairs_made(uint64_t base, uint64_t size, const void *pool, CU
 		store_release(&pairs_filled, 1);
 }
 
-/* The thread frees a block. False: its list does not have the block. */
-static inline bool pairs_freed(uint64_t base, CUstream stream)
+/* A block that the thread allocated in this stream and has not freed; NULL: its list has no such block. */
+static inline struct tap_pair *pairs_live(struct pairs *own, uint64_t base, CUstream stream)
 {
-	struct pairs *own = pairs_own;
 	struct tap_pair *pair = own->pair, *end = pair + own->count;
 
 	while (pair < end && (pair->base != base || pair->freed))
 		pair++;
-	if (unlikely(pair == end || pair->stream != stream))
-		return false;
-	pair->freed = true;
-	return true;
+	return unlikely(pair == end || pair->stream != stream) ? NULL : pair;
 }
 
 #endif /* GPUMEM_CORE_PAIRS_H */

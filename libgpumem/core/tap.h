@@ -59,9 +59,11 @@ struct tap_client {
 	bool (*strict)(void);
 	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
 	void (*verify)(void);
+	/* Whether there are blocks whose calls were not reported. */
+	bool (*pairs_any)(void);
 	/*
-	 * Call @each for blocks whose calls were not reported, if struct tap allows it. No other thread does, and none allocates
-	 * or frees such a block meanwhile.
+	 * Call @each for these blocks. One thread at a time may do that. A block of a thread that does not leave its call is
+	 * left for later.
 	 */
 	void (*pairs)(void (*each)(const struct tap_pair *pair));
 };

@@ -61,14 +61,14 @@ static CUresult stream_watched(CUstream handle, bool own, CUstream *stream)
 	return result;
 }
 
-/*
- * at_hand(), for a call that the tap may see later (core/pairs.h). The *_later() functions fall back to those that report
- * calls.
- */
-static inline __attribute__((always_inline)) bool at_hand_later(CUstream handle)
+/* Whether the tap may see calls later (core/pairs.h). */
+#define LATER	unlikely(load_acquire(load_acquire(&client.later)))
+
+/* at_hand(), for such a call. */
+static inline __attribute__((always_inline)) struct pairs *at_hand_later(CUstream handle)
 {
-	return likely(load_relaxed(&client.pairs)) && !not_initialized() && !host_thread && (uintptr_t)handle >= PAGE &&
-	       load_acquire(&handle->magic) == STREAM_MAGIC && !load_relaxed(&handle->ctx->sticky) && pairs_enter();
+	return !host_thread && (uintptr_t)handle >= PAGE &&
+	       load_acquire(&handle->magic) == STREAM_MAGIC && !load_relaxed(&handle->ctx->sticky) ? pairs_enter() : NULL;
 }
 
 static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, CUstream handle,
@@ -86,22 +86,30 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
 }
 
+/* Allocate in a call that the tap sees later. False: the call must be reported. */
+static inline __attribute__((always_inline)) bool made_later(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
+							     CUstream stream)
+{
+	struct pairs *own;
+	bool made;
+
+	if (unlikely(!ptr))
+		return false;
+	/* A bad address faults before anything has happened. */
+	*ptr = 0;
+	own = at_hand_later(stream);
+	if (unlikely(!own))
+		return false;
+	made = likely(pairs_room(own)) && pool_alloc_own(ptr, bytes, pool, stream);
+	if (likely(made))
+		pairs_made(own, *ptr, bytes, pool, stream);
+	pairs_leave(own);
+	return made;
+}
+
 static __attribute__((noinline)) CUresult alloc_later(CUdeviceptr *ptr, size_t bytes, CUstream handle, bool own)
 {
-	CUresult result;
-
-	CLEAR(ptr);
-	if (unlikely(!ptr || !at_hand_later(handle)))
-		return alloc(ptr, bytes, handle, own);
-	if (unlikely(!pairs_room())) {
-		pairs_leave();
-		return alloc(ptr, bytes, handle, own);
-	}
-	result = pool_alloc_current(ptr, bytes, handle);
-	if (likely(!result && bytes))
-		pairs_made(*ptr, bytes, NULL, handle);
-	pairs_leave();
-	return result;
+	return likely(made_later(ptr, bytes, NULL, handle)) ? CUDA_SUCCESS : alloc(ptr, bytes, handle, own);
 }
 
 /**
@@ -114,7 +122,8 @@ static __attribute__((noinline)) CUresult alloc_later(CUdeviceptr *ptr, size_t b
  * INVALID_CONTEXT.
  */
 ENTRY_FORMS(cuMemAllocAsync, (CUdeviceptr *ptr, size_t bytes, CUstream stream),
-	    at_hand(stream), pool_alloc_current(ptr, bytes, stream), alloc_later(ptr, bytes, stream, own));
+	    at_hand(stream), pool_alloc_current(ptr, bytes, stream),
+	    LATER ? alloc_later(ptr, bytes, stream, own) : alloc(ptr, bytes, stream, own));
 
 static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t bytes,
 						     CUmemoryPool pool, CUstream handle, bool own)
@@ -134,20 +143,8 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 static __attribute__((noinline)) CUresult alloc_from_later(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
 							   CUstream handle, bool own)
 {
-	CUresult result;
-
-	CLEAR(ptr);
-	if (unlikely(!ptr || !pool || !at_hand_later(handle)))
-		return alloc_from(ptr, bytes, pool, handle, own);
-	if (unlikely(!pairs_room())) {
-		pairs_leave();
-		return alloc_from(ptr, bytes, pool, handle, own);
-	}
-	result = pool_alloc(ptr, bytes, pool, handle);
-	if (likely(!result && bytes))
-		pairs_made(*ptr, bytes, pool, handle);
-	pairs_leave();
-	return result;
+	return likely(pool && made_later(ptr, bytes, pool, handle)) ? CUDA_SUCCESS :
+		alloc_from(ptr, bytes, pool, handle, own);
 }
 
 /**
@@ -158,7 +155,7 @@ static __attribute__((noinline)) CUresult alloc_from_later(CUdeviceptr *ptr, siz
 ENTRY_FORMS(cuMemAllocFromPoolAsync,
 	    (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream),
 	    at_hand(stream), pool_alloc(ptr, bytes, pool, stream),
-	    alloc_from_later(ptr, bytes, pool, stream, own));
+	    LATER ? alloc_from_later(ptr, bytes, pool, stream, own) : alloc_from(ptr, bytes, pool, stream, own));
 
 static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream handle, bool own)
 {
@@ -175,17 +172,18 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
 
 static __attribute__((noinline)) CUresult free_later(CUdeviceptr ptr, CUstream handle, bool own)
 {
-	CUresult result;
+	struct pairs *list = at_hand_later(handle);
+	struct tap_pair *pair;
+	bool freed;
 
-	if (unlikely(!at_hand_later(handle)))
+	if (unlikely(!list))
 		return free_in(ptr, handle, own);
-	if (unlikely(!pairs_freed(ptr, handle))) {
-		pairs_leave();
-		return free_in(ptr, handle, own);
-	}
-	result = pool_free(ptr, handle);
-	pairs_leave();
-	return result;
+	pair = pairs_live(list, ptr, handle);
+	freed = likely(pair) && pool_free_own(ptr, handle);
+	if (likely(freed))
+		pair->freed = true;
+	pairs_leave(list);
+	return likely(freed) ? CUDA_SUCCESS : free_in(ptr, handle, own);
 }
 
 /**
@@ -197,7 +195,7 @@ static __attribute__((noinline)) CUresult free_later(CUdeviceptr ptr, CUstream h
  * the address. Return: INVALID_VALUE for any other address, INVALID_CONTEXT.
  */
 ENTRY_FORMS(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), ptr && at_hand(stream),
-	    pool_free(ptr, stream), free_later(ptr, stream, own));
+	    pool_free(ptr, stream), LATER ? free_later(ptr, stream, own) : free_in(ptr, stream, own));
 
 /**
  * cuMemPoolCreate - make a pool

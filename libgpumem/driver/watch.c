@@ -55,5 +55,5 @@ static bool strict(void)
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
 	.cpu = cpu, .alive = alive, .strict = strict, .verify = quarantine_verify,
-	.pairs = pairs_take,
+	.pairs_any = pairs_any, .pairs = pairs_take,
 };

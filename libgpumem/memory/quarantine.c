@@ -80,16 +80,27 @@ void red_zone_fill(const struct alloc *alloc)
 {
 	uint32_t flags = load_relaxed(&alloc->flags);
 
-	if (red_zone(flags) && has_pattern(flags))
-		memset((void *)(uintptr_t)(alloc->base + alloc->size), PATTERN_ZONE, RED_ZONE);
+	uint64_t zone = alloc->base + alloc->size;
+
+	if (!red_zone(flags) || !has_pattern(flags))
+		return;
+	/* A page that cannot be had now reads as zeros later. */
+	if (flags & ALLOC_MANAGED && pages_populate(zone, RED_ZONE))
+		return;
+	memset((void *)(uintptr_t)zone, PATTERN_ZONE, RED_ZONE);
 }
 
 void red_zone_look(const struct alloc *alloc)
 {
 	uint32_t flags = load_relaxed(&alloc->flags);
 
-	if (red_zone(flags) && has_pattern(flags))
-		differs(alloc, alloc->size, alloc->size + RED_ZONE, PATTERN_ZONE);
+	static const unsigned char zeros[RED_ZONE];
+
+	if (!red_zone(flags) || !has_pattern(flags))
+		return;
+	if (flags & ALLOC_MANAGED && !memcmp((const void *)(uintptr_t)(alloc->base + alloc->size), zeros, RED_ZONE))
+		return;
+	differs(alloc, alloc->size, alloc->size + RED_ZONE, PATTERN_ZONE);
 }
 
 /* ---- quarantine */
@@ -124,6 +135,9 @@ bool quarantine_put(struct alloc *alloc, struct block **doomed)
 	struct kept *kept;
 
 	if (flags & other || alloc->share || alloc->attach || alloc->size > client.quarantine / 2)
+		return false;
+	/* Nobody may have touched managed memory yet. If there is no room for all of it, it is not kept. */
+	if (flags & ALLOC_MANAGED && pages_populate(alloc->base, alloc->size))
 		return false;
 	kept = calloc(1, sizeof(*kept));
 	if (!kept)

@@ -16,6 +16,12 @@ CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream
 /* From the current pool of the stream's device. */
 CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream);
 CUresult pool_free(uint64_t ptr, CUstream stream);
+/*
+ * The same, if the thread owns the heap and need not wait for anything, and without reports of calls. @pool: NULL: the
+ * current one. False: nothing has happened.
+ */
+bool pool_alloc_own(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream stream);
+bool pool_free_own(uint64_t ptr, CUstream stream);
 /* cuMemFree() of a pool's memory: free it after all work of the process, without waiting for the work. */
 CUresult pool_free_now(uint64_t ptr);
 /* Called when the process has waited for work: every pool gives back what exceeds its release threshold. */

@@ -535,16 +535,16 @@ static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, 
 	return result;
 }
 
-/* @name: the API's function; NULL: allocate from the current pool */
-static inline __attribute__((always_inline)) CUresult
-alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, const char *name)
+/* Allocate from the heap that the thread owns. False: that does not do. */
+static inline __attribute__((always_inline)) bool
+alloc_own(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
 {
 	struct heap *heap;
 	struct cell *cell;
 	struct bin *bin;
 
 	if (unlikely(!ptr || !pool_usable(pool) || size - 1 >= CLASS_MAX))
-		goto noted;
+		return false;
 	heap = heap_of(stream, pool);
 	if (likely(heap) && heap_enter_fast(heap)) {
 		struct tally *tally = heap->tally;
@@ -561,11 +561,24 @@ alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, const
 			cell_live(cell, size, tally);
 			*ptr = cell->base;
 			heap_leave(heap);
-			return CUDA_SUCCESS;
+			return true;
 		}
 		heap_leave(heap);
 	}
-noted:
+	return false;
+}
+
+bool pool_alloc_own(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+{
+	return alloc_own(ptr, size, pool ? pool : load_acquire(&device_current[stream->ctx->device]), stream);
+}
+
+/* @name: the API's function; NULL: allocate from the current pool */
+static inline __attribute__((always_inline)) CUresult
+alloc_fast(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, const char *name)
+{
+	if (likely(alloc_own(ptr, size, pool, stream)))
+		return CUDA_SUCCESS;
 	return name ? alloc_noted(ptr, size, pool, stream, name) :
 		alloc_current_noted(ptr, size, stream);
 }
@@ -801,7 +814,20 @@ static __attribute__((noinline)) CUresult free_shared(struct heap *heap, struct 
 	return full ? spill_freed(heap, class_of(size)) : CUDA_SUCCESS;
 }
 
-CUresult pool_free(uint64_t ptr, CUstream stream)
+enum freed { NOT_FREED, FREED, FREED_AND_FULL, HEAP_ENTERED };
+
+/* What free_own() found. */
+struct found_own {
+	struct heap *heap;
+	struct cell *cell;
+	uint64_t size;
+};
+
+/*
+ * Free a block to the heap that the thread owns. NOT_FREED: that does not do. HEAP_ENTERED: another thread may free the
+ * block at the same time, and the caller is in the heap.
+ */
+static inline __attribute__((always_inline)) enum freed free_own(uint64_t ptr, CUstream stream, struct found_own *found)
 {
 	struct heap *heap = load_acquire(&stream->heaps);
 
@@ -818,16 +844,51 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 			   !(load_relaxed(&heap->pool->flags) & POOL_DESTROYED))) {
 			bool full;
 
+			*found = (struct found_own) { .heap = heap, .cell = cell, .size = size };
 			if (!cell_plain(heap, cell))
-				return free_shared(heap, cell, ptr, size, stream);
+				return HEAP_ENTERED;
 			cell_dead(cell);
 			full = heap_push(heap, cell, size, &past);
 			heap_leave(heap);
-			return unlikely(full) ? spill_freed(heap, class_of(size)) : CUDA_SUCCESS;
+			return unlikely(full) ? FREED_AND_FULL : FREED;
 		}
 		heap_leave(heap);
 	}
-	return free_noted(ptr, stream);
+	return NOT_FREED;
+}
+
+CUresult pool_free(uint64_t ptr, CUstream stream)
+{
+	struct found_own found;
+
+	switch (free_own(ptr, stream, &found)) {
+	case FREED:
+		return CUDA_SUCCESS;
+	case FREED_AND_FULL:
+		return spill_freed(found.heap, class_of(found.size));
+	case HEAP_ENTERED:
+		return free_shared(found.heap, found.cell, ptr, found.size, stream);
+	default:
+		return free_noted(ptr, stream);
+	}
+}
+
+bool pool_free_own(uint64_t ptr, CUstream stream)
+{
+	struct found_own found;
+
+	switch (free_own(ptr, stream, &found)) {
+	case FREED_AND_FULL:
+		spill(found.heap, class_of(found.size));
+		return true;
+	case HEAP_ENTERED:
+		heap_leave(found.heap);
+		return false;
+	case FREED:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* ---- freeing in no stream */

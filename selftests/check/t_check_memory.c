@@ -208,6 +208,34 @@ MISTAKE(pinned_memory_written_after_free_and_released, "use-after-free")
 		_exit(3);
 }
 
+/* Changes that sums of words may not show. */
+MISTAKE(signs_changed_while_queued_work_reads, "host-write")
+{
+	double *numbers = (double *)w->pinned;
+	unsigned int i;
+
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = i + 1;
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = -numbers[i];
+	OK(cuStreamSynchronize(w->a));
+}
+
+MISTAKE(numbers_swapped_while_queued_work_reads, "host-write")
+{
+	uint64_t *numbers = (uint64_t *)w->pinned, number;
+	unsigned int i;
+
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = i + 1;
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	number = numbers[8];
+	numbers[8] = numbers[12];
+	numbers[12] = number;
+	OK(cuStreamSynchronize(w->a));
+}
+
 MISTAKE(byte_behind_pinned_memory, "out-of-bounds")
 {
 	unsigned char *memory;
@@ -724,7 +752,7 @@ MISTAKE(unmapped_while_work_uses_it, "unordered-unmap")
 	CUdeviceptr m = mapped(&handle);
 
 	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
-	/* The fill ends, which the program does not know. Otherwise it may lose its context. */
+	/* Let the fill end without the program's knowledge: if it is not over, the unmapping may cost the context. */
 	usleep(500000);
 	OK(WRONG(cuMemUnmap(m, 2 << 20)));
 	OK(cuMemAddressFree(m, 2 << 20));

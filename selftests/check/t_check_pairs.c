@@ -181,7 +181,12 @@ struct worker {
 	struct worker *other;
 	CUdeviceptr inbox;		/* atomic */
 	unsigned int seed;
+	bool keeps;			/* a block, at its end */
 };
+
+static int working;			/* workers; atomic */
+
+static int *worker_line;
 
 static void *works(void *arg)
 {
@@ -211,28 +216,45 @@ static void *works(void *arg)
 		if (m)
 			OK(cuMemFreeAsync(m, own));
 	}
+	if (self->keeps)
+		OK((*worker_line = __LINE__, cuMemAllocAsync(&m, 512, own)));
 	OK(cuStreamSynchronize(own));
 	OK(cuStreamDestroy(own));
+	__atomic_fetch_sub(&working, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-TWIN(threads)
+static void work(struct program *w, bool keeps)
 {
 	struct worker worker[4];
 	int i;
 
 	everyone = w->ctx;
+	worker_line = w->line;
+	working = 4;
 	for (i = 0; i < 4; i++)
-		worker[i] = (struct worker) { .other = &worker[(i + 1) % 4], .seed = i };
+		worker[i] = (struct worker) { .other = &worker[(i + 1) % 4], .seed = i, .keeps = keeps };
 	for (i = 0; i < 4; i++)
 		pthread_create(&worker[i].thread, NULL, works, &worker[i]);
-	for (i = 0; i < 20; i++)
+	/* Other calls, which take the lists meanwhile. */
+	while (__atomic_load_n(&working, __ATOMIC_ACQUIRE))
 		OK(cuMemcpyDtoD(w->q, w->p, BYTES));
 	for (i = 0; i < 4; i++)
 		pthread_join(worker[i].thread, NULL);
 	for (i = 0; i < 4; i++)
 		if (worker[i].inbox)
 			OK(cuMemFreeAsync(worker[i].inbox, w->a));
+}
+
+TWIN(threads)
+{
+	work(w, false);
+}
+
+/* One report of four blocks. */
+MISTAKE(threads_keep_a_block, "leak")
+{
+	work(w, true);
 }
 
 /* ---- signals and fork() */
@@ -244,7 +266,7 @@ static void handler(int signal)
 	siglongjmp(leaves, signal);
 }
 
-/* The driver writes to an address that faults, and the handler leaves the call. */
+/* The driver writes to an address that faults before it has allocated, and the handler leaves the call. */
 MISTAKE(handler_leaves_a_call, "double-free")
 {
 	struct sigaction action = { .sa_handler = handler };

@@ -537,6 +537,23 @@ TWIN(told_by_another_process_before_the_handle)
 	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
 }
 
+/* The record waits when the handle is passed. */
+TWIN(told_by_another_process_after_a_wait)
+{
+	CUipcEventHandle handle;
+	CUevent event;
+
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuMemsetD32(w->q, 0, 1));
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuEventRecord(event, w->a));
+	OK(cuIpcGetEventHandle(&handle, event));
+	OK(cuStreamWriteValue32(w->b, w->q, 7, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuEventDestroy(event));
+}
+
 PROGRAM(told_by_another_process_in_strict_mode, "race", in_strict_mode)
 {
 	told_by_another_process(w);

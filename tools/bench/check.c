@@ -111,6 +111,8 @@ static double suite(const char *path, const char *check)
 
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
 	if (!pid) {
 		int null = open("/dev/null", O_WRONLY);
 
@@ -121,7 +123,9 @@ static double suite(const char *path, const char *check)
 		execl(path, path, NULL);
 		_exit(127);
 	}
-	waitpid(pid, &status, 0);
+	/* A program may have reports, or want answers that the checker changes. */
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) == 127)
+		bench_die(path);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	return (until.tv_sec - from.tv_sec) * 1e9 + until.tv_nsec - from.tv_nsec;
 }
