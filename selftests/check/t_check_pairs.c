@@ -24,13 +24,18 @@ static void pairs(CUstream stream, size_t bytes)
 	}
 }
 
+/* A freed block of which the checker saw no allocation: others have the blocks that it saw. */
 static CUdeviceptr freed(CUstream stream, size_t bytes)
 {
-	CUdeviceptr m;
+	CUdeviceptr m, other[2];
 
 	pairs(stream, bytes);
+	OK(cuMemAllocAsync(&other[0], bytes, stream));
+	OK(cuMemAllocAsync(&other[1], bytes, stream));
 	OK(cuMemAllocAsync(&m, bytes, stream));
 	OK(cuMemFreeAsync(m, stream));
+	OK(cuMemFreeAsync(other[1], stream));
+	OK(cuMemFreeAsync(other[0], stream));
 	return m;
 }
 
@@ -68,6 +73,17 @@ MISTAKE(freed_twice_by_the_host_after_pairs, "double-free")
 	CUdeviceptr m = freed(w->a, BYTES);
 
 	WRONG(cuMemFree(m));
+}
+
+MISTAKE(smaller_block_after_pairs, "out-of-bounds")
+{
+	CUdeviceptr m;
+
+	pairs(w->a, BYTES);
+	OK(cuMemAllocAsync(&m, BYTES - 1, w->a));
+	if (!WRONG(cuMemsetD8Async(m, 1, BYTES, w->a)))
+		_exit(3);
+	OK(cuMemFreeAsync(m, w->a));
 }
 
 MISTAKE(kept_after_pairs, "leak")
