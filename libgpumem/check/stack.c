@@ -31,8 +31,9 @@ struct stack {
 
 static struct stack *stacks[TABLE];	/* stacks live until the process ends */
 
-#define BUCKETS	128u
-#define WAYS	8u
+#define BUCKETS		128u
+#define WAYS		8u
+#define OWN_FRAMES	3u
 
 /* A stack as it was found from a frame of the checker. */
 struct place {
@@ -160,8 +161,11 @@ static __attribute__((noinline)) void place_learn(struct place *place, uintptr_t
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	_Unwind_Backtrace(add_address, &walked);
 	pthread_setcancelstate(cancel, NULL);
-	/* Frames of signal handlers, say. */
-	if (walked.odd)
+	/*
+	 * Frames of signal handlers, say; or the stack has frames that the compiler's unwinder does not find. The stack has up
+	 * to OWN_FRAMES more, which are the checker's.
+	 */
+	if (walked.odd || !place->stack || place->count + OWN_FRAMES < place->stack->count)
 		place->count = 0;
 }
 
