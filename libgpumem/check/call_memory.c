@@ -9,6 +9,17 @@
 #include "check/check.h"
 
 #define KIND(kind)	(1u << MEMORY_ ## kind)
+#define MIPMAPS		256u
+#define LEVELS		32u
+
+struct mipmap {
+	uint64_t key;
+	CUDA_ARRAY3D_DESCRIPTOR descriptor;
+	uint64_t level[LEVELS];		/* arrays, or 0: nobody has asked for it */
+	struct mipmap *next;
+};
+
+static struct mipmap *mipmaps[MIPMAPS];	/* by handle */
 
 /* The operation of a call of the host. */
 static struct op *host_op(const struct call *call, enum op_kind kind)
@@ -362,66 +373,6 @@ static void unmap_begin(struct call *call)
 	}
 }
 
-/* ---- arrays */
-
-/* Bytes of an element of one channel; 0: a block format. */
-static unsigned int format_bytes(CUarray_format format)
-{
-	switch (format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return 1;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return 4;
-	default:
-		return 0;
-	}
-}
-
-static void array_made(const struct call *call, uint64_t width, uint64_t height, uint64_t depth, unsigned int element)
-{
-	uint64_t rows = height ? height : 1, slices = depth ? depth : 1;
-	struct memory *memory = element ?
-		made(call, MEMORY_ARRAY, output(call), width * element * rows * slices) : NULL;
-
-	if (!memory)
-		return;
-	memory->row = width * element;
-	memory->rows = rows;
-	memory->element = element;
-}
-
-static void array(struct call *call)
-{
-	const CUDA_ARRAY_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
-
-	if (!call->result)
-		array_made(call, d->Width, d->Height, 1, format_bytes(d->Format) * d->NumChannels);
-}
-
-static void array_3d(struct call *call)
-{
-	const CUDA_ARRAY3D_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
-
-	/* Sparse and deferred arrays have bytes that read as zero, or none. */
-	if (!call->result && !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
-		array_made(call, d->Width, d->Height, d->Depth, format_bytes(d->Format) * d->NumChannels);
-}
-
-static void array_destroy_begin(struct call *call)
-{
-	struct memory *memory = memory_exact(call->value[0], KIND(ARRAY));
-
-	if (memory)
-		free_waiting(call, memory);
-}
-
 /* ---- other things that are given back */
 
 static const char *const things[] = {
@@ -446,6 +397,145 @@ MAKES(3) ENDS(3)
 MAKES(4) ENDS(4)
 MAKES(5) ENDS(5)
 MAKES(6)
+
+/* ---- arrays */
+
+/* Bytes of an element of one channel; 0: a block format. */
+static unsigned int format_bytes(CUarray_format format)
+{
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static struct memory *array_made(const struct call *call, uint64_t width, uint64_t height, uint64_t depth,
+				 unsigned int element)
+{
+	uint64_t rows = height ? height : 1, slices = depth ? depth : 1;
+	struct memory *memory = element ?
+		made(call, MEMORY_ARRAY, output(call), width * element * rows * slices) : NULL;
+
+	if (memory) {
+		memory->row = width * element;
+		memory->rows = rows;
+		memory->element = element;
+	}
+	return memory;
+}
+
+static void array(struct call *call)
+{
+	const CUDA_ARRAY_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
+
+	if (!call->result)
+		array_made(call, d->Width, d->Height, 1, format_bytes(d->Format) * d->NumChannels);
+}
+
+static void array_3d(struct call *call)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
+
+	/* Sparse and deferred arrays have bytes that read as zero, or none. */
+	if (!call->result && !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
+		array_made(call, d->Width, d->Height, d->Depth, format_bytes(d->Format) * d->NumChannels);
+}
+
+static void array_destroy_begin(struct call *call)
+{
+	struct memory *memory = memory_exact(call->value[0], KIND(ARRAY));
+
+	/* A level cannot be destroyed. */
+	if (memory && !memory->level)
+		free_waiting(call, memory);
+}
+
+/* ---- mipmapped arrays: a level is an array from when the program has asked for it */
+
+static struct mipmap *mipmap_of(uint64_t key)
+{
+	struct mipmap *mipmap;
+
+	for (mipmap = mipmaps[key / 64 % MIPMAPS]; mipmap && mipmap->key != key; mipmap = mipmap->next)
+		;
+	return mipmap;
+}
+
+static void mipmap_made(struct call *call)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
+	uint64_t key = output(call);
+	struct mipmap *mipmap;
+
+	makes_5(call);
+	if (call->result || d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return;
+	mipmap = mipmap_of(key);
+	/* The checker may not have seen the end of an older one, whose context has ended. */
+	if (!mipmap) {
+		mipmap = calloc(1, sizeof(*mipmap));
+		if (!mipmap)
+			return;
+		mipmap->next = mipmaps[key / 64 % MIPMAPS];
+		mipmaps[key / 64 % MIPMAPS] = mipmap;
+	}
+	*mipmap = (struct mipmap) { .key = key, .descriptor = *d, .next = mipmap->next };
+}
+
+static uint64_t of_level(uint64_t size, unsigned int level)
+{
+	return size >> level || !size ? size >> level : 1;
+}
+
+static void mipmap_level(struct call *call)
+{
+	struct mipmap *mipmap = call->result ? NULL : mipmap_of(call->value[1]);
+	unsigned int level = call->value[2];
+	const CUDA_ARRAY3D_DESCRIPTOR *d;
+	struct memory *memory;
+
+	if (!mipmap || level >= LEVELS || memory_exact(output(call), KIND(ARRAY)))
+		return;
+	d = &mipmap->descriptor;
+	memory = array_made(call, of_level(d->Width, level), of_level(d->Height, level),
+			    d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? d->Depth : of_level(d->Depth, level),
+			    format_bytes(d->Format) * d->NumChannels);
+	if (memory) {
+		memory->level = true;
+		mipmap->level[level] = memory->base;
+	}
+}
+
+static void mipmap_destroy_begin(struct call *call)
+{
+	struct mipmap *mipmap = mipmap_of(call->value[0]), **at;
+	struct memory *memory;
+	unsigned int i;
+
+	if (!mipmap)
+		return;
+	for (i = 0; i < LEVELS; i++) {
+		memory = mipmap->level[i] ? memory_exact(mipmap->level[i], KIND(ARRAY)) : NULL;
+		if (memory && memory->level)
+			free_waiting(call, memory);
+	}
+	for (at = &mipmaps[mipmap->key / 64 % MIPMAPS]; *at != mipmap; at = &(*at)->next)
+		;
+	*at = mipmap->next;
+	free(mipmap);
+}
+
 
 struct left {
 	const struct call *call;
@@ -518,8 +608,9 @@ const struct call_type calls_memory[] = {
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
 	{ "cuImportExternalSemaphore", NULL, makes_4 },
 	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
-	{ "cuMipmappedArrayCreate", NULL, makes_5 },
-	{ "cuMipmappedArrayDestroy", NULL, ends_5 },
+	{ "cuMipmappedArrayCreate", NULL, mipmap_made },
+	{ "cuMipmappedArrayGetLevel", NULL, mipmap_level },
+	{ "cuMipmappedArrayDestroy", mipmap_destroy_begin, ends_5 },
 	{ "cuCtxCreate", NULL, makes_6 },
 	{ "cuCtxCreate_v2", NULL, makes_6 },
 	{ "cuCtxCreate_v3", NULL, makes_6 },

@@ -211,6 +211,7 @@ struct memory {
 	const void *pool;		/* or NULL */
 	uint64_t row, rows;		/* of an array: bytes of a row, rows of a slice */
 	unsigned int element;		/* of an array: bytes */
+	bool level;			/* of a mipmapped array */
 	struct page **pages;		/* NULL: as the memory was born */
 	uint64_t writes;		/* accesses that wrote */
 	bool reported;			/* that it was unmapped */

@@ -526,6 +526,61 @@ MISTAKE(array_read_before_it_was_written, "uninitialized")
 	OK(cuArrayDestroy(array));
 }
 
+static CUarray mipmap_level(CUmipmappedArray *mipmap, unsigned int level)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = {
+		.Width = 512, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1,
+	};
+	CUarray array;
+
+	if (!*mipmap)
+		OK(cuMipmappedArrayCreate(mipmap, &d, 4));
+	OK(cuMipmappedArrayGetLevel(&array, *mipmap, level));
+	return array;
+}
+
+MISTAKE(level_read_before_it_was_written, "uninitialized")
+{
+	CUmipmappedArray mipmap = NULL;
+	CUarray first = mipmap_level(&mipmap, 0), second = mipmap_level(&mipmap, 1);
+
+	OK(cuMemcpyHtoA(first, 0, w->pageable, 512));
+	OK(WRONG(cuMemcpyAtoH(w->pageable, second, 0, 256)));
+	OK(cuMipmappedArrayDestroy(mipmap));
+}
+
+MISTAKE(level_written_and_read_unordered, "race")
+{
+	CUmipmappedArray mipmap = NULL;
+	CUarray array = mipmap_level(&mipmap, 2);
+
+	OK(cuMemcpyHtoAAsync(array, 0, w->pinned, 128, w->a));
+	OK(WRONG(cuMemcpyAtoHAsync(w->pinned + 1024, array, 0, 128, w->b)));
+	OK(cuCtxSynchronize());
+	OK(cuMipmappedArrayDestroy(mipmap));
+}
+
+TWIN(levels_written_and_read)
+{
+	CUmipmappedArray mipmap = NULL;
+	unsigned int level;
+
+	for (level = 0; level < 4; level++) {
+		CUarray array = mipmap_level(&mipmap, level);
+		size_t bytes = 512 >> level;
+
+		if (mipmap_level(&mipmap, level) != array)
+			_exit(3);
+		OK(cuMemcpyHtoA(array, 0, w->pageable, bytes));
+		OK(cuMemcpyAtoH(w->pageable, array, 0, bytes));
+	}
+	OK(cuMipmappedArrayDestroy(mipmap));
+	mipmap = NULL;
+	/* The handles may be used again. */
+	OK(cuMemcpyHtoA(mipmap_level(&mipmap, 3), 0, w->pageable, 64));
+	OK(cuMipmappedArrayDestroy(mipmap));
+}
+
 TWIN(array_read_after_it_was_written)
 {
 	CUDA_ARRAY_DESCRIPTOR d = { .Width = 64, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 };
