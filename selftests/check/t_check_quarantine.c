@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checker on what no call does: the CPU writes freed memory, or a byte behind memory.  Freed memory is kept, and
+ * must not be missing when it is needed.
+ */
+#include "kselftest_harness.h"
+#include "check_util.h"
+
+/* The address is not reused at once, so the second allocation does not hide the mistake. */
+MISTAKE(used_after_free_and_another_allocation, "use-after-free")
+{
+	CUdeviceptr old = w->p;
+
+	OK(cuMemFree(w->p));
+	OK(cuMemAlloc(&w->p, BYTES));
+	if (!WRONG(cuMemsetD8(old, 0, BYTES)))
+		_exit(3);
+}
+
+MISTAKE(pinned_memory_written_after_free, "use-after-free")
+{
+	unsigned char *old = w->pinned;
+
+	OK(WRONG(cuMemFreeHost(w->pinned)));
+	w->pinned = NULL;
+	old[100] = 1;
+}
+
+MISTAKE(pinned_memory_written_after_free_and_released, "use-after-free")
+{
+	unsigned char *old = w->pinned;
+	size_t free_bytes, total;
+
+	OK(WRONG(cuMemFreeHost(w->pinned)));
+	w->pinned = NULL;
+	old[BYTES - 1] = 1;
+	/* All that is kept is freed now. */
+	OK(cuMemGetInfo(&free_bytes, &total));
+	if (!free_bytes)
+		_exit(3);
+}
+
+MISTAKE(byte_behind_pinned_memory, "out-of-bounds")
+{
+	unsigned char *memory;
+
+	OK(WRONG(cuMemHostAlloc((void **)&memory, 1000, 0)));
+	memory[1000] = 1;
+	OK(cuMemFreeHost(memory));
+}
+
+MISTAKE(byte_behind_large_pinned_memory, "out-of-bounds")
+{
+	const size_t bytes = 8 << 20;
+	unsigned char *memory;
+
+	OK(WRONG(cuMemHostAlloc((void **)&memory, bytes, 0)));
+	memory[bytes + 63] = 1;
+	OK(cuMemFreeHost(memory));
+}
+
+MISTAKE(managed_memory_written_after_free, "use-after-free")
+{
+	CUdeviceptr memory;
+
+	OK(cuMemAllocManaged(&memory, 8 << 20, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemsetD8(memory, 1, 8 << 20));
+	OK(WRONG(cuMemFree(memory)));
+	*(unsigned char *)(memory + (5 << 20)) = 1;
+}
+
+MISTAKE(small_managed_memory_is_used_after_free, "use-after-free")
+{
+	CUdeviceptr memory, other;
+
+	OK(cuMemAllocManaged(&memory, 100, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemFree(memory));
+	OK(cuMemAllocManaged(&other, 100, CU_MEM_ATTACH_GLOBAL));
+	if (!WRONG(cuMemsetD8(memory, 0, 100)))
+		_exit(3);
+	OK(cuMemFree(other));
+}
+
+MISTAKE(byte_behind_managed_memory, "out-of-bounds")
+{
+	CUdeviceptr memory;
+
+	OK(WRONG(cuMemAllocManaged(&memory, 4 << 20, CU_MEM_ATTACH_GLOBAL)));
+	OK(cuMemPrefetchAsync(memory, 4 << 20, (CUmemLocation) { CU_MEM_LOCATION_TYPE_DEVICE, 0 }, 0, w->a));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[4 << 20] = 1;
+	OK(cuMemFree(memory));
+}
+
+/* More than the device has; what is kept moves as other managed memory does. */
+TWIN(managed_memory_again_and_again)
+{
+	CUdeviceptr memory[24];
+	unsigned int i, k;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 24; i++) {
+			OK(cuMemAllocManaged(&memory[i], 16 << 20, CU_MEM_ATTACH_GLOBAL));
+			OK(cuMemsetD8Async(memory[i], i, 16 << 20, w->a));
+		}
+		OK(cuStreamSynchronize(w->a));
+		for (i = 0; i < 24; i++) {
+			if (*(unsigned char *)(memory[i] + (3 << 20)) != i)
+				_exit(3);
+			OK(cuMemFree(memory[i]));
+		}
+	}
+}
+
+/* Kept memory is looked at when its context ends. */
+MISTAKE(written_after_free_before_the_context_ends, "use-after-free")
+{
+	unsigned char *memory;
+	CUcontext other;
+
+	OK(cuCtxCreate(&other, NULL, 0, 0));
+	OK(cuMemAllocHost((void **)&memory, 4096));
+	OK(WRONG(cuMemFreeHost(memory)));
+	memory[1] = 1;
+	OK(cuCtxDestroy(other));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+/* More frees than are kept: the oldest memory is looked at when it leaves. */
+MISTAKE(written_after_free_and_many_frees, "use-after-free")
+{
+	unsigned char *memory;
+	CUdeviceptr ptr;
+
+	OK(cuMemAllocHost((void **)&memory, 4096));
+	OK(WRONG(cuMemFreeHost(memory)));
+	memory[1] = 1;
+	for (unsigned int i = 0; i < 1001; i++) {
+		OK(cuMemAlloc(&ptr, 16));
+		OK(cuMemFree(ptr));
+	}
+}
+
+/* Kept memory is freed when an allocation would fail otherwise. */
+TWIN(all_memory_again_and_again)
+{
+	CUdeviceptr ptr[16];
+	size_t free_bytes, total, part;
+	unsigned int i, k;
+
+	OK(cuMemGetInfo(&free_bytes, &total));
+	/* Blocks are multiples of 2 MiB, with the red zones. */
+	part = (free_bytes / 16 & ~(size_t)((2 << 20) - 1)) - 4096;
+	for (k = 0; k < 4; k++) {
+		for (i = 0; i < 16; i++)
+			OK(cuMemAlloc(&ptr[i], part));
+		for (i = 0; i < 16; i++)
+			OK(cuMemFree(ptr[i]));
+	}
+	OK(cuMemAllocAsync(&ptr[0], free_bytes / 8 * 7, w->a));
+	OK(cuMemFreeAsync(ptr[0], w->a));
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(freed_memory_is_counted_as_free)
+{
+	size_t before, after, total;
+	CUdeviceptr ptr;
+
+	OK(cuMemGetInfo(&before, &total));
+	OK(cuMemAlloc(&ptr, 16 << 20));
+	OK(cuMemFree(ptr));
+	OK(cuMemGetInfo(&after, &total));
+	if (after != before)
+		_exit(3);
+}
+
+/* The context's end frees what is kept. */
+TWIN(context_ends_with_kept_memory)
+{
+	CUdeviceptr ptr;
+	CUcontext other;
+
+	OK(cuCtxCreate(&other, NULL, 0, 0));
+	OK(cuMemAlloc(&ptr, 4096));
+	OK(cuMemFree(ptr));
+	OK(cuCtxDestroy(other));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+TEST_HARNESS_MAIN
