@@ -544,7 +544,6 @@ TWIN(told_by_another_process_after_a_wait)
 	CUevent event;
 
 	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
-	OK(cuMemsetD32(w->q, 0, 1));
 	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
 	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
 	OK(cuEventRecord(event, w->a));
