@@ -145,6 +145,8 @@ TEST_F(share, others_see_ours)
 	ASSERT_EQ(0, vgem_attach(self->card, self->handle, false, &self->fence));
 	PUSH(&self->s, sqe_copy(A, B, BYTES));
 	EXPECT_TRUE(stands_still(&self->s, &self->other, 1));
+	for (int i = 0; i < 1000 && ready(self->b_fd) != POLLIN; i++)
+		nap_ms(10);
 	EXPECT_EQ(POLLIN, ready(self->b_fd));
 	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
 	EXPECT_EQ(0, stream_sync(&self->s));
