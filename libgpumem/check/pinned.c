@@ -83,6 +83,9 @@ static void add_bytes(struct columns *columns, const void *bytes, size_t count)
 	uint64_t rest[COLUMNS] = { 0 };
 
 	add_words(columns, bytes, whole / sizeof(uint64_t));
+	/* Pieces of a multiple of this size have the sum of the whole. */
+	if (whole == count)
+		return;
 	memcpy(rest, (const char *)bytes + whole, count - whole);
 	add_words(columns, rest, COLUMNS);
 }
