@@ -85,12 +85,15 @@ static CUdevice worker(const struct span *span)
 	return ctx ? ctx->device : span->device;
 }
 
-/* Check that a copy may use memory of a pool. A copy reaches all other memory of other devices. */
+/*
+ * Check that a copy may use device memory of a pool. A copy reaches host memory of pools, and all other memory of
+ * other devices.
+ */
 static CUresult pool_check(const struct copy_end *end, const struct span *span)
 {
 	CUresult result;
 
-	if (likely(!span->pool))
+	if (likely(!span->pool) || span_pool_host(span))
 		return CUDA_SUCCESS;
 	result = ctx_valid(end->reach);
 	if (!result && !ctx_reaches(end->reach, span))

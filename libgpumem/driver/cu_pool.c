@@ -347,14 +347,15 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *share_data, CUdeviceptr 
 
 /**
  * cuMemPoolImportPointer - reach an allocation of another process
- * @ptr: receives the allocation's address in this process, the same each time
+ * @ptr: receives the allocation's address in this process, the same each time for device memory
  * @pool: an imported pool
  * @share_data: from cuMemPoolExportPointer(). Whatever the bytes are, they can name only the pool's memory
  *
  * The call does not wait for work. The importing process must free the pointer before the exporting process
  * frees the allocation.
  *
- * Return: INVALID_VALUE, also for memory that the pool has given back.
+ * Return: INVALID_VALUE, also for memory that the pool has given back; ALREADY_MAPPED for host memory that is imported
+ * already.
  */
 BODY CUresult pool_import_pointer_body(CUdeviceptr *ptr, CUmemoryPool pool,
 				       CUmemPoolPtrExportData *share_data)

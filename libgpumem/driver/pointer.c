@@ -62,12 +62,19 @@ static bool attribute_known(CUpointer_attribute attribute)
 	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
 }
 
-/* Out of line, so that known_value() needs no stack frame. */
-static __attribute__((noinline)) CUresult need_context(void)
+/*
+ * The address that the context's device uses. As recorded, there is none for host memory of a pool that the device has
+ * no access to. Out of line, so that known_value() needs no stack frame.
+ */
+static __attribute__((noinline)) CUresult device_pointer(union value *v, uint64_t ptr, const struct span *span)
 {
 	CUcontext ctx;
+	CUresult result = ctx_current_any(&ctx);
 
-	return ctx_current_any(&ctx);
+	if (!result && span_pool_host(span) && !ctx_reaches(ctx, span))
+		return CUDA_ERROR_INVALID_VALUE;
+	v->u64 = ptr;
+	return result;
 }
 
 /* Attributes whose value the pool has. A tail call, so that the other attributes pay nothing for it. */
@@ -115,8 +122,7 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 		v->u32 = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		v->u64 = ptr;
-		return need_context();
+		return device_pointer(v, ptr, span);
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		if (!host && !(span->flags & ALLOC_MANAGED))
 			return CUDA_ERROR_INVALID_VALUE;
@@ -255,7 +261,8 @@ static CUresult get_many(unsigned int count, const CUpointer_attribute *attribut
  * SYNC_MEMOPS. HOST_POINTER of device memory and P2P_TOKENS of host memory return INVALID_VALUE and
  * nevertheless write 0.
  *
- * Return: INVALID_VALUE for an unknown address or attribute, or NULL @data.
+ * Return: INVALID_VALUE for an unknown address or attribute, NULL @data, or DEVICE_POINTER of host memory of a pool
+ * that the context's device has no access to.
  */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {

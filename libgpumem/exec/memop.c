@@ -43,7 +43,7 @@ static CUresult memop_check(CUcontext ctx, struct memop *op)
 			CUDA_ERROR_INVALID_VALUE;
 	if (op->size > span.size - (op->addr - span.base) ||
 	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & (ALLOC_MANAGED | ALLOC_CLOSED) ||
-	    !ctx_reaches(ctx, &span))
+	    span_pool_host(&span) || !ctx_reaches(ctx, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The engine does not reach registers of devices. */
 	return span.flags & ALLOC_IO ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;

@@ -95,6 +95,8 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 
 bool ctx_reaches_far(CUcontext ctx, const struct span *span)
 {
+	if (span_pool_host(span))
+		return pool_reached_from(span->pool, ctx->device);
 	/* A mapping has rights of its own. */
 	return span->flags & (ALLOC_ANY_HOST | ALLOC_MANAGED | ALLOC_IO | ALLOC_MAPPED) ||
 	       reaches_other(ctx, span);

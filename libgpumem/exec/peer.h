@@ -7,13 +7,19 @@
 
 #include "exec/context.h"
 
-/* The slow path of ctx_reaches(), for memory of another device than the context's. */
+/* The slow path of ctx_reaches(): memory of another device than the context's, or host memory of a pool. */
 bool ctx_reaches_far(CUcontext ctx, const struct span *span);
+
+/* Host memory of a pool: devices reach it if cuMemPoolSetAccess() says so, and copies always. */
+static inline bool span_pool_host(const struct span *span)
+{
+	return (span->flags & (ALLOC_POOL | ALLOC_HOST)) == (ALLOC_POOL | ALLOC_HOST);
+}
 
 /* Whether fills and memory operations of a context's streams may use memory. */
 static inline bool ctx_reaches(CUcontext ctx, const struct span *span)
 {
-	return likely(span->device == ctx->device) || ctx_reaches_far(ctx, span);
+	return likely(span->device == ctx->device && !span_pool_host(span)) || ctx_reaches_far(ctx, span);
 }
 
 /* cuCtxEnablePeerAccess() and cuCtxDisablePeerAccess(). */

@@ -181,6 +181,7 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 	CUresult result;
 	CUdevice device;
 	pool_t *pool;
+	bool host;
 	int error;
 
 	/* As recorded, descriptor 0 is refused. */
@@ -226,16 +227,20 @@ CUresult pool_import(CUmemoryPool *out, void *handle, int type, unsigned long lo
 	lock_take(&pool->lock);
 	memcpy(pool->name, info.name, sizeof(pool->name));
 	pool->device = device;
-	pool->location = (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
+	host = import.pool_flags & GPUMEM_POOL_HOST;
+	/* Only host memory of a node can be shared. Which node is not known here. */
+	pool->location = (CUmemLocation){
+		.type = host ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+		.id = host ? 0 : device,
+	};
 	pool->handle_types = type;
-	pool->access = 1u << device;
+	pool->access = host ? 0 : 1u << device;
 	pool->id = import.id;
 	pool->live_imports = 0;
 	store_relaxed(&pool->empty, 0);
 	pool->empty_bytes = 0;
 	pool->trim_at = 0;
-	store_relaxed(&pool->flags, POOL_IMPORT |
-		      (import.pool_flags & GPUMEM_POOL_HOST ? POOL_HOST : 0));
+	store_relaxed(&pool->flags, POOL_IMPORT | (host ? POOL_HOST : 0));
 	lock_drop(&pool->lock);
 	store_release(&pool->magic, POOL_MAGIC);
 	*out = pool;
@@ -596,6 +601,9 @@ CUresult pool_import_pointer(uint64_t *ptr, pool_t *pool, const CUmemPoolPtrExpo
 	if (cell && cell->base + cell->size > base) {
 		if (cell->base != base || cell->size != data.size)
 			result = CUDA_ERROR_INVALID_VALUE;
+		else if (pool_is(pool, POOL_HOST))
+			/* As recorded: a pointer to device memory may be imported again. */
+			result = CUDA_ERROR_ALREADY_MAPPED;
 	} else {
 		result = import_add(imports, at, base, data.size);
 		if (!result) {
