@@ -11,7 +11,8 @@
  *   pool_grow.c    the size of a new chunk
  *   pool_cells.c   blocks, classes, free lists
  *   pool_late.c    blocks that are freed later than the call
- *   pool_heap.c    allocating and freeing: the fast path
+ *   pool_heap.c    the heaps: allocating and freeing, the fast path
+ *   pool_take.c    allocating what no heap has
  *   pool_owner.c   the thread that may enter a heap
  *   pool_tally.c   threads
  *   pool_ipc.c     pools of other processes

@@ -19,7 +19,7 @@
  *   - by any stream when the free is complete, if REUSE_ALLOW_OPPORTUNISTIC, or if the process has waited for
  *     the free, so that the result does not depend on timing;
  *   - by any stream when the free is complete, if the pool is exhausted;
- *   - by a stream that is made to wait for the free (pool_heap.c, step 6).
+ *   - by a stream that is made to wait for the free (pool_take.c, step 6).
  *
  * Pages that are taken while they are pending keep their moment. A moment that has settled is dropped when
  * cells are carved from the pages, and before free lists are merged. Otherwise a block that is freed in another

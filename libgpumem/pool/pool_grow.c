@@ -25,7 +25,7 @@
  * together. A thread that needs room for up to SHARES_CHUNK bytes waits for the chunk that another thread makes
  * for such blocks. Other threads make chunks of their own, at most GROWING_MOST threads at a time. A thread
  * that the limit or the kernel refuses waits for the chunks of other threads. Such a chunk may have room, or
- * may fail to be made. A thread that has waited too often (GROW_ROUNDS, pool_heap.c) does not wait any more.
+ * may fail to be made. A thread that has waited too often (GROW_ROUNDS, pool_take.c) does not wait any more.
  *
  * Locks: pool->lock is held, and dropped while a chunk is made or waited for.
  */

@@ -120,4 +120,41 @@ static inline bool cell_plain(const struct heap *heap, const struct cell *cell)
 	return likely(load_relaxed(&cell->flags) == load_relaxed(&heap->tally->plain));
 }
 
+/* ---- heaps (pool_heap.c) */
+
+static inline struct heap *heap_of(CUstream stream, const pool_t *pool)
+{
+	struct heap *heap = load_acquire(&stream->heaps);
+
+	while (heap && unlikely(heap->pool != pool))
+		heap = load_acquire(&heap->next_of_stream);
+	return heap;
+}
+
+/* The heap of a stream in a pool, made if there is none; NULL if there is no memory. */
+struct heap *heap_make(CUstream stream, pool_t *pool);
+/* Move cells of a class from this thread's heaps to the free list. False: there were none. pool->lock is held. */
+bool heaps_gather(pool_t *pool, unsigned int class);
+/* Take cells for later allocations of the same stream, if some are at hand. pool->lock is held. */
+void heap_fill(struct heap *heap, unsigned int class, const struct taker *taker);
+
+static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tally)
+{
+	uint32_t seq = cell_begin(cell);
+
+	store_relaxed(&cell->flags, load_relaxed(&tally->birth));
+	store_relaxed(&cell->id, tally->id++);
+	/* After the flags: pool_owner.c. */
+	store_release(&cell->size, size);
+	cell_end(cell, seq);
+	tally_add(tally, size);
+}
+
+/* ---- allocations that no heap serves (pool_take.c) */
+
+#define POOL_GONE	((CUresult)-1)	/* internal: the pool ended, or is not the current one any more */
+
+/* @where: the pool must still be this one, or NULL. */
+CUresult pool_alloc_slow(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, pool_t *const *where);
+
 #endif /* GPUMEM_POOL_OWNER_H */
