@@ -707,7 +707,7 @@ TEST_F(pool, host)
 	long long before = used(0);
 	CUmemAccess_flags flags;
 	CUmemoryPool pool;
-	CUdeviceptr p, d;
+	CUdeviceptr p, d, base;
 
 	ASSERT_CU(cuMemAlloc(&d, 10000));
 	for (unsigned int i = 0; i < ARRAY_SIZE(types); i++) {
@@ -722,10 +722,26 @@ TEST_F(pool, host)
 		EXPECT_EQ(0, flags);
 		EXPECT_CU(cuMemPoolGetAccess(&flags, pool, &location));
 		EXPECT_EQ(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, flags);
+		ASSERT_CU(cuMemAllocFromPoolAsync(&p, 10000, pool, self->s));
+		/* Only the CPU and copies reach it. */
+		memset(cpu(p), 6, 10000);
+		EXPECT_EQ(INVALID, cuMemsetD8Async(p, 8, 10000, self->s));
+		EXPECT_EQ(INVALID, cuMemsetD8(p, 8, 10000));
+		EXPECT_EQ(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, NULL, p));
+		EXPECT_EQ(INVALID, cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p));
+		EXPECT_CU(cuMemcpyAsync(d, p, 10000, self->s));
+		EXPECT_CU(cuStreamSynchronize(self->s));
+		EXPECT_TRUE(sees(d, 6, 10000));
+		EXPECT_TRUE(all_are(cpu(p), 6, 10000));
 		EXPECT_CU(cuMemPoolSetAccess(pool, &access, 1));
 		EXPECT_CU(cuMemPoolGetAccess(&flags, pool, &device));
 		EXPECT_EQ(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, flags);
-		ASSERT_CU(cuMemAllocFromPoolAsync(&p, 10000, pool, self->s));
+		EXPECT_CU(cuMemGetAddressRange(&base, NULL, p));
+		EXPECT_EQ(p, base);
+		EXPECT_CU(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p));
+		EXPECT_EQ(p, base);
+		EXPECT_EQ(INVALID, cuStreamWriteValue32(self->s, p, 1, 0));
+		EXPECT_EQ(INVALID, cuStreamWaitValue32(self->s, p, 0, CU_STREAM_WAIT_VALUE_GEQ));
 		EXPECT_CU(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
 		EXPECT_EQ(CU_MEMORYTYPE_HOST, type);
 		memset(cpu(p), 7, 10000);
