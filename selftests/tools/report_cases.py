@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import stat
 import struct
@@ -72,6 +73,10 @@ for line in sys.stdin:
 
 
 class Wrong(Exception):
+    pass
+
+
+class Skip(Exception):
     pass
 
 
@@ -377,6 +382,50 @@ def case_trace():
     run("trace", "--", "/no/such/program", status=127)
 
 
+def case_trace_numbers():
+    """A process that has ended is not traced any more, though another one has its number."""
+    last_pid = "/proc/sys/kernel/ns_last_pid"
+    if not os.path.exists(last_pid):
+        raise Skip("the kernel lets nobody choose the next process's number")
+    with tempfile.NamedTemporaryFile() as out:
+        trace = subprocess.Popen([TOOL, "trace", "-o", out.name, "--", "sh", "-c", "sleep 0 & echo $!; wait; read line"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ended = int(trace.stdout.readline())
+        while os.path.exists("/proc/%d" % ended):
+            time.sleep(0.1)
+        # The trace reads of the end.
+        time.sleep(2)
+        for _ in range(20):
+            with open(last_pid, "w", encoding="ascii") as f:
+                f.write(str(ended - 1))
+            with Worker() as worker:
+                again = worker.process.pid == ended
+                if again:
+                    worker.do("copy")
+            if again:
+                break
+        errors = trace.communicate("go\n", timeout=60)[1]
+        want(again, "no process got the number %d" % ended)
+        want(trace.returncode == 0, "exit status %d" % trace.returncode, errors)
+        with open(out.name, encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+    want(not [e for e in events if e["ph"] in "XM"], "another process is in the trace", events)
+
+
+def case_perf():
+    """perf prints the module's events with their fields."""
+    if not shutil.which("perf"):
+        raise Skip("perf is not installed")
+    words = (sys.executable, "-c", WORKER, BUILD + "/lib/libgpumem.so.1")
+    done = subprocess.run(("perf", "trace", "-e", "gpumem:*", *words), input="export\n", text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    want(done.returncode == 0, "exit status %d" % done.returncode, done.stderr)
+    for line in (r" gpumem:gpumem_object_new\(client: \d+, id: \d+, .*bytes: 33554432\b",
+                 r" gpumem:gpumem_export_new\(client: \d+, .*bytes: 33554432\b",
+                 r" gpumem:gpumem_export_free\(client: \d+, .*bytes: 33554432\b"):
+        want(re.search(line, done.stderr), "no %s" % line, done.stderr[-4000:])
+
+
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{((?:[a-z]+=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)+)\})? (-?[0-9.]+)$")
 
 
@@ -621,6 +670,8 @@ def main():
         try:
             case()
             print("ok %d %s" % (number_of, name), flush=True)
+        except Skip as e:
+            print("ok %d %s # SKIP %s" % (number_of, name, e), flush=True)
         except (Wrong, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
             failed = True
             for line in ("%s: %s" % (type(e).__name__, e)).splitlines()[:60]:

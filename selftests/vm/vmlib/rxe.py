@@ -27,7 +27,8 @@ def module(kernel):
     with open(patch, "rb") as f:
         key = "%s_%s" % (os.path.basename(kernel.path), hashlib.sha256(f.read()).hexdigest()[:12])
     try:
-        view = getattr(KERNELS.get(kernel.name), "apt", apt.HOST)
+        known = KERNELS.get(kernel.name)
+        view = getattr(known, "apt", None) or getattr(known, "view", apt.HOST)
         package = "linux-source-" + series
         source = find_source() if view is apt.HOST else (package, view.field(package, "Version"))
     except Problem as e:
