@@ -164,7 +164,7 @@ static __attribute__((noinline)) CUresult free_in(CUdeviceptr ptr, CUstream hand
 
 	if (unlikely(client.watched)) {
 		result = stream_watched(handle, own, &stream);
-		WATCHED("cuMemFreeAsync", result || !ptr ? result : pool_free(ptr, stream), ptr, stream);
+		WATCHED("cuMemFreeAsync", result || !ptr ? result : pool_free_checked(ptr, stream), ptr, stream);
 	}
 	result = stream_find("cuMemFreeAsync", handle, own, &stream);
 	return result || !ptr ? result : pool_free(ptr, stream);

@@ -52,8 +52,14 @@ static bool strict(void)
 	return client.strict;
 }
 
+static void verify(void)
+{
+	quarantine_verify();
+	pools_verify();
+}
+
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
-	.cpu = cpu, .alive = alive, .strict = strict, .verify = quarantine_verify,
+	.cpu = cpu, .alive = alive, .strict = strict, .verify = verify,
 	.pairs_any = pairs_any, .pairs = pairs_take,
 };

@@ -13,6 +13,7 @@
  *   pool_late.c    blocks that are freed later than the call
  *   pool_heap.c    the heaps: allocating and freeing, the fast path
  *   pool_take.c    allocating what no heap has
+ *   pool_quarantine.c  freed blocks that the checker keeps
  *   pool_owner.c   the thread that may enter a heap
  *   pool_tally.c   threads
  *   pool_ipc.c     pools of other processes
@@ -257,6 +258,9 @@ struct CUmemPoolHandle_st {
 	struct range *unused;		/* lock */
 	struct late_cell *late;		/* lock; atomic */
 	struct withheld_cell *withheld;	/* lock; atomic */
+	struct quarantined *quarantined;	/* the oldest; lock; atomic */
+	struct quarantined *quarantined_last;	/* lock */
+	struct quarantined *quarantined_bare;	/* the oldest without the pattern; lock */
 	uint32_t blocks;		/* ranges that are a block or cells; lock */
 	uint64_t live_imports;		/* pointers into an imported pool; lock */
 	struct opening *openings;	/* chunks of an import that are being opened; lock */

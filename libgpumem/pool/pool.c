@@ -229,6 +229,7 @@ void pools_release_excess(void)
 		if (!(flags & POOL_DESTROYED) && !load_relaxed(&pool->empty) &&
 		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
 			continue;
+		pool_quarantine_release(pool);
 		late_look(pool);
 		lock_take(&pool->lock);
 		/* Before the lock was taken, the structure may have become another pool. */
@@ -251,6 +252,7 @@ void pools_give_back(pool_t *only)
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
 		if (only && pool != only)
 			continue;
+		pool_quarantine_release(pool);
 		late_look(pool);
 		lock_take(&pool->lock);
 		if (pool_is(pool, POOL_IMPORT)) {
@@ -269,6 +271,14 @@ void pools_give_back(pool_t *only)
 	quarantine_flush();
 	/* Other threads may be giving back memory that has left their lists. */
 	giving_wait(NULL);
+}
+
+void pools_verify(void)
+{
+	pool_t *pool;
+
+	for (pool = load_acquire(&pools); pool; pool = pool->next)
+		pool_quarantine_verify(pool);
 }
 
 /* Called after a block of the pool was freed, for the case that the pool was destroyed. */
@@ -291,6 +301,7 @@ CUresult pool_trim(pool_t *pool, uint64_t keep)
 
 	if (!pool_usable(pool))
 		return CUDA_ERROR_INVALID_VALUE;
+	pool_quarantine_release(pool);
 	late_look(pool);
 	lock_take(&pool->lock);
 	taker_init(&taker, pool, NULL);
@@ -469,9 +480,11 @@ CUresult pool_destroy(pool_t *pool)
 			/* The next use looks it up. */
 			store_release(&device_current[i], NULL);
 	pthread_mutex_unlock(&pools_lock);
+	pool_quarantine_release(pool);
 	late_look(pool);
 	lock_take(&pool->lock);
 	store_relaxed(&pool->flags, pool->flags | POOL_DESTROYED);
+	pool_quarantine_drop(pool);
 	pool_reap(pool);
 	pool_leave(pool);
 	giving_wait(pool);

@@ -16,6 +16,10 @@ CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream
 /* From the current pool of the stream's device. */
 CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream);
 CUresult pool_free(uint64_t ptr, CUstream stream);
+/* The same if the checker watches: the block may be kept for a while. */
+CUresult pool_free_checked(uint64_t ptr, CUstream stream);
+/* Look at what pools keep for the checker, before the process ends. */
+void pools_verify(void);
 /*
  * The same, if the thread owns the heap and need not wait for anything, and without reports of calls. @pool: NULL: the
  * current one. False: nothing has happened.

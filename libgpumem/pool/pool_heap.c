@@ -416,17 +416,6 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 	pool_leave(pool);
 }
 
-/* The live cell of a pool that begins at an address, or NULL. */
-static inline struct cell *cell_at(struct chunk *chunk, uint64_t ptr, uint64_t *size)
-{
-	struct cell *cell = pool_cell(chunk, ptr);
-
-	if (unlikely(!cell))
-		return NULL;
-	*size = load_acquire(&cell->size);
-	return *size && load_relaxed(&cell->base) == ptr ? cell : NULL;
-}
-
 /* Put a claimed cell into a heap that was entered. True: the heap has too many cells of the class. */
 static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size,
 			     const struct moment *freed)
@@ -452,6 +441,14 @@ static inline bool heap_claim_cell(const struct heap *heap, struct cell *cell, u
 	return true;
 }
 
+void cell_free_claimed(pool_t *pool, struct cell *cell, uint64_t size, CUstream stream, const struct moment *freed)
+{
+	share_forget(cell);
+	cell->freed = *freed;
+	if (likely(!client.quarantine) || !pool_quarantine_add(pool, cell, size))
+		free_slow(pool, cell, size, stream);
+}
+
 static CUresult free_found(uint64_t ptr, CUstream stream)
 {
 	struct chunk *chunk = vm_chunk(ptr);
@@ -466,7 +463,7 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 		return mem_free_in(ptr, stream);
 	if (unlikely(load_acquire(&chunk->imports) != NULL))
 		return import_free(ptr, chunk, stream);
-	cell = cell_at(chunk, ptr, &size);
+	cell = pool_cell_live(chunk, ptr, &size);
 	if (unlikely(!cell))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_moment(stream, &freed.queue, &freed.value);
@@ -491,9 +488,7 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 slow:
 	if (!cell_claim(pool, cell, ptr, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	share_forget(cell);
-	cell->freed = freed;
-	free_slow(pool, cell, size, stream);
+	cell_free_claimed(pool, cell, size, stream, &freed);
 	return CUDA_SUCCESS;
 }
 
@@ -642,6 +637,7 @@ void busy_add(struct queue *queue, uint64_t value, void *arg)
 
 CUresult pool_free_now(uint64_t ptr)
 {
+	static const struct moment past = { .queue = NULL };
 	struct chunk *chunk = vm_chunk(ptr);
 	struct moment few[8], *many = few;
 	struct busy busy = { .moment = few, .room = 8 };
@@ -655,7 +651,7 @@ CUresult pool_free_now(uint64_t ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (load_acquire(&chunk->imports))
 		return import_free(ptr, chunk, NULL);
-	cell = cell_at(chunk, ptr, &size);
+	cell = pool_cell_live(chunk, ptr, &size);
 	if (!cell)
 		return CUDA_ERROR_INVALID_VALUE;
 	queues_busy(busy_add, &busy);
@@ -677,10 +673,10 @@ CUresult pool_free_now(uint64_t ptr)
 			free(many);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	share_forget(cell);
-	cell->freed = busy.count == 1 ? busy.moment[0] : (struct moment){ .queue = NULL };
 	late = busy.count > 1;
 	if (late) {
+		share_forget(cell);
+		cell->freed = (struct moment){ .queue = NULL };
 		tally = tally_get(pool);
 		lock_take(&pool->lock);
 		if (tally)
@@ -692,7 +688,7 @@ CUresult pool_free_now(uint64_t ptr)
 		store_relaxed(&pool->dirty, true);
 		lock_drop(&pool->lock);
 	} else {
-		free_slow(pool, cell, size, NULL);
+		cell_free_claimed(pool, cell, size, NULL, busy.count ? &busy.moment[0] : &past);
 	}
 	if (many != few)
 		free(many);

@@ -68,4 +68,15 @@ static inline struct cell *pool_cell(struct chunk *chunk, uint64_t addr)
 	return n < cells->count ? &cells->cell[n] : NULL;
 }
 
+/* The live cell of a pool that begins at an address, or NULL. */
+static inline struct cell *pool_cell_live(struct chunk *chunk, uint64_t ptr, uint64_t *size)
+{
+	struct cell *cell = pool_cell(chunk, ptr);
+
+	if (unlikely(!cell))
+		return NULL;
+	*size = load_acquire(&cell->size);
+	return *size && load_relaxed(&cell->base) == ptr ? cell : NULL;
+}
+
 #endif /* GPUMEM_POOL_PAGES_H */

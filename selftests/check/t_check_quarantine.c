@@ -188,4 +188,149 @@ TWIN(context_ends_with_kept_memory)
 	OK(cuCtxSetCurrent(w->ctx));
 }
 
+/* ---- pools */
+
+static CUmemoryPool host_pool(size_t most)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST }, .maxSize = most,
+	};
+	CUmemoryPool pool;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	return pool;
+}
+
+/* The block is not reused at once. */
+MISTAKE(pool_memory_is_used_after_free_and_another_allocation, "use-after-free")
+{
+	CUdeviceptr old, other;
+
+	OK(cuMemAllocAsync(&old, 4096, w->a));
+	OK(cuMemsetD8Async(old, 1, 4096, w->a));
+	OK(cuMemFreeAsync(old, w->a));
+	OK(cuMemAllocAsync(&other, 4096, w->a));
+	OK(cuMemsetD8Async(other, 2, 4096, w->a));
+	if (!WRONG(cuMemsetD8Async(old, 0, 4096, w->a)))
+		_exit(3);
+	OK(cuMemFreeAsync(other, w->a));
+}
+
+MISTAKE(pool_host_memory_written_after_free, "use-after-free")
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory;
+
+	OK(cuMemAllocFromPoolAsync(&memory, 10000, pool, w->a));
+	OK(cuStreamSynchronize(w->a));
+	memset((void *)memory, 1, 10000);
+	OK(WRONG(cuMemFreeAsync(memory, w->a)));
+	((unsigned char *)memory)[9999] = 1;
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* At the end of the process, and freed without a stream. */
+MISTAKE(pool_host_memory_written_before_the_end, "use-after-free")
+{
+	uint64_t most = UINT64_MAX;
+	CUdeviceptr memory;
+	CUmemoryPool pool;
+
+	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
+				  CU_MEM_ALLOCATION_TYPE_PINNED));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
+	OK(cuMemAllocFromPoolAsync(&memory, 10000, pool, w->a));
+	OK(cuStreamSynchronize(w->a));
+	memset((void *)memory, 1, 10000);
+	OK(WRONG(cuMemFree(memory)));
+	((unsigned char *)memory)[5000] = 1;
+}
+
+MISTAKE(pool_host_memory_written_before_a_trim, "use-after-free")
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory;
+
+	OK(cuMemAllocFromPoolAsync(&memory, 10000, pool, w->a));
+	OK(cuStreamSynchronize(w->a));
+	memset((void *)memory, 1, 10000);
+	OK(WRONG(cuMemFreeAsync(memory, w->a)));
+	((unsigned char *)memory)[0] = 1;
+	OK(cuMemPoolTrimTo(pool, 0));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* Work that the free comes after may still write. */
+TWIN(pool_memory_is_freed_before_its_work_is_done)
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory[8], source;
+
+	OK(cuMemAlloc(&source, 8 << 20));
+	OK(cuMemsetD8Async(source, 3, 8 << 20, w->a));
+	for (unsigned int k = 0; k < 4; k++) {
+		for (unsigned int i = 0; i < 8; i++) {
+			OK(cuMemAllocFromPoolAsync(&memory[i], 8 << 20, pool, w->a));
+			OK(cuMemcpyAsync(memory[i], source, 8 << 20, w->a));
+			OK(cuMemFreeAsync(memory[i], w->a));
+		}
+	}
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+	OK(cuMemFree(source));
+}
+
+/* What is kept is not missing: neither in a pool with a limit, nor to other pools, nor to cuMemAlloc(). */
+TWIN(pool_memory_again_and_again)
+{
+	CUmemoryPool pool = host_pool(8 << 20);
+	CUdeviceptr memory, more;
+	size_t free_bytes, total;
+
+	for (unsigned int i = 0; i < 40; i++) {
+		OK(cuMemAllocFromPoolAsync(&memory, 3 << 20, pool, w->a));
+		OK(cuMemcpyAsync(memory, w->p, BYTES, w->a));
+		OK(cuMemFreeAsync(memory, w->a));
+	}
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemGetInfo(&free_bytes, &total));
+	for (unsigned int i = 0; i < 4; i++) {
+		OK(cuMemAllocAsync(&memory, free_bytes / 8 * 5, w->a));
+		OK(cuMemsetD8Async(memory, 1, 4096, w->a));
+		OK(cuMemFreeAsync(memory, w->a));
+		for (unsigned int k = 0; k < 8; k++) {
+			OK(cuMemAllocAsync(&memory, free_bytes / 16, w->a));
+			OK(cuMemsetD8Async(memory, 1, 4096, w->a));
+			OK(cuMemFreeAsync(memory, w->a));
+		}
+		/* Pieces whose work is pending do not become one. The function gives nothing back. */
+		while (cuStreamQuery(w->a) == CUDA_ERROR_NOT_READY)
+			;
+	}
+	OK(cuMemAlloc(&more, free_bytes / 8 * 7));
+	OK(cuMemFree(more));
+	OK(cuMemPoolDestroy(pool));
+}
+
+TWIN(pool_memory_is_given_back)
+{
+	uint64_t reserved = 0, used = 1;
+	CUdeviceptr memory;
+	CUmemoryPool pool;
+
+	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	OK(cuMemAllocAsync(&memory, 4 << 20, w->a));
+	OK(cuMemsetD8Async(memory, 1, 4096, w->a));
+	OK(cuMemFreeAsync(memory, w->a));
+	OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+	if (used)
+		_exit(3);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+	if (reserved)
+		_exit(4);
+}
+
 TEST_HARNESS_MAIN
