@@ -56,7 +56,6 @@ struct copy_end {
 	bool pageable;			/* memory of the process that the engine accesses (address/pageable.h) */
 	bool io;			/* registers of a device: not read before stream order allows */
 	bool pinned;			/* host memory that the engine reaches */
-	bool host_pool;			/* pinned memory of a pool */
 	bool managed_host;		/* managed memory that the call names as the host's */
 	bool shared;			/* another process or driver may reach it, or its pages may be missing */
 	bool dark;			/* the CPU does not reach it, or must not access it */

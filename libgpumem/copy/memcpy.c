@@ -86,15 +86,17 @@ static CUdevice worker(const struct span *span)
 }
 
 /*
- * Check that a copy may use device memory of a pool. A copy reaches host memory of pools, and all other memory of
- * other devices.
+ * Check that a copy may use memory of a pool. As recorded, host memory of a pool needs no access, and is no device memory
+ * to copies that want such. A copy reaches all other memory of other devices.
  */
-static CUresult pool_check(const struct copy_end *end, const struct span *span)
+static CUresult pool_check(const struct copy_end *end, const struct span *span, unsigned int kind)
 {
 	CUresult result;
 
-	if (likely(!span->pool) || span_pool_host(span))
+	if (likely(!span->pool))
 		return CUDA_SUCCESS;
+	if (span_pool_host(span))
+		return kind & END_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	result = ctx_valid(end->reach);
 	if (!result && !ctx_reaches(end->reach, span))
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -125,7 +127,7 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 		/* Memory that was registered for reading may be mapped read-only. */
 		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
 			return CUDA_ERROR_INVALID_VALUE;
-		result = pool_check(end, &span);
+		result = pool_check(end, &span, kind);
 		if (result)
 			return result;
 		/* A copy that may take the memory for the host's reaches it. */
@@ -133,7 +135,6 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 			end->host_only = end->checked = !(kind & END_HOST);
 		end->host = end->io = span.flags & ALLOC_IO;
 		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
-		end->host_pool = span.pool && span.flags & ALLOC_ANY_HOST;
 		end->managed_host = kind & END_NAMED_HOST && span.flags & ALLOC_MANAGED;
 		end->shared = span.flags & ALLOC_NOT_INLINE;
 		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
@@ -819,9 +820,6 @@ static CUresult copy_bytes(struct copy *copy, unsigned int dst_kind, unsigned in
 	result = copy_end_find(copy, &copy->dst, dst_kind);
 	if (!result)
 		result = copy_end_find(copy, &copy->src, src_kind);
-	/* As recorded: a pool of host memory is no source for cuMemcpyDtoH(). */
-	if (!result && copy->src.host_pool && dst_kind & END_HOST && !(src_kind & END_HOST))
-		result = CUDA_ERROR_INVALID_VALUE;
 	if (!result)
 		result = copy_peer_wait(stream, copy, flags);
 	return result ? result : copy_run(stream, copy, flags);

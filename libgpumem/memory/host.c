@@ -303,7 +303,8 @@ CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags)
 	if (!ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ptr = 0;
-	if (flags || !vm_lookup((uintptr_t)host, &span) ||
+	/* As recorded, host memory of a pool is none that cuMemHostAlloc() made. */
+	if (flags || !vm_lookup((uintptr_t)host, &span) || span_pool_host(&span) ||
 	    !(span.flags & (ALLOC_ANY_HOST | ALLOC_MAPPED)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ptr = (uintptr_t)host;
@@ -318,7 +319,7 @@ CUresult host_flags(unsigned int *flags, const void *host)
 
 	if (result)
 		return result;
-	if (!flags || !vm_lookup((uintptr_t)host, &span) ||
+	if (!flags || !vm_lookup((uintptr_t)host, &span) || span_pool_host(&span) ||
 	    !(span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = CU_MEMHOSTALLOC_DEVICEMAP;

@@ -10,7 +10,7 @@
  *
  * Kept memory is freed, the oldest first, when more than client.quarantine bytes or KEPT_MOST allocations are kept; and
  * all of it when an allocation finds no memory, when the program asks how much memory is free, and when its context ends.
- * Memory that other processes or drivers may reach is not kept, nor is memory of pools, which is reused in stream order,
+ * Memory that other processes or drivers may reach is not kept (for blocks of pools see pool/pool_quarantine.c),
  * nor managed memory of devices without concurrent access. In strict mode the CPU does not reach device memory: it is
  * kept, but has no pattern.
  *
@@ -25,7 +25,7 @@
 #define PATTERN_ZONE	0xfd
 #define CHANGES		64u
 #define VERIFY_TRIES	1000u		/* of a millisecond */
-#define KEPT_MOST	1000u		/* the checker knows as many frees */
+#define KEPT_MOST	500u		/* pools keep as many, and the checker knows 1,024 frees */
 
 /* Memory that is kept. */
 struct kept {
@@ -66,10 +66,11 @@ static bool differs(const struct alloc *alloc, uint64_t from, uint64_t to, unsig
 	const unsigned char *bytes = (const unsigned char *)(uintptr_t)alloc->base;
 	uint64_t i;
 
-	for (i = from; i < to && bytes[i] == pattern; i++)
-		;
-	if (i == to)
+	/* All bytes are alike if the first is the pattern, and each is as the one before it. */
+	if (bytes[from] == pattern && !memcmp(bytes + from, bytes + from + 1, to - from - 1))
 		return false;
+	for (i = from; i < to - 1 && bytes[i] == pattern; i++)
+		;
 	note(alloc, i);
 	return true;
 }

@@ -260,7 +260,8 @@ struct CUmemPoolHandle_st {
 	struct withheld_cell *withheld;	/* lock; atomic */
 	struct quarantined *quarantined;	/* the oldest; lock; atomic */
 	struct quarantined *quarantined_last;	/* lock */
-	struct quarantined *quarantined_bare;	/* the oldest without the pattern; lock */
+	struct quarantined *quarantined_bare;	/* the oldest that was not filled yet; lock; atomic */
+	uint64_t quarantined_since;	/* the oldest one's number; lock; atomic */
 	uint32_t blocks;		/* ranges that are a block or cells; lock */
 	uint64_t live_imports;		/* pointers into an imported pool; lock */
 	struct opening *openings;	/* chunks of an import that are being opened; lock */
@@ -393,6 +394,8 @@ bool late_add(pool_t *pool, struct cell *cell, uint64_t size, const struct momen
  */
 bool late_retire(const struct cell *cell, uint64_t size);
 void late_withhold(pool_t *pool, struct cell *cell, uint64_t size);	/* pool->lock is held */
+/* The same for a block whose tokens are still to be revoked. */
+void late_hold(pool_t *pool, struct cell *cell, uint64_t size);
 /* Ask the kernel which withheld blocks are still reached, for late_reclaim(). pool->lock is not held. */
 void late_look(pool_t *pool);
 /* Release late blocks whose work is done, and withheld blocks that are not reached. pool->lock is held. */

@@ -226,6 +226,7 @@ void pools_release_excess(void)
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
 		uint32_t flags = load_relaxed(&pool->flags);
 
+		pool_quarantine_fill(pool);
 		if (!(flags & POOL_DESTROYED) && !load_relaxed(&pool->empty) &&
 		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
 			continue;
@@ -271,6 +272,21 @@ void pools_give_back(pool_t *only)
 	quarantine_flush();
 	/* Other threads may be giving back memory that has left their lists. */
 	giving_wait(NULL);
+}
+
+pool_t *pool_quarantined_first(void)
+{
+	uint64_t since, oldest = UINT64_MAX;
+	pool_t *pool, *first = NULL;
+
+	for (pool = load_acquire(&pools); pool; pool = pool->next) {
+		since = load_relaxed(&pool->quarantined) ? load_relaxed(&pool->quarantined_since) : UINT64_MAX;
+		if (since >= oldest)
+			continue;
+		oldest = since;
+		first = pool;
+	}
+	return first;
 }
 
 void pools_verify(void)
@@ -480,11 +496,17 @@ CUresult pool_destroy(pool_t *pool)
 			/* The next use looks it up. */
 			store_release(&device_current[i], NULL);
 	pthread_mutex_unlock(&pools_lock);
-	pool_quarantine_release(pool);
 	late_look(pool);
 	lock_take(&pool->lock);
 	store_relaxed(&pool->flags, pool->flags | POOL_DESTROYED);
-	pool_quarantine_drop(pool);
+	if (unlikely(client.quarantine)) {
+		/* Nothing more is kept from now on. The structure does not become another pool meanwhile. */
+		pool->visitors++;
+		lock_drop(&pool->lock);
+		pool_quarantine_release(pool);
+		lock_take(&pool->lock);
+		pool->visitors--;
+	}
 	pool_reap(pool);
 	pool_leave(pool);
 	giving_wait(pool);

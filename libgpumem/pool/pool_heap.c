@@ -4,8 +4,7 @@
  *
  * Owns the heaps, one for each stream and pool that were used together. A free puts a block with a class into
  * the heap of the freeing stream, and an allocation takes it from the heap of its stream: this takes loads and
- * stores, no shared lock and no system call. pool_take.c serves a request
- * that the heap cannot serve.
+ * stores, no shared lock and no system call. pool_take.c serves a request that the heap cannot serve.
  *
  * Locks: pool->lock, as each function says; inside it a heap's lock (pool_owner.c), and heap_lock for unused
  * heaps. A stream's lock is taken outside pool->lock.

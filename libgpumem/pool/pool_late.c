@@ -104,6 +104,11 @@ void late_withhold(pool_t *pool, struct cell *cell, uint64_t size)
 	withhold(pool, cell, size, true);
 }
 
+void late_hold(pool_t *pool, struct cell *cell, uint64_t size)
+{
+	withhold(pool, cell, size, false);
+}
+
 static bool late_over(const struct late_cell *late)
 {
 	unsigned int i;

@@ -150,19 +150,24 @@ static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tal
 	tally_add(tally, size);
 }
 
-/* Free a cell that cell_claim() claimed, after @freed, or keep it. @stream: whose heap gets it, or NULL. No lock is held. */
+/*
+ * Free a cell that cell_claim() claimed, after the work of @freed, or keep it for the checker. @stream: its heap may get the
+ * cell; or NULL. No lock is held.
+ */
 void cell_free_claimed(pool_t *pool, struct cell *cell, uint64_t size, CUstream stream, const struct moment *freed);
 
-/* ---- freed blocks that the checker keeps (pool_quarantine.c) */
+/* ---- freed blocks that the checker keeps (pool_quarantine.c); no lock is held */
 
-/* Keep a claimed cell that has its moment. False: the caller frees it. No lock is held, as for the others. */
+/* Keep a claimed cell that has its moment; client.quarantine is not 0. False: the caller frees it. */
 bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size);
+/* Fill what a pool keeps and whose work is done. */
+void pool_quarantine_fill(pool_t *pool);
 /* Release all that a pool keeps. */
 void pool_quarantine_release(pool_t *pool);
-/* The same for a pool that is being destroyed, without reports. pool->lock is held. */
-void pool_quarantine_drop(pool_t *pool);
 /* Look at all that a pool keeps, without releasing it. */
 void pool_quarantine_verify(pool_t *pool);
+/* The pool that keeps the oldest block, or NULL (pool.c). */
+pool_t *pool_quarantined_first(void);
 
 /* ---- allocations that no heap serves (pool_take.c) */
 

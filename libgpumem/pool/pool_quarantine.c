@@ -2,33 +2,48 @@
 /*
  * Pools: freed blocks that the checker keeps (memory/quarantine.c does the same for other memory).
  *
- * Owns a list of each pool. With GPUMEM_CHECK=1, a block that cuMemFreeAsync() or cuMemFree() frees is not reused for a
- * while. Until then a call that names it is a use after free, also after further allocations. When all work is done that
- * the free comes after, the block is filled with a pattern. A byte that differs when the block is released, or when the
- * process ends, is a report.
+ * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that names it
+ * is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
  *
- * A kept block is not live, and counts as reserved. The oldest is released when more than client.quarantine bytes or
- * KEPT_MOST blocks are kept. All of a pool's are released when it is destroyed or trimmed, when it gives memory back, and
- * when it finds none. Not kept are blocks that other processes or drivers may reach, nor blocks of a pool with a limit: while
- * work is pending, what is kept may leave such a pool no range that is large enough. Managed memory has no pattern, because
- * the fill would move pages; nor has memory that the CPU does not reach, in strict mode.
+ * When the work before the free is done, the next free from a pool, or the next wait of the program, fills the block with a
+ * pattern. A byte that differs when the block is released, or when the process ends, is a report.
  *
- * Locks: pool->lock. The checker is told without it.
+ * When pools keep more than client.quarantine bytes or KEPT_MOST blocks, the oldest block of all pools is released. All
+ * blocks that a pool keeps are released when
+ *
+ *   - the pool is trimmed or destroyed;
+ *   - an allocation finds no memory;
+ *   - the program waits for work, and the pool has more than its release threshold.
+ *
+ * Not kept are
+ *
+ *   - blocks that have more than half of client.quarantine;
+ *   - blocks of chunks that other processes or drivers may reach;
+ *   - blocks of a pool with a limit. While work is pending, what is kept may leave such a pool no range that is large enough;
+ *   - blocks of a pool that is destroyed;
+ *   - blocks that cuMemFree() frees while work is pending in several streams (pool_late.c).
+ *
+ * Blocks have no pattern in managed memory, because the fill would move pages, nor where the CPU does not reach them, in
+ * strict mode.
+ *
+ * Locks: pool->lock, also while a block is filled or looked at: only programs that are checked pay for that. The checker is
+ * told without it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "pool/pool_owner.h"
 #include "pool/pool_pages.h"
 
 #define PATTERN		0xdd
-#define KEPT_MOST	1000u
+#define KEPT_MOST	500u		/* memory/quarantine.c keeps as many, and the checker knows 1,024 frees */
 #define CHANGES		16u
+#define VERIFY_TRIES	1000u		/* of a millisecond, for all pools */
 
 struct quarantined {
 	struct quarantined *next;
 	struct cell *cell;
 	uint64_t size;
+	uint64_t number;		/* later ones have higher numbers */
 	bool filled;			/* with the pattern */
 };
 
@@ -43,27 +58,35 @@ struct changes {
 static uint64_t kept_bytes;		/* of all pools; atomic */
 static unsigned int kept_count;		/* the same */
 
-static bool has_pattern(const pool_t *pool)
+static bool too_much(void)
 {
-	return !pool_is(pool, POOL_MANAGED) && (!client.strict || pool_is(pool, POOL_HOST));
+	return load_relaxed(&kept_bytes) > client.quarantine || load_relaxed(&kept_count) > KEPT_MOST;
 }
 
-/* Look at a block, once. */
-static void look(struct quarantined *kept, struct changes *changes)
+static bool exported(const struct cell *cell)
+{
+	return (load_relaxed(&cell->flags) | load_relaxed(&range_of(cell->base)->chunk->flags)) & ALLOC_EXPORTED;
+}
+
+/* Look for a byte that differs. False: there is no room for another report. */
+static bool look(struct quarantined *kept, struct changes *changes)
 {
 	const unsigned char *bytes = (const unsigned char *)(uintptr_t)kept->cell->base;
 	uint64_t i;
 
-	for (i = 0; kept->filled && i < kept->size; i++) {
-		if (bytes[i] == PATTERN)
-			continue;
-		kept->filled = false;
-		if (changes->count == CHANGES)
-			return;
-		changes->change[changes->count].base = kept->cell->base;
-		changes->change[changes->count].size = kept->size;
-		changes->change[changes->count++].offset = i;
-	}
+	/* All bytes are alike if the first is the pattern, and each is as the one before it. */
+	if (!kept->filled || exported(kept->cell) ||
+	    (bytes[0] == PATTERN && !memcmp(bytes, bytes + 1, kept->size - 1)))
+		return true;
+	if (changes->count == CHANGES)
+		return false;
+	kept->filled = false;
+	for (i = 0; i < kept->size - 1 && bytes[i] == PATTERN; i++)
+		;
+	changes->change[changes->count].base = kept->cell->base;
+	changes->change[changes->count].size = kept->size;
+	changes->change[changes->count++].offset = i;
+	return true;
 }
 
 static void tell(const struct changes *changes)
@@ -75,52 +98,80 @@ static void tell(const struct changes *changes)
 			client.tap->changed(changes->change[i].base, changes->change[i].size, changes->change[i].offset);
 }
 
-/* Release the oldest. pool->lock is held. */
-static void release_first(pool_t *pool, struct changes *changes)
+/* Release the oldest block of a pool. False: there is no room for its report. pool->lock is held. */
+static bool release_first(pool_t *pool, struct changes *changes)
 {
 	struct quarantined *kept = pool->quarantined;
 
-	look(kept, changes);
+	if (!look(kept, changes))
+		return false;
 	store_relaxed(&pool->quarantined, kept->next);
+	store_relaxed(&pool->quarantined_since, kept->next ? kept->next->number : UINT64_MAX);
 	if (pool->quarantined_bare == kept)
 		pool->quarantined_bare = kept->next;
 	__atomic_fetch_sub(&kept_bytes, kept->size, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&kept_count, 1, __ATOMIC_RELAXED);
-	cell_return(pool, kept->cell, kept->size);
+	/* Another thread may have shared the block while it was freed. */
+	if (load_relaxed(&kept->cell->flags) & ALLOC_EXPORTED)
+		late_hold(pool, kept->cell, kept->size);
+	else
+		cell_return(pool, kept->cell, kept->size);
 	free(kept);
+	return true;
 }
 
-/* Fill the blocks whose work is done, oldest first. pool->lock is held. */
+/* Fill blocks, oldest first, up to one whose work is not done. pool->lock is held. */
 static void fill(pool_t *pool)
 {
 	struct quarantined *kept;
 
-	while (has_pattern(pool) && (kept = pool->quarantined_bare)) {
+	if (pool_is(pool, POOL_MANAGED) || (client.strict && !pool_is(pool, POOL_HOST)))
+		return;
+	for (; (kept = pool->quarantined_bare); pool->quarantined_bare = kept->next) {
 		const struct moment *freed = &kept->cell->freed;
 
 		if (freed->queue && !queue_reached(freed->queue, freed->value))
 			return;
+		if (exported(kept->cell))
+			continue;
 		memset((void *)(uintptr_t)kept->cell->base, PATTERN, kept->size);
 		kept->filled = true;
-		pool->quarantined_bare = kept->next;
 	}
 }
 
-static bool may_keep(const pool_t *pool, const struct cell *cell, uint64_t size)
+void pool_quarantine_fill(pool_t *pool)
 {
-	const struct chunk *chunk = range_of(cell->base)->chunk;
+	if (likely(!client.quarantine) || !load_relaxed(&pool->quarantined_bare))
+		return;
+	lock_take(&pool->lock);
+	fill(pool);
+	lock_drop(&pool->lock);
+}
 
-	return size <= client.quarantine / 2 && !pool->limit &&
-	       !((load_relaxed(&cell->flags) | load_relaxed(&chunk->flags)) & ALLOC_EXPORTED);
+/* Release the oldest blocks of all pools if there is too much. */
+static void reduce(void)
+{
+	struct changes changes;
+	pool_t *pool;
+
+	while (too_much() && (pool = pool_quarantined_first())) {
+		changes.count = 0;
+		lock_take(&pool->lock);
+		if (pool->quarantined)
+			release_first(pool, &changes);
+		store_relaxed(&pool->dirty, true);
+		pool_leave(pool);
+		tell(&changes);
+	}
 }
 
 bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size)
 {
-	struct changes changes = { .count = 0 };
-	struct tally *tally;
+	static uint64_t numbers;	/* atomic */
 	struct quarantined *kept;
+	struct tally *tally;
 
-	if (!client.quarantine || !may_keep(pool, cell, size))
+	if (size > client.quarantine / 2 || pool->limit || exported(cell))
 		return false;
 	kept = malloc(sizeof(*kept));
 	tally = kept ? tally_get(pool) : NULL;
@@ -136,24 +187,22 @@ bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size)
 		return false;
 	}
 	tally_add(tally, -(int64_t)size);
-	if (pool->quarantined)
+	kept->number = __atomic_add_fetch(&numbers, 1, __ATOMIC_RELAXED);
+	if (pool->quarantined) {
 		pool->quarantined_last->next = kept;
-	else
+	} else {
 		store_relaxed(&pool->quarantined, kept);
+		store_relaxed(&pool->quarantined_since, kept->number);
+	}
 	pool->quarantined_last = kept;
 	if (!pool->quarantined_bare)
-		pool->quarantined_bare = kept;
+		store_relaxed(&pool->quarantined_bare, kept);
 	fill(pool);
-	/* If other pools keep too much, this one keeps nothing. */
 	__atomic_fetch_add(&kept_count, 1, __ATOMIC_RELAXED);
-	if (__atomic_add_fetch(&kept_bytes, size, __ATOMIC_RELAXED) > client.quarantine ||
-	    load_relaxed(&kept_count) > KEPT_MOST)
-		while (pool->quarantined && (load_relaxed(&kept_bytes) > client.quarantine ||
-				      load_relaxed(&kept_count) > KEPT_MOST))
-			release_first(pool, &changes);
+	__atomic_fetch_add(&kept_bytes, size, __ATOMIC_RELAXED);
 	store_relaxed(&pool->dirty, true);
-	pool_leave(pool);
-	tell(&changes);
+	lock_drop(&pool->lock);
+	reduce();
 	return true;
 }
 
@@ -166,33 +215,35 @@ void pool_quarantine_release(pool_t *pool)
 	do {
 		changes.count = 0;
 		lock_take(&pool->lock);
-		while (pool->quarantined && changes.count < CHANGES)
-			release_first(pool, &changes);
+		while (pool->quarantined && release_first(pool, &changes))
+			;
 		pool_leave(pool);
 		tell(&changes);
 	} while (changes.count == CHANGES);
 }
 
-void pool_quarantine_drop(pool_t *pool)
-{
-	struct changes changes = { .count = 0 };
-
-	while (pool->quarantined)
-		release_first(pool, &changes);
-}
-
 void pool_quarantine_verify(pool_t *pool)
 {
-	struct changes changes = { .count = 0 };
+	static unsigned int tries;
 	struct quarantined *kept;
+	struct changes changes;
 
-	/* The process ends, maybe in a handler that has interrupted a thread with the lock. */
-	if (!client.quarantine || !lock_try(&pool->lock))
+	if (!client.quarantine)
 		return;
-	for (kept = pool->quarantined; kept; kept = kept->next)
-		look(kept, &changes);
-	lock_drop(&pool->lock);
-	tell(&changes);
+	do {
+		changes.count = 0;
+		/* The process ends, maybe in a handler that has interrupted a thread with the lock. */
+		while (!lock_try(&pool->lock)) {
+			if (tries == VERIFY_TRIES)
+				return;
+			tries++;
+			thread_nap();
+		}
+		for (kept = pool->quarantined; kept && look(kept, &changes); kept = kept->next)
+			;
+		lock_drop(&pool->lock);
+		tell(&changes);
+	} while (changes.count == CHANGES);
 }
 
 CUresult pool_free_checked(uint64_t ptr, CUstream stream)
@@ -204,7 +255,10 @@ CUresult pool_free_checked(uint64_t ptr, CUstream stream)
 	pool_t *pool;
 	CUresult result;
 
-	if (!chunk || load_acquire(&chunk->imports) || !(cell = pool_cell_live(chunk, ptr, &size)))
+	if (!chunk || load_acquire(&chunk->imports))
+		return pool_free(ptr, stream);
+	cell = pool_cell_live(chunk, ptr, &size);
+	if (!cell)
 		return pool_free(ptr, stream);
 	result = stream_moment(stream, &freed.queue, &freed.value);
 	if (result)

@@ -287,7 +287,7 @@ TWIN(memory_of_a_host_pool_is_the_cpus)
 
 	OK(cuMemPoolCreate(&pool, &props));
 	OK(cuMemAllocFromPoolAsync(&m, BYTES, pool, w->a));
-	OK(cuMemcpyDtoDAsync(w->p, m, BYTES, w->a));
+	OK(cuMemcpyAsync(w->p, m, BYTES, w->a));
 	OK(cuMemFreeAsync(m, w->a));
 	OK(cuStreamSynchronize(w->a));
 	OK(cuMemPoolDestroy(pool));

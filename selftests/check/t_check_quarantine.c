@@ -248,6 +248,27 @@ MISTAKE(pool_host_memory_written_before_the_end, "use-after-free")
 	((unsigned char *)memory)[5000] = 1;
 }
 
+/* The work was pending when the memory was freed: the wait fills it. */
+MISTAKE(pool_host_memory_written_after_its_work, "use-after-free")
+{
+	uint64_t most = UINT64_MAX;
+	CUdeviceptr memory, source;
+	CUmemoryPool pool;
+
+	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
+				  CU_MEM_ALLOCATION_TYPE_PINNED));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
+	OK(cuMemAlloc(&source, 16 << 20));
+	OK(cuMemsetD8Async(source, 3, 16 << 20, w->a));
+	OK(cuMemAllocFromPoolAsync(&memory, 16 << 20, pool, w->a));
+	for (unsigned int i = 0; i < 8; i++)
+		OK(cuMemcpyAsync(memory, source, 16 << 20, w->a));
+	OK(WRONG(cuMemFreeAsync(memory, w->a)));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[12345] = 1;
+	OK(cuMemFree(source));
+}
+
 MISTAKE(pool_host_memory_written_before_a_trim, "use-after-free")
 {
 	CUmemoryPool pool = host_pool(0);
@@ -282,35 +303,41 @@ TWIN(pool_memory_is_freed_before_its_work_is_done)
 	OK(cuMemFree(source));
 }
 
-/* What is kept is not missing: neither in a pool with a limit, nor to other pools, nor to cuMemAlloc(). */
+/* What is kept is not missing: neither in a pool with a limit, nor to other allocations. */
 TWIN(pool_memory_again_and_again)
 {
-	CUmemoryPool pool = host_pool(8 << 20);
-	CUdeviceptr memory, more;
+	CUmemoryPool pool = host_pool(8 << 20), own;
+	uint64_t most = UINT64_MAX, reserved;
+	CUdeviceptr memory, more[16];
 	size_t free_bytes, total;
+	unsigned int i, k;
 
-	for (unsigned int i = 0; i < 40; i++) {
+	for (i = 0; i < 40; i++) {
 		OK(cuMemAllocFromPoolAsync(&memory, 3 << 20, pool, w->a));
 		OK(cuMemcpyAsync(memory, w->p, BYTES, w->a));
 		OK(cuMemFreeAsync(memory, w->a));
 	}
+	OK(cuDeviceGetDefaultMemPool(&own, 0));
+	OK(cuMemPoolSetAttribute(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
 	OK(cuStreamSynchronize(w->a));
 	OK(cuMemGetInfo(&free_bytes, &total));
-	for (unsigned int i = 0; i < 4; i++) {
-		OK(cuMemAllocAsync(&memory, free_bytes / 8 * 5, w->a));
-		OK(cuMemsetD8Async(memory, 1, 4096, w->a));
-		OK(cuMemFreeAsync(memory, w->a));
-		for (unsigned int k = 0; k < 8; k++) {
-			OK(cuMemAllocAsync(&memory, free_bytes / 16, w->a));
+	for (i = 0; i < 4; i++) {
+		/* Four blocks are kept, and no fifth. */
+		for (k = 0; k < 5; k++) {
+			OK(cuMemAllocAsync(&memory, 16 << 20, w->a));
 			OK(cuMemsetD8Async(memory, 1, 4096, w->a));
 			OK(cuMemFreeAsync(memory, w->a));
 		}
-		/* Pieces whose work is pending do not become one. The function gives nothing back. */
-		while (cuStreamQuery(w->a) == CUDA_ERROR_NOT_READY)
-			;
+		OK(cuStreamSynchronize(w->a));
+		OK(cuMemPoolGetAttribute(own, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+		if (reserved < 64 << 20 || reserved > 128 << 20)
+			_exit(4);
+		/* More memory than is left beside what is kept. */
+		for (k = 0; k < 16; k++)
+			OK(cuMemAlloc(&more[k], (free_bytes / 20) & ~(size_t)4095));
+		for (k = 0; k < 16; k++)
+			OK(cuMemFree(more[k]));
 	}
-	OK(cuMemAlloc(&more, free_bytes / 8 * 7));
-	OK(cuMemFree(more));
 	OK(cuMemPoolDestroy(pool));
 }
 

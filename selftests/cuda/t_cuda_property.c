@@ -433,8 +433,8 @@ static bool do_linear(unsigned int form)
 	size_t to = rnd(d->size - n + 1), from = rnd(s->size - n + 1);
 	/* Only DEVICE: elsewhere the byte behind the end may be another buffer's first. */
 	bool own, wrong = n > 1 && d->kind == DEVICE && chance(2);
-	/* As recorded: a pool of host memory is no source here. */
-	bool refused = n && s->kind == HOST_POOL && is(form, "DtoH");
+	/* As recorded: host memory of a pool is no device memory. */
+	bool refused = n && ((src_dev && s->kind == HOST_POOL) || (dst_dev && d->kind == HOST_POOL));
 	int q = pick_stream(form, &own);
 	CUresult result = hand_over(d, q);
 
@@ -486,6 +486,7 @@ static void make_side(struct side *side, const struct buffer *b, size_t w, size_
 	}
 	switch (b->kind) {
 	case PAGEABLE:
+	case HOST_POOL:
 		side->type = chance(70) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
 		break;
 	case DEVICE:

@@ -71,6 +71,19 @@ static void uses(const char *who, CUdeviceptr p, CUstream s)
 	T(F("%s_copy_any", who), cuMemcpy(own, p, 4096));
 	T(F("%s_copy_any_async", who), cuMemcpyAsync(p, own, 4096, s));
 	T(F("%s_copy_from_host", who), cuMemcpyHtoDAsync(own, (void *)(uintptr_t)p, 4096, s));
+	T(F("%s_copy_in", who), cuMemcpyHtoD(p, &v, sizeof(v)));
+	T(F("%s_copy_from", who), cuMemcpyDtoD(own, p, 4096));
+	T(F("%s_copy_to_async", who), cuMemcpyDtoDAsync(p, own, 4096, s));
+	CUDA_MEMCPY2D box = { .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = own, .WidthInBytes = 64, .Height = 4, .srcPitch = 64, .dstPitch = 64 };
+	T(F("%s_box_from", who), cuMemcpy2D(&box));
+	box.srcMemoryType = CU_MEMORYTYPE_HOST;
+	box.srcHost = (void *)(uintptr_t)p;
+	T(F("%s_box_from_host", who), cuMemcpy2D(&box));
+	CUdeviceptr dev = 0;
+	unsigned flags = 77;
+	TF(F("%s_host_pointer", who), cuMemHostGetDevicePointer(&dev, (void *)(uintptr_t)p, 0), "%s", prel(dev, p));
+	TF(F("%s_host_flags", who), cuMemHostGetFlags(&flags, (void *)(uintptr_t)p), "%u", flags);
 	T(F("%s_value_write", who), cuStreamWriteValue32(s, p, 7, 0));
 	T(F("%s_value_wait", who), cuStreamWaitValue32(s, p, 0, CU_STREAM_WAIT_VALUE_GEQ));
 	T(F("%s_sync", who), cuStreamSynchronize(s));

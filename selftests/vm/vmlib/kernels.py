@@ -172,12 +172,12 @@ class Built:
     HEADERS = {"/usr/include/gelf.h": "libelf-dev", "/usr/include/openssl/bio.h": "libssl-dev"}
 
     def __init__(self, what, *fragments, sources=SOURCES, view=apt.HOST):
-        self.what, self.sources, self.view = what, sources, view
+        self.what, self.sources, self.apt = what, sources, view
         base = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
         self.fragments = [os.path.join(base, f) for f in fragments]
 
     def find(self, name):
-        source = find_source(self.sources, self.view)
+        source = find_source(self.sources, self.apt)
         if source is None:
             old = glob.glob(os.path.join(cache_dir(), "kernels", glob.escape(name) + "_*"))
             if old:
@@ -200,7 +200,7 @@ class Built:
              % (os.path.basename(final), " ".join(source)))
         tree = os.path.join(tmp, "source")
         os.mkdir(tree)
-        extract_source(source[0], tree, tmp, view=self.view)
+        extract_source(source[0], tree, tmp, view=self.apt)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
         env.update(KBUILD_BUILD_TIMESTAMP="1970-01-01", KBUILD_BUILD_USER="gpumem",
                    KBUILD_BUILD_HOST="gpumem", LC_ALL="C")

@@ -27,8 +27,7 @@ def module(kernel):
     with open(patch, "rb") as f:
         key = "%s_%s" % (os.path.basename(kernel.path), hashlib.sha256(f.read()).hexdigest()[:12])
     try:
-        known = KERNELS.get(kernel.name)
-        view = getattr(known, "apt", None) or getattr(known, "view", apt.HOST)
+        view = getattr(KERNELS.get(kernel.name), "apt", apt.HOST)
         package = "linux-source-" + series
         source = find_source() if view is apt.HOST else (package, view.field(package, "Version"))
     except Problem as e:
