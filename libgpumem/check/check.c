@@ -222,6 +222,15 @@ static void no_access(const struct call *call, const struct memory *memory, uint
 	report_end(&report);
 }
 
+/*
+ * Whether a refused call may have failed because a device has no access to a pool. Host memory of a pool needs access for
+ * fills only: copies that name it as device memory, and operations on values, are refused with access, too.
+ */
+static bool lacks_access(const struct call *call, const struct memory *memory)
+{
+	return memory->host ? !strncmp(call->name, "cuMemset", 8) : memory->context != driver->context();
+}
+
 void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
 {
 	const struct memory *memory = memory_at(addr), *other;
@@ -231,7 +240,7 @@ void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
 	if (memory) {
 		if (bytes > memory->base + memory->size - addr)
 			out_of_bounds(call, memory, addr, bytes);
-		else if (memory->kind == MEMORY_POOL && memory->context != driver->context())
+		else if (memory->kind == MEMORY_POOL && lacks_access(call, memory))
 			no_access(call, memory, addr);
 		return;
 	}
@@ -379,12 +388,18 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 		report_begin(&report, REPORT_OUT_OF_BOUNDS, "byte %llu behind the end of memory at 0x%llx has changed",
 			     (unsigned long long)(offset - size), (unsigned long long)base);
 		report_detail(&report, "the CPU wrote it, or a device that reaches the memory");
+	} else if (offset < size && !memory) {
+		report_begin(&report, REPORT_USE_AFTER_FREE, "byte %llu of freed memory at 0x%llx has changed",
+			     (unsigned long long)offset, (unsigned long long)base);
+		report_detail(&report, "%llu bytes; so much was freed since that the checker does not know the place any more",
+			      (unsigned long long)size);
 	} else {
 		unlock();
 		return;
 	}
-	report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
-		     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
+	if (memory)
+		report_stack(&report, memory->born->stack, "%s of %llu bytes at 0x%llx, made by %s", memory_name(memory),
+			     (unsigned long long)memory->size, (unsigned long long)memory->base, memory->born->call);
 	report_end(&report);
 	unlock();
 }

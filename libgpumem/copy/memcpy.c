@@ -87,7 +87,7 @@ static CUdevice worker(const struct span *span)
 
 /*
  * Check that a copy may use memory of a pool. As recorded, host memory of a pool needs no access, and is no device memory
- * to copies that want such. A copy reaches all other memory of other devices.
+ * to copies that want such. A copy reaches memory of other devices that is not a pool's.
  */
 static CUresult pool_check(const struct copy_end *end, const struct span *span, unsigned int kind)
 {

@@ -30,7 +30,14 @@ static const void *primary(int device)
 
 static bool range(uint64_t addr, uint64_t *base, uint64_t *size)
 {
-	return !mem_range(base, size, addr);
+	struct span span;
+
+	/* Not mem_range(): a device need not reach the memory. */
+	if (!vm_lookup(addr, &span))
+		return false;
+	*base = span.base;
+	*size = span.size;
+	return true;
 }
 
 static bool cpu(uint64_t addr)

@@ -10,7 +10,7 @@
 /* The slow path of ctx_reaches(): memory of another device than the context's, or host memory of a pool. */
 bool ctx_reaches_far(CUcontext ctx, const struct span *span);
 
-/* Host memory of a pool: devices reach it if cuMemPoolSetAccess() says so. Copies do not ask. */
+/* Host memory of a pool: devices reach it if cuMemPoolSetAccess() says so. Copies of it need no access. */
 static inline bool span_pool_host(const struct span *span)
 {
 	return (span->flags & (ALLOC_POOL | ALLOC_HOST)) == (ALLOC_POOL | ALLOC_HOST);

@@ -15,7 +15,7 @@
  * down to the release threshold; the program trims or destroys the pool; an allocation, from a pool or not,
  * finds no memory; a pool is about to grow far beyond the most that it ever needed; a pool reaches its limit.
  *
- * A pool stores which devices may reach its memory; exec/peer.c queries that. Copies work between any devices.
+ * A pool stores which devices may reach its memory; exec/peer.c queries that.
  *
  * Locks: pools_lock for the list of pools, defaults, current pools, unused structures, and for invalidating a
  * handle from which a program may allocate. pools_lock is taken outside a pool's lock.
@@ -226,10 +226,11 @@ void pools_release_excess(void)
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
 		uint32_t flags = load_relaxed(&pool->flags);
 
-		pool_quarantine_fill(pool);
 		if (!(flags & POOL_DESTROYED) && !load_relaxed(&pool->empty) &&
-		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold))
+		    load_relaxed(&pool->reserved) <= load_relaxed(&pool->threshold)) {
+			pool_quarantine_fill(pool);
 			continue;
+		}
 		pool_quarantine_release(pool);
 		late_look(pool);
 		lock_take(&pool->lock);
@@ -269,7 +270,8 @@ void pools_give_back(pool_t *only)
 		pool_leave(pool);
 	}
 	mem_free_late();
-	quarantine_flush();
+	if (!only)
+		quarantine_flush();
 	/* Other threads may be giving back memory that has left their lists. */
 	giving_wait(NULL);
 }
@@ -280,7 +282,7 @@ pool_t *pool_quarantined_first(void)
 	pool_t *pool, *first = NULL;
 
 	for (pool = load_acquire(&pools); pool; pool = pool->next) {
-		since = load_relaxed(&pool->quarantined) ? load_relaxed(&pool->quarantined_since) : UINT64_MAX;
+		since = load_acquire(&pool->quarantined) ? load_relaxed(&pool->quarantined_since) : UINT64_MAX;
 		if (since >= oldest)
 			continue;
 		oldest = since;
@@ -504,6 +506,7 @@ CUresult pool_destroy(pool_t *pool)
 		pool->visitors++;
 		lock_drop(&pool->lock);
 		pool_quarantine_release(pool);
+		late_look(pool);
 		lock_take(&pool->lock);
 		pool->visitors--;
 	}

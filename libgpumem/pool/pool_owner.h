@@ -158,6 +158,8 @@ void cell_free_claimed(pool_t *pool, struct cell *cell, uint64_t size, CUstream 
 
 /* ---- freed blocks that the checker keeps (pool_quarantine.c); no lock is held */
 
+extern HIDDEN unsigned int pools_short;	/* threads that look for memory for the last time; atomic */
+
 /* Keep a claimed cell that has its moment; client.quarantine is not 0. False: the caller frees it. */
 bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size);
 /* Fill what a pool keeps and whose work is done. */

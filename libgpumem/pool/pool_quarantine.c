@@ -5,8 +5,8 @@
  * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that names it
  * is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
  *
- * When the work before the free is done, the next free from a pool, or the next wait of the program, fills the block with a
- * pattern. A byte that differs when the block is released, or when the process ends, is a report.
+ * When the work before the free is done, the next free of a block of the pool fills the block with a pattern, or the next
+ * wait of the program. A byte that differs when a filled block is released, or when the process ends, is a report.
  *
  * When pools keep more than client.quarantine bytes or KEPT_MOST blocks, the oldest block of all pools is released. All
  * blocks that a pool keeps are released when
@@ -18,7 +18,7 @@
  * Not kept are
  *
  *   - blocks that have more than half of client.quarantine;
- *   - blocks of chunks that other processes or drivers may reach;
+ *   - blocks of chunks that other processes or drivers may reach. Those that are kept already are not looked at any more;
  *   - blocks of a pool with a limit. While work is pending, what is kept may leave such a pool no range that is large enough;
  *   - blocks of a pool that is destroyed;
  *   - blocks that cuMemFree() frees while work is pending in several streams (pool_late.c).
@@ -108,35 +108,44 @@ static bool release_first(pool_t *pool, struct changes *changes)
 	store_relaxed(&pool->quarantined, kept->next);
 	store_relaxed(&pool->quarantined_since, kept->next ? kept->next->number : UINT64_MAX);
 	if (pool->quarantined_bare == kept)
-		pool->quarantined_bare = kept->next;
+		store_relaxed(&pool->quarantined_bare, kept->next);
 	__atomic_fetch_sub(&kept_bytes, kept->size, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&kept_count, 1, __ATOMIC_RELAXED);
 	/* Another thread may have shared the block while it was freed. */
-	if (load_relaxed(&kept->cell->flags) & ALLOC_EXPORTED)
+	if (load_relaxed(&kept->cell->flags) & ALLOC_EXPORTED) {
+		share_drop_of_pool(kept->cell->id);
 		late_hold(pool, kept->cell, kept->size);
-	else
+	} else {
 		cell_return(pool, kept->cell, kept->size);
+	}
 	free(kept);
 	return true;
 }
 
-/* Fill blocks, oldest first, up to one whose work is not done. pool->lock is held. */
+/* Whether a pool's blocks get the pattern. */
+static bool patterned(const pool_t *pool)
+{
+	return !pool_is(pool, POOL_MANAGED) && (!client.strict || pool_is(pool, POOL_HOST));
+}
+
+/* Fill the blocks whose work is done. pool->lock is held. */
 static void fill(pool_t *pool)
 {
-	struct quarantined *kept;
+	struct quarantined *kept, *bare = NULL;
 
-	if (pool_is(pool, POOL_MANAGED) || (client.strict && !pool_is(pool, POOL_HOST)))
-		return;
-	for (; (kept = pool->quarantined_bare); pool->quarantined_bare = kept->next) {
+	for (kept = pool->quarantined_bare; kept; kept = kept->next) {
 		const struct moment *freed = &kept->cell->freed;
 
-		if (freed->queue && !queue_reached(freed->queue, freed->value))
-			return;
-		if (exported(kept->cell))
+		if (kept->filled || exported(kept->cell))
 			continue;
+		if (freed->queue && !queue_reached(freed->queue, freed->value)) {
+			bare = bare ? bare : kept;
+			continue;
+		}
 		memset((void *)(uintptr_t)kept->cell->base, PATTERN, kept->size);
 		kept->filled = true;
 	}
+	store_relaxed(&pool->quarantined_bare, bare);
 }
 
 void pool_quarantine_fill(pool_t *pool)
@@ -173,6 +182,9 @@ bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size)
 
 	if (size > client.quarantine / 2 || pool->limit || exported(cell))
 		return false;
+	/* Another thread is about to look for free memory for the last time. */
+	if (load_relaxed(&pools_short))
+		return false;
 	kept = malloc(sizeof(*kept));
 	tally = kept ? tally_get(pool) : NULL;
 	if (!tally) {
@@ -191,11 +203,11 @@ bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size)
 	if (pool->quarantined) {
 		pool->quarantined_last->next = kept;
 	} else {
-		store_relaxed(&pool->quarantined, kept);
 		store_relaxed(&pool->quarantined_since, kept->number);
+		store_release(&pool->quarantined, kept);
 	}
 	pool->quarantined_last = kept;
-	if (!pool->quarantined_bare)
+	if (!pool->quarantined_bare && patterned(pool))
 		store_relaxed(&pool->quarantined_bare, kept);
 	fill(pool);
 	__atomic_fetch_add(&kept_count, 1, __ATOMIC_RELAXED);

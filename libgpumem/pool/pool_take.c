@@ -21,6 +21,8 @@
 #include "pool/pool_owner.h"
 #include "pool/pool_pages.h"
 
+unsigned int pools_short;
+
 #define ID_BATCH	256
 #define GROW_ROUNDS	64		/* how often to wait for another thread's chunk, at most */
 
@@ -215,11 +217,13 @@ CUresult pool_alloc_slow(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream
 		bool limited = pool->limit && pool->reserved + size > pool->limit;
 
 		pool_leave(pool);
+		__atomic_fetch_add(&pools_short, 1, __ATOMIC_RELAXED);
 		pools_give_back(limited ? pool : NULL);
 		lock_take(&pool->lock);
 		result = request_look_again(&request);
 		if (!result)
 			result = take(&request, true, &cell);
+		__atomic_fetch_sub(&pools_short, 1, __ATOMIC_RELAXED);
 	}
 	/* The stream may have been destroyed meanwhile, with its heap. */
 	if (cell && heap && !taker->any && (!request.dropped || heap_of(stream, pool) == heap))

@@ -198,7 +198,7 @@ static cudaError_t host_pointer(void **device_ptr, void *ptr, unsigned int flags
  * cudaHostGetDevicePointer - the device's address of host memory, which is the same as the host's
  * @flags: 0
  *
- * Return: cudaErrorInvalidValue for memory that is neither pinned nor registered.
+ * Return: cudaErrorInvalidValue for memory that is neither registered nor of cudaHostAlloc() and its kin.
  */
 cudaError_t cudaHostGetDevicePointer(void **device_ptr, void *ptr, unsigned int flags)
 {

@@ -293,6 +293,23 @@ TWIN(memory_of_a_host_pool_is_the_cpus)
 	OK(cuMemPoolDestroy(pool));
 }
 
+MISTAKE(host_pool_is_filled_without_access, "no-access")
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_HOST },
+	};
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemAllocFromPoolAsync(&m, BYTES, pool, w->a));
+	if (!WRONG(cuMemsetD8Async(m, 0, BYTES, w->a)))
+		_exit(3);
+	OK(cuMemFreeAsync(m, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+}
+
 TWIN(exported_memory_may_be_written_by_others)
 {
 	CUipcMemHandle handle;

@@ -222,6 +222,38 @@ PEER(pool_host_without_context)
 	SYNC_TO(sock);
 }
 
+/* Further copies, for one pool only.  */
+static void more_copies(const char *who, CUdeviceptr p, CUstream s)
+{
+	CUdeviceptr own = dalloc(4096), dsts[1] = { own }, srcs[1] = { p };
+	size_t sizes[1] = { 4096 }, index[1] = { 0 };
+	CUmemcpyAttributes attr = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUDA_MEMCPY2D box = { .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = p, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = own, .WidthInBytes = 64, .Height = 4, .srcPitch = 64, .dstPitch = 64 };
+	CUDA_MEMCPY3D cube = { .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = own, .WidthInBytes = 64, .Height = 4, .Depth = 2, .srcPitch = 64, .dstPitch = 64, .srcHeight = 4,
+		.dstHeight = 4 };
+	CUDA_ARRAY_DESCRIPTOR d = { .Width = 64, .Height = 4, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1 };
+	CUarray array = NULL;
+	CUcontext ctx = NULL;
+
+	cuCtxGetCurrent(&ctx);
+	T(F("%s_peer_copy", who), cuMemcpyPeer(own, ctx, p, ctx, 4096));
+	T(F("%s_peer_copy_to", who), cuMemcpyPeer(p, ctx, own, ctx, 4096));
+	T(F("%s_box_unified", who), cuMemcpy2D(&box));
+	T(F("%s_cube_from", who), cuMemcpy3D(&cube));
+	T(F("%s_batch_from", who), cuMemcpyBatchAsync(dsts, srcs, sizes, 1, &attr, index, 1, s));
+	T(F("%s_batch_to", who), cuMemcpyBatchAsync(srcs, dsts, sizes, 1, &attr, index, 1, s));
+	cuStreamSynchronize(s);
+	if (!cuArrayCreate(&array, &d)) {
+		T(F("%s_to_array", who), cuMemcpyDtoA(array, 0, p, 64));
+		T(F("%s_host_to_array", who), cuMemcpyHtoA(array, 0, (void *)(uintptr_t)p, 64));
+		T(F("%s_from_array", who), cuMemcpyAtoD(p, array, 0, 64));
+		cuArrayDestroy(array);
+	}
+	cuMemFree(own);
+}
+
 /* A pool of host memory without a node, which cannot be shared: the same questions.  */
 GROUP(pool_host_access)
 {
@@ -245,9 +277,11 @@ GROUP(pool_host_access)
 	rights("access_taken", m);
 	describe("own_taken", a);
 	uses("own_taken", a, s);
+	more_copies("own_taken", a, s);
 	T("own_grant", grant(m, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	describe("own_granted", a);
 	uses("own_granted", a, s);
+	more_copies("own_granted", a, s);
 	T("free", cuMemFreeAsync(a, s));
 	T("sync", cuStreamSynchronize(s));
 	T("destroy", cuMemPoolDestroy(m));

@@ -131,6 +131,51 @@ PEER(rt_pool_ipc)
 	RT("peer_import_null_data", cudaMemPoolImportPointer(&p, m, NULL));
 	SYNC_TO(sock);
 }
+/* Host memory of a pool, and the kinds of copies.  */
+GROUP(rt_pool_host)
+{
+	struct cudaMemPoolProps props = rtprops(cudaMemHandleTypeNone);
+	struct cudaPointerAttributes at;
+	cudaMemPool_t pool;
+	cudaStream_t s;
+	unsigned char word[64];
+	void *p, *own, *dev = NULL;
+
+	props.location.type = cudaMemLocationTypeHost;
+	RTREQ(cudaMemPoolCreate(&pool, &props));
+	RTREQ(cudaStreamCreate(&s));
+	RTREQ(cudaMalloc(&own, 4096));
+	RTREQ(cudaMallocFromPoolAsync(&p, 4096, pool, s));
+	cudaStreamSynchronize(s);
+	memset(p, 1, 4096);
+	for (int granted = 0; granted < 2; granted++) {
+		const char *who = granted ? "granted" : "own";
+		struct cudaMemAccessDesc d = { .location = { cudaMemLocationTypeDevice, 0 },
+			.flags = cudaMemAccessFlagsProtReadWrite };
+
+		if (granted)
+			RT("grant", cudaMemPoolSetAccess(pool, &d, 1));
+		memset(&at, 0, sizeof(at));
+		RTF(F("%s_attributes", who), cudaPointerGetAttributes(&at, p), "type=%d device=%d host=%d dev=%d", (int)at.type,
+		    at.device, at.hostPointer == p, at.devicePointer == p);
+		RTF(F("%s_host_pointer", who), cudaHostGetDevicePointer(&dev, p, 0), "%d", dev == p);
+		RT(F("%s_to_host_from_device", who), cudaMemcpy(word, p, 64, cudaMemcpyDeviceToHost));
+		RT(F("%s_device_to_device", who), cudaMemcpy(own, p, 64, cudaMemcpyDeviceToDevice));
+		RT(F("%s_host_to_device_into", who), cudaMemcpy(p, word, 64, cudaMemcpyHostToDevice));
+		RT(F("%s_host_to_device", who), cudaMemcpy(own, p, 64, cudaMemcpyHostToDevice));
+		RT(F("%s_device_to_host_into", who), cudaMemcpy(p, own, 64, cudaMemcpyDeviceToHost));
+		RT(F("%s_host_to_host", who), cudaMemcpy(word, p, 64, cudaMemcpyHostToHost));
+		RT(F("%s_default", who), cudaMemcpy(own, p, 64, cudaMemcpyDefault));
+		RT(F("%s_async_to_host", who), cudaMemcpyAsync(word, p, 64, cudaMemcpyDeviceToHost, s));
+		RT(F("%s_2d_to_host", who), cudaMemcpy2D(word, 16, p, 16, 16, 4, cudaMemcpyDeviceToHost));
+		RT(F("%s_2d_default", who), cudaMemcpy2D(word, 16, p, 16, 16, 4, cudaMemcpyDefault));
+		RT(F("%s_memset", who), cudaMemset(p, 1, 64));
+		cudaStreamSynchronize(s);
+	}
+	RT("free", cudaFreeAsync(p, s));
+	RT("destroy", cudaMemPoolDestroy(pool));
+}
+
 GROUP(rt_pool_ipc)
 {
 	peer_t pe;
