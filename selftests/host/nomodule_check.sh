@@ -33,4 +33,16 @@ wrong "modprobe gpumem" "$build/bin/gpumem-demo" --out "$work/out"
 wrong "modprobe gpumem" "$build/bin/gpumem" list
 wrong "modprobe gpumem" "$build/bin/gpumem" stat --all
 wrong "modprobe gpumem" "$build/bin/gpumem" cdi generate
+
+# The doctor names the command that loads the module, and looks at what does not need it.
+"$build/bin/gpumem" doctor >"$work/stdout" 2>"$work/stderr"
+rc=$?
+if [ -e /dev/gpumem0 ] || [ -e /sys/class/gpumem ]; then
+	skip "gpumem doctor without the module" "it is loaded"
+else
+	[ $rc = 1 ] && grep -q "^wrong *module *the module is not loaded" "$work/stdout" &&
+		grep -A1 "^wrong *module" "$work/stdout" | grep -q "mend: .*modprobe gpumem" &&
+		grep -q "^ok *kernel" "$work/stdout"
+	verdict $? "gpumem doctor without the module"
+fi
 finish

@@ -86,4 +86,22 @@ if command -v pkg-config >/dev/null; then
 else
 	skip "pkg-config" "not installed"
 fi
+
+# The archive of a release is the same each time, and contains what the packages are made of.
+if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
+	git clone -q --depth 1 "file://$(git -C "$top" rev-parse --show-toplevel)" "$work/tree" >"$work/log" 2>&1 &&
+		for n in 1 2; do
+			touch "$work/tree/Makefile"
+			make -s --no-print-directory -C "$work/tree" O="$work/dist$n" dist >/dev/null
+		done >>"$work/log" 2>&1
+	cmp "$work"/dist[12]/gpumem-*.tar.gz >>"$work/log" 2>&1 &&
+		tar -tzf "$work"/dist1/gpumem-*.tar.gz | sed 's,^[^/]*/,,' >"$work/listed" &&
+		for file in Makefile Kbuild dkms.conf kmod/Kbuild debian/control tools/packages/rpm/gpumem.spec; do
+			[ ! -e "$top/$file" ] || grep -qx "$file" "$work/listed" || echo "$file is missing"
+		done >>"$work/log"
+	[ -s "$work/listed" ] && [ ! -s "$work/log" ]
+	verdict $? "make dist writes the same archive twice"
+else
+	skip "make dist" "these sources are no repository"
+fi
 finish

@@ -68,6 +68,22 @@ for line in sys.stdin:
             result = lib.cuMemAlloc_v2(ctypes.byref(c), ctypes.c_size_t(int(f.read())))
         if result != 2:
             sys.exit("an allocation of the whole device: %d" % result)
+    elif word == "pin":
+        import mmap
+        memory = mmap.mmap(-1, 8 << 20)
+        call("cuMemHostRegister_v2", ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory))),
+             ctypes.c_size_t(8 << 20), 0)
+    elif word == "streams":
+        for i in range(4):
+            another = ctypes.c_void_p()
+            call("cuStreamCreate", ctypes.byref(another), 1)
+            call("cuMemsetD8Async", a, ctypes.c_ubyte(1), ctypes.c_size_t(64), another)
+            call("cuStreamSynchronize", another)
+    elif word == "pool":
+        p = ctypes.c_uint64()
+        call("cuMemAllocAsync", ctypes.byref(p), ctypes.c_size_t(4 << 20), stream)
+        call("cuMemFreeAsync", p, stream)
+        call("cuStreamSynchronize", stream)
     print("done", flush=True)
 """
 
@@ -206,6 +222,12 @@ def case_names():
             want("\033" not in run("list", "clients") + run("leaks", status=1) + run("top", "-n", "1"),
                  "escape codes")
             samples_of(run("metrics", "--clients"), False)
+        # Control characters of other kinds: of ISO 8859, and in UTF-8.  A letter stays.
+        with open("/proc/self/comm", "wb", buffering=0) as f:
+            f.write(b"b\x9b31m\xc2\x9b\xc3\xa9")
+        with open("/dev/gpumem0", "r+b", buffering=0):
+            out = subprocess.run([TOOL, "list", "clients"], stdout=subprocess.PIPE, check=True).stdout
+            want(b"b?31m??\xc3\xa9" in out, "the name", out)
     finally:
         with open("/proc/self/comm", "wb", buffering=0) as f:
             f.write(former)
@@ -277,7 +299,63 @@ def case_json_of_refusals():
             want(watch.wait() == 0, "exit status")
 
 
+def keys_of(value):
+    """The names of the members of a JSON value."""
+    if isinstance(value, list):
+        return set().union(*(keys_of(v) for v in value))
+    if isinstance(value, dict):
+        return set(value).union(*(keys_of(v) for v in value.values()))
+    return set()
+
+
+def case_members():
+    """The document describes every member."""
+    described = set()
+    for name in ("watching.rst", "accounting.rst", "netlink/gpumem.yaml"):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../Documentation", name)
+        if not os.path.exists(path):
+            raise Skip("there is no %s" % name)
+        with open(path, encoding="utf-8") as f:
+            described |= set(re.findall(r"``(?:gpumem-)?([a-z_-]+)(?:-N|\d)?(?:``|:)|^ +name: ([a-z-]+)$", f.read(), re.M))
+    described = {word for pair in described for word in pair}
+    watch = subprocess.Popen([TOOL, "watch", "--json", "-n", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
+    watch.stderr.readline()
+    with Worker() as worker:
+        worker.do("refused")
+        documents = [json.loads(watch.communicate(timeout=60)[0]), document("leaks", status=1)]
+        for words in (("list",), ("list", "clients"), ("list", "objects"), ("stat", "--all"), ("top", "-n", "1"),
+                      ("doctor",)):
+            documents.append(document(*words))
+    keys = set().union(*(keys_of(d) for d in documents))
+    keys = {re.sub(r"-\d+$", "", key) for key in keys}
+    want(keys <= described, "members that no document describes", sorted(keys - described))
+
+
+def case_order_of_top():
+    with Worker() as one, Worker() as two:
+        one.do("pin")
+        two.do("streams")
+        two.do("copy")
+        clients = document("list", "clients")["clients"]
+        want(one.client(clients)["pin-bytes"] >= 8 << 20, "pinned memory", clients)
+
+        def order(by):
+            out = run("top", "-n", "1", "-s", by)
+            pids = [int(p) for p in re.findall(r"^\d+ +python3\S* +(\d+) ", out, re.M)]
+            want(sorted(pids) == sorted((one.process.pid, two.process.pid)), "rows by %s" % by, out)
+            return pids[0]
+        want(order("pinned") == one.process.pid, "the order by pinned memory")
+        want(order("streams") == two.process.pid, "the order by streams")
+
+
 def case_timestamps():
+    watch = subprocess.Popen([TOOL, "watch", "-t", "-n", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    watch.stderr.readline()
+    with Worker() as worker:
+        worker.do("refused")
+        out = watch.communicate(timeout=60)[0]
+    want(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", out), "no time", out)
     out = run("top", "-n", "2", "-d", "0.2", "-t")
     want(len(re.findall(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", out, re.M)) == 2, "no times", out)
     want("\033" not in out, "escape codes in a pipe", out)
@@ -361,6 +439,13 @@ def case_trace():
     check_trace(events, 20)
     memory = [e["args"]["device"] for e in events if e["ph"] == "C" and e["name"] == "memory"]
     want(max(memory) == 64 << 20 and memory[-1] == 0, "memory", memory)
+    events = trace_of("--", *words, input="pool\nexport\nrefused\nwait\ngo\n")
+    pool = [e["args"]["bytes"] for e in events if e["ph"] == "C" and re.fullmatch(r"pool \d+", e["name"])]
+    want(pool and max(pool) >= 4 << 20 and pool[-1] == 0, "the memory of a pool", pool)
+    for name in ("poll", "fill"):
+        want(any(e["ph"] == "X" and e["name"].startswith(name) for e in events), "no %s" % name, events)
+    for name in ("export", "refusal"):
+        want(any(e["ph"] == "i" and name in e["name"] for e in events), "no %s" % name, events)
     with Worker() as other, Worker() as worker, tempfile.NamedTemporaryFile() as out:
         trace = subprocess.Popen([TOOL, "trace", "-o", out.name, "-p", str(worker.process.pid)],
                                  stderr=subprocess.PIPE, text=True)
@@ -493,6 +578,9 @@ def case_set():
     shown = document("set")["settings"]
     want(shown["pin_limit"] == number(PARAMETERS + "/pin_limit"), "pin_limit", shown)
     want(shown["gpumem0.size"] == number(CLASS + "/gpumem0/size"), "size", shown)
+    with kept(CLASS + "/gpumem0/budget"):
+        run("set", "gpumem0.budget=48M")
+        want(number(CLASS + "/gpumem0/budget") == 48 << 20, "the budget is not set")
     limit, size = PARAMETERS + "/pin_limit", CLASS + "/gpumem0/size"
     with kept(limit), kept(size):
         out = run("set", "pin_limit=64M", "gpumem0.size=32M")
@@ -665,10 +753,35 @@ def case_statuses():
     for words in (("stat", "1"), ("stat", "4194304")):
         run(*words, status=1)
     for words in (("--help",), ("--version",), ("list",), ("list", "--json"), ("list", "clients"), ("metrics",),
-                  ("top", "-n", "1"), ("doctor",), ("set",), ("cdi", "generate"), ("cdi", "--help")):
+                  ("top", "-n", "1"), ("doctor",), ("set",), ("cdi", "generate"), ("cdi", "--help"), ("leaks", "--json"),
+                  ("stat", "--all", "--json"), ("top", "-n", "1", "--json"),
+                  ("list", "objects", "--json")):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([TOOL] + list(words), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         want(done.returncode == 1 and "No space left" in done.stderr, "a full disk", words, done)
+    # A full file system: the file that was there stays.
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", work], check=True)
+        try:
+            for words in (("metrics",), ("cdi", "generate")):
+                path = os.path.join(work, words[0])
+                with open(path, "w", encoding="ascii") as f:
+                    f.write("former")
+                with open(work + "/rest", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                    f.write(b"x" * 8192)
+                run(*words, "-o", path, status=1)
+                with open(path, encoding="ascii") as f:
+                    want("No space left" in run.errors and f.read() == "former", "a full file system", words, run.errors)
+                os.unlink(path)
+                os.unlink(work + "/rest")
+            with open(work + "/rest", "wb", buffering=0) as f, contextlib.suppress(OSError):
+                f.write(b"x" * 8192)
+            done = subprocess.run([TOOL, "trace", "-o", work + "/trace", "--", sys.executable, "-c", WORKER,
+                                   BUILD + "/lib/libgpumem.so.1"], input="copy\n", stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            want(done.returncode == 1 and "No space left" in done.stderr, "a trace on a full file system", done)
+        finally:
+            subprocess.run(["umount", work], check=True)
 
 
 def main():

@@ -78,6 +78,8 @@ static void kernel(void)
 		     name.release);
 	else
 		find(OK, "kernel", NULL, "Linux %s", name.release);
+	if (strstr(name.version, "PREEMPT_RT"))
+		find(WRONG, "kernel", "boot a kernel without CONFIG_PREEMPT_RT", "the module does not work with PREEMPT_RT");
 }
 
 /* Is there a module for the running kernel? */

@@ -12,6 +12,7 @@
 #include <netlink/netlink.h>
 
 #include "nl.h"
+#include "tool.h"
 
 #define TRIES	20
 
@@ -45,9 +46,7 @@ static void get_text(struct nlattr **a, int attr, char *text, size_t size)
 	if (a[attr])
 		nla_strlcpy(text, a[attr], size);
 	/* A terminal obeys control characters. */
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	printable(text);
 }
 
 static void parse_device(struct nlattr **a, void *element)

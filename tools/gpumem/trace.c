@@ -647,8 +647,9 @@ int trace(char **command)
 		;
 	lost = lost_events();
 	fputs("\n]}\n", out);
-	if (ferror(out) || fclose(out))
-		die("%s: %s", path, strerror(errno));
+	errno = 0;
+	if (fflush(out) || ferror(out) || fclose(out))
+		die("%s: %s", path, strerror(errno ? errno : EIO));
 	remove_instance();
 	if (lost)
 		fprintf(stderr, "gpumem: %llu events are lost: the trace has gaps\n", lost);
