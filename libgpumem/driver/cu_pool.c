@@ -262,7 +262,9 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
 /**
  * cuMemPoolSetAccess - set the access of devices to a pool's memory: READWRITE or NONE
  *
- * Without access, fills fail, and so do copies of device memory; copies of host memory work. Return: INVALID_DEVICE, also for NONE of the pool's own
+ * Without access, fills fail, and so do copies of device memory. Copies of host memory work.
+ *
+ * Return: INVALID_DEVICE, also for NONE of the pool's own
  * device; NOT_SUPPORTED for READ and for other locations than devices; INVALID_VALUE.
  */
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count)

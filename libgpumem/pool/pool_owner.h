@@ -151,8 +151,8 @@ static inline void cell_live(struct cell *cell, uint64_t size, struct tally *tal
 }
 
 /*
- * Free a cell that cell_claim() claimed, after the work of @freed, or keep it for the checker. @stream: its heap may get the
- * cell; or NULL. No lock is held.
+ * Free a cell that cell_claim() claimed, after the work of @freed, or keep it for the checker. @stream: its heap may
+ * get the cell; or NULL. No lock is held.
  */
 void cell_free_claimed(pool_t *pool, struct cell *cell, uint64_t size, CUstream stream, const struct moment *freed);
 

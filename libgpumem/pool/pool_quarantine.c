@@ -2,14 +2,15 @@
 /*
  * Pools: freed blocks that the checker keeps (memory/quarantine.c does the same for other memory).
  *
- * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that names it
- * is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
+ * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that
+ * names it is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
  *
- * When the work before the free is done, the next free of a block of the pool fills the block with a pattern, or the next
- * wait of the program. A byte that differs when a filled block is released, or when the process ends, is a report.
+ * When the work before the free is done, the next free of a block of the pool fills the block with a pattern, or
+ * the next wait of the program. A byte that differs when a filled block is released, or when the process ends, is
+ * a report.
  *
- * When pools keep more than client.quarantine bytes or KEPT_MOST blocks, the oldest block of all pools is released. All
- * blocks that a pool keeps are released when
+ * When pools keep more than client.quarantine bytes or KEPT_MOST blocks, the oldest block of all pools is
+ * released. All blocks that a pool keeps are released when
  *
  *   - the pool is trimmed or destroyed;
  *   - an allocation finds no memory;
@@ -18,16 +19,18 @@
  * Not kept are
  *
  *   - blocks that have more than half of client.quarantine;
- *   - blocks of chunks that other processes or drivers may reach. Those that are kept already are not looked at any more;
- *   - blocks of a pool with a limit. While work is pending, what is kept may leave such a pool no range that is large enough;
+ *   - blocks of chunks that other processes or drivers may reach. Those that are kept already are not looked at
+ *     any more;
+ *   - blocks of a pool with a limit. While work is pending, what is kept may leave such a pool no range that is
+ *     large enough;
  *   - blocks of a pool that is destroyed;
  *   - blocks that cuMemFree() frees while work is pending in several streams (pool_late.c).
  *
- * Blocks have no pattern in managed memory, because the fill would move pages, nor where the CPU does not reach them, in
- * strict mode.
+ * Blocks have no pattern in managed memory, because the fill would move pages, nor where the CPU does not reach
+ * them, in strict mode.
  *
- * Locks: pool->lock, also while a block is filled or looked at: only programs that are checked pay for that. The checker is
- * told without it.
+ * Locks: pool->lock, also while a block is filled or looked at: only programs that are checked pay for that. The
+ * checker is told without it.
  */
 #include <stdlib.h>
 
