@@ -54,9 +54,9 @@ verdict $? "each file of the sources that packages copy exists"
 awk -F '[ @]' '/^lib/ { library = $1 } library == "libgpumem.so.1" && /^ [A-Za-z_]/ { print $2 }' \
 	"$top/debian/libgpumem1.symbols" | sort -u >"$work/symbols"
 nm -D --defined-only "$root/$lib/libgpumem.so.1" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u |
-	comm -23 "$work/symbols" - | sed 's/$/ is in libgpumem1.symbols and not in the library/' >"$work/log"
+	comm -3 "$work/symbols" - | sed 's/$/ is not both in libgpumem1.symbols and in the library/' >"$work/log"
 [ -s "$work/symbols" ] && [ ! -s "$work/log" ]
-verdict $? "the library has each symbol of libgpumem1.symbols"
+verdict $? "the library has the symbols of libgpumem1.symbols, and no others"
 
 for path in "$lib/gpumem/libcufile.so.0" "$lib/gpumem/libcufile.so" "$lib/pkgconfig/cufile.pc" \
 		usr/include/gpumem/cufile.h usr/include/gpumem/cufile_stats.h usr/share/man/man3/gpumem_file_counters.3; do
