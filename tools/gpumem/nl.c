@@ -12,7 +12,7 @@
 #include <netlink/netlink.h>
 
 #include "nl.h"
-#include "tool.h"
+#include "printable.h"
 
 #define TRIES	20
 

@@ -24,6 +24,7 @@
 
 #include "core/fault.h"
 #include "fault.h"
+#include "printable.h"
 #include "tool.h"
 
 #define NEVER		"18446744073709551615"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "printable.h"
 #include "tool.h"
 
 /* The attributes of a device; the first ones are the columns of "gpumem list". */

@@ -52,8 +52,6 @@ void put_number(json_t *object, const char *key, unsigned long long value);
 json_t *number_json(unsigned long long value);
 /* A string; bytes that are not UTF-8 become "?". */
 json_t *text_json(const char *text);
-/* Replace control characters in a name by "?": a terminal may obey them.  Returns @text. */
-char *printable(char *text);
 /* Write to a file of the kernel: 0 or a negative errno. */
 int write_file(const char *path, const char *text);
 /* Write a file, which is replaced as a whole, or a device. */
