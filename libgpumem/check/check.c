@@ -378,21 +378,20 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 	memory = memory_freed_at(base);
 	if (!memory && offset >= size)
 		memory = memory_at(base);
-	if (memory && offset < size && memory->freed) {
+	if (offset < size && (!memory || memory->freed)) {
 		report_begin(&report, REPORT_USE_AFTER_FREE, "byte %llu of freed memory at 0x%llx has changed",
 			     (unsigned long long)offset, (unsigned long long)base);
 		report_detail(&report, "the CPU wrote it, or a device, or work of another context that the free did not wait for");
-		report_stack(&report, memory->freed->stack, "freed by %s in %s", memory->freed->call,
-			     memory->freed->actor->name);
+		if (memory)
+			report_stack(&report, memory->freed->stack, "freed by %s in %s", memory->freed->call,
+				     memory->freed->actor->name);
+		else
+			report_detail(&report, "%llu bytes; the checker knows the last frees only, and this is no more of them",
+				      (unsigned long long)size);
 	} else if (memory && offset >= size) {
 		report_begin(&report, REPORT_OUT_OF_BOUNDS, "byte %llu behind the end of memory at 0x%llx has changed",
 			     (unsigned long long)(offset - size), (unsigned long long)base);
 		report_detail(&report, "the CPU wrote it, or a device that reaches the memory");
-	} else if (offset < size && !memory) {
-		report_begin(&report, REPORT_USE_AFTER_FREE, "byte %llu of freed memory at 0x%llx has changed",
-			     (unsigned long long)offset, (unsigned long long)base);
-		report_detail(&report, "%llu bytes; so much was freed since that the checker does not know the place any more",
-			      (unsigned long long)size);
 	} else {
 		unlock();
 		return;

@@ -5,8 +5,8 @@
  * Owns the list of grants. All devices of the process work in one address space, and each reaches the
  * memory of the others. A grant is only a permission. It allows what a program could not do on real
  * devices without it: fills and memory operations of a stream in memory of another device, and queries
- * of its range. Copies need no grant, as on real devices. Memory of
- * pools has its own rule: pool/pool.c stores which devices reach it.
+ * of its range. Copies need no grant, as on real devices. Memory of pools has its own rule: pool/pool.c stores which
+ * devices reach it.
  *
  * A grant names the lives of both contexts. It is void when either life ends, and its structure is then used
  * again.

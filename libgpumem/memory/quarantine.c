@@ -21,7 +21,6 @@
 
 #include "memory/memory.h"
 
-#define PATTERN_FREED	0xdd
 #define PATTERN_ZONE	0xfd
 #define CHANGES		64u
 #define VERIFY_TRIES	1000u		/* of a millisecond */
@@ -64,14 +63,11 @@ static void note(const struct alloc *alloc, uint64_t offset)
 static bool differs(const struct alloc *alloc, uint64_t from, uint64_t to, unsigned char pattern)
 {
 	const unsigned char *bytes = (const unsigned char *)(uintptr_t)alloc->base;
-	uint64_t i;
+	uint64_t at = from + pattern_end(bytes + from, to - from, pattern);
 
-	/* All bytes are alike if the first is the pattern, and each is as the one before it. */
-	if (bytes[from] == pattern && !memcmp(bytes + from, bytes + from + 1, to - from - 1))
+	if (at == to)
 		return false;
-	for (i = from; i < to - 1 && bytes[i] == pattern; i++)
-		;
-	note(alloc, i);
+	note(alloc, at);
 	return true;
 }
 

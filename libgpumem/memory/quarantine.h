@@ -9,6 +9,20 @@
 #include "address/address.h"
 
 #define RED_ZONE	64u		/* bytes */
+#define PATTERN_FREED	0xdd		/* of freed memory that is kept */
+
+/* The first of @size bytes, which are not 0, that is not the pattern; @size: there is none. */
+static inline uint64_t pattern_end(const unsigned char *bytes, uint64_t size, unsigned char pattern)
+{
+	uint64_t i;
+
+	/* All bytes are alike if the first is the pattern, and each is as the one before it. */
+	if (bytes[0] == pattern && !memcmp(bytes, bytes + 1, size - 1))
+		return size;
+	for (i = 0; bytes[i] == pattern; i++)
+		;
+	return i;
+}
 
 /* Bytes of the red zone behind memory of this kind: 0 without the checker. The same as long as the memory lives. */
 static inline unsigned int red_zone(uint32_t flags)

@@ -264,8 +264,7 @@ static __attribute__((noinline)) CUresult alloc_current_noted(CUdeviceptr *ptr, 
 		do {
 			result = pool_device_current(&pool, device);
 			if (!result && size)
-				result = pool_alloc_slow(ptr, size, pool, stream,
-						    &device_current[device]);
+				result = pool_alloc_slow(ptr, size, pool, stream, &device_current[device]);
 		} while (result == POOL_GONE);
 	}
 	end_unwatched("cuMemAllocAsync", result);

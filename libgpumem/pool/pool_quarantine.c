@@ -37,7 +37,6 @@
 #include "pool/pool_owner.h"
 #include "pool/pool_pages.h"
 
-#define PATTERN		0xdd
 #define KEPT_MOST	500u		/* memory/quarantine.c keeps as many, and the checker knows 1,024 frees */
 #define CHANGES		16u
 #define VERIFY_TRIES	1000u		/* of a millisecond, for all pools */
@@ -75,20 +74,19 @@ static bool exported(const struct cell *cell)
 static bool look(struct quarantined *kept, struct changes *changes)
 {
 	const unsigned char *bytes = (const unsigned char *)(uintptr_t)kept->cell->base;
-	uint64_t i;
+	uint64_t at;
 
-	/* All bytes are alike if the first is the pattern, and each is as the one before it. */
-	if (!kept->filled || exported(kept->cell) ||
-	    (bytes[0] == PATTERN && !memcmp(bytes, bytes + 1, kept->size - 1)))
+	if (!kept->filled || exported(kept->cell))
+		return true;
+	at = pattern_end(bytes, kept->size, PATTERN_FREED);
+	if (at == kept->size)
 		return true;
 	if (changes->count == CHANGES)
 		return false;
 	kept->filled = false;
-	for (i = 0; i < kept->size - 1 && bytes[i] == PATTERN; i++)
-		;
 	changes->change[changes->count].base = kept->cell->base;
 	changes->change[changes->count].size = kept->size;
-	changes->change[changes->count++].offset = i;
+	changes->change[changes->count++].offset = at;
 	return true;
 }
 
@@ -145,7 +143,7 @@ static void fill(pool_t *pool)
 			bare = bare ? bare : kept;
 			continue;
 		}
-		memset((void *)(uintptr_t)kept->cell->base, PATTERN, kept->size);
+		memset((void *)(uintptr_t)kept->cell->base, PATTERN_FREED, kept->size);
 		kept->filled = true;
 	}
 	store_relaxed(&pool->quarantined_bare, bare);
