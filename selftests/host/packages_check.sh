@@ -89,7 +89,9 @@ fi
 
 # The archive of a release is the same each time, and contains what the packages are made of.
 if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
-	git clone -q --depth 1 "file://$(git -C "$top" rev-parse --show-toplevel)" "$work/tree" >"$work/log" 2>&1 &&
+	# git says more about a checkout without a branch.
+	git -c advice.detachedHead=false clone -q --depth 1 \
+		"file://$(git -C "$top" rev-parse --show-toplevel)" "$work/tree" >"$work/log" 2>&1 &&
 		for n in 1 2; do
 			touch "$work/tree/Makefile"
 			make -s --no-print-directory -C "$work/tree" O="$work/dist$n" dist >/dev/null
