@@ -228,6 +228,7 @@ leftovers() {	# [all]: sets left
 
 # Sets is to the values of the module's parameters.
 declare -A is=() was=()
+eaten=()
 parameters() {
 	local f value
 	is=()
@@ -250,6 +251,39 @@ restore_parameters() {
 		echo "${was[$name]}" 2>/dev/null >"/sys/module/gpumem/parameters/$name" ||
 			changed+=" (and cannot be restored)"
 	done
+}
+
+# Loads the module again, with the parameters that it had at first.
+reload() {
+	local ko name arguments=() mode
+	for ko in "${GPUMEM_KO:-}" /run/vm/gpumem.ko "${BUILD:-$here/../build}/$release/gpumem.ko" \
+			"/lib/modules/$release/updates/gpumem.ko"; do
+		[ ! -r "$ko" ] || break
+	done
+	[ -r "$ko" ] && mode=$(stat -c %a /dev/gpumem0) || return
+	for name in devices vram node; do
+		[[ ${was[$name]-} == '' || ${was[$name]} == '(null)' ]] || arguments+=("$name=${was[$name]}")
+	done
+	rmmod gpumem && insmod "$ko" "${arguments[@]}" && chmod "$mode" /dev/gpumem[0-9]*
+} >/dev/null 2>&1
+
+# Sets free to the KiB that the kernel could give to programs.
+available() {
+	local name
+	free=0
+	while read -r name free _; do
+		[ "$name" != MemAvailable: ] || return
+	done 2>/dev/null </proc/meminfo
+	free=0
+}
+
+# Says how much memory is left, what holds it, and after which programs there was less than before.
+memory_report() {
+	local fields='^(MemTotal|MemAvailable|AnonPages|Shmem|Mlocked|Slab|KernelStack|PageTables|VmallocUsed|Percpu):'
+	grep -E "$fields" /proc/meminfo | tr -s ' \n' ' ' | sed 's/^/# memory: /; s/ $//'
+	echo
+	printf '%s\n' "${eaten[@]}" | sort -rn | head -n 5 |
+		sed -n 's/^\([0-9]\+\) \(.*\)/# memory: \1 KiB fewer available after \2/p'
 }
 
 bad() {		# one more failure, and why
@@ -427,7 +461,7 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
-	local name=${1%%:*} only=() title rc left program shmem held grown took seconds changed
+	local name=${1%%:*} only=() title rc left program shmem held grown took seconds changed before free
 	[[ $1 == *:* ]] && only=(-t "${1#*:}")
 	title="$1"
 	shift
@@ -445,6 +479,8 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		return
 	fi
 	mark "$title"
+	available
+	before=$free
 	: >"$work/out"
 	group_shmem
 	shmem=$charged held=$files
@@ -470,11 +506,15 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	[ -z "$left" ] || bad "$name left something behind: ${left//$'\n'/, }"
 	restore_parameters
 	[ -z "$changed" ] || bad "$name left the module's parameters changed: $changed"
+	[[ $changed != *'cannot be restored'* ]] || reload || bad "the module cannot be loaded again"
+	available
+	[ "$free" -ge "$before" ] || eaten+=("$((before - free)) $title")
 	if complaint; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
 		grep -qE "$fatal" "$work/log" && dead=$name
 	fi
+	[ ! "$trouble" ] || memory_report
 	if [ "$quiet" ] && [ "$trouble" ]; then
 		cat "$work/out"
 	fi
@@ -542,5 +582,6 @@ if [ "$marks" != 0 ] && complaint; then
 	bad "the kernel complained after the last program:"
 	head -n 150 "$work/log" | sed 's/^/# /'
 fi
+[ ${#eaten[@]} -lt 2 ] || memory_report
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && { [ $passed != 0 ] || [ "${GPUMEM_QUEUE:-}" ]; }
