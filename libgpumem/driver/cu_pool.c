@@ -80,7 +80,8 @@ static __attribute__((noinline)) CUresult alloc(CUdeviceptr *ptr, size_t bytes, 
 	CLEAR(ptr);
 	if (unlikely(client.watched)) {
 		result = stream_watched(handle, own, &stream);
-		WATCHED("cuMemAllocAsync", result ? result : pool_alloc_current(ptr, bytes, stream), ptr, bytes, stream);
+		WATCHED("cuMemAllocAsync", result ? result : pool_alloc_checked(ptr, bytes, NULL, stream),
+			ptr, bytes, stream);
 	}
 	result = stream_find("cuMemAllocAsync", handle, own, &stream);
 	return result ? result : pool_alloc_current(ptr, bytes, stream);
@@ -134,7 +135,9 @@ static __attribute__((noinline)) CUresult alloc_from(CUdeviceptr *ptr, size_t by
 	CLEAR(ptr);
 	if (unlikely(client.watched)) {
 		result = stream_watched(handle, own, &stream);
-		WATCHED("cuMemAllocFromPoolAsync", result ? result : pool_alloc(ptr, bytes, pool, stream), ptr, bytes, pool, stream);
+		WATCHED("cuMemAllocFromPoolAsync", result ? result :
+			pool ? pool_alloc_checked(ptr, bytes, pool, stream) : pool_alloc(ptr, bytes, NULL, stream),
+			ptr, bytes, pool, stream);
 	}
 	result = stream_find("cuMemAllocFromPoolAsync", handle, own, &stream);
 	return result ? result : pool_alloc(ptr, bytes, pool, stream);

@@ -21,7 +21,6 @@
 
 #include "memory/memory.h"
 
-#define PATTERN_ZONE	0xfd
 #define CHANGES		64u
 #define VERIFY_TRIES	1000u		/* of a millisecond */
 #define KEPT_MOST	500u		/* pools keep as many, and the checker knows 1,024 frees */

@@ -78,13 +78,15 @@
 #define LIMIT_REST	(32ull << 20)	/* an unusable remainder of a pool's limit, at most (limit_rest()) */
 #define CELLS_MAX	(32ull << 10)	/* largest size that shares pages with others */
 #define CLASS_MAX	(1ull << 20)	/* largest size that has a class */
-#define CLASSES		104
+#define CLASSES		105		/* the last one is for blocks of CLASS_MAX bytes with a red zone */
 #define CLASSES_CELLS	32		/* of these, those up to CELLS_MAX */
 #define MARKS		1024u		/* of a pool's tallies (pool_owner.c) */
 #define CELL_MARK_SHIFT	16		/* in a cell's flags: the mark of the thread that allocated it */
 #define CELL_FLAGS	((1u << CELL_MARK_SHIFT) - 1)
+#define CELL_ZONED	(1u << 31)	/* in a cell's flags: the red zone behind the block has its pattern */
 _Static_assert(ALLOC_EXPORTED <= CELL_FLAGS && ALLOC_SYNC_MEMOPS <= CELL_FLAGS,
 	       "flags that a cell may have lie below the thread's number");
+_Static_assert((MARKS - 1) << CELL_MARK_SHIFT < CELL_ZONED, "marks lie below the flag of a red zone");
 
 /* A list of moments with @room places; @count may be larger. */
 struct busy {
@@ -103,7 +105,7 @@ struct cell {
 	union {
 		struct {
 			uint32_t seq;
-			uint32_t flags;	/* enum alloc_flags, CELL_MARK_SHIFT; atomic */
+			uint32_t flags;	/* enum alloc_flags, CELL_MARK_SHIFT, CELL_ZONED; atomic */
 		};
 		uint64_t head;		/* both at once, to claim it */
 	};
@@ -226,6 +228,7 @@ struct CUmemPoolHandle_st {
 	int handle_types;
 	uint32_t id;			/* of the kernel's pool, or 0 */
 	uint64_t limit;			/* bytes, or 0 */
+	const uint8_t *classes;		/* class_table or zoned_table */
 	uint64_t threshold;		/* atomic */
 	bool follow, opportunistic, internal;	/* REUSE_*; atomic */
 	uint32_t access;		/* a bit per device; lock */
@@ -315,14 +318,23 @@ bool moment_settled(const struct moment *moment, const struct taker *taker);
 
 /* ---- classes (pool_cells.c) */
 
-extern HIDDEN uint8_t class_table[CLASS_MAX / CELL_UNIT + 1];
+#define CLASS_UNITS	(CLASS_MAX / CELL_UNIT + 1)
+
+extern HIDDEN uint8_t class_table[CLASS_UNITS];
+extern HIDDEN uint8_t zoned_table[CLASS_UNITS];	/* of classes with room for a red zone (pool_quarantine.c) */
 extern HIDDEN uint32_t class_bytes[CLASSES];
 extern HIDDEN uint32_t class_keep[CLASSES];	/* cells that a heap keeps */
 
 /* @size: 1 to CLASS_MAX */
-static inline unsigned int class_of(uint64_t size)
+static inline unsigned int class_of(const pool_t *pool, uint64_t size)
 {
-	return class_table[(size + CELL_UNIT - 1) / CELL_UNIT];
+	return pool->classes[(size + CELL_UNIT - 1) / CELL_UNIT];
+}
+
+/* Bytes that a block without a class has behind its end. */
+static inline unsigned int pool_zone(const pool_t *pool)
+{
+	return pool->classes == class_table ? 0 : RED_ZONE;
 }
 
 /*

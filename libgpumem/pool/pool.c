@@ -81,6 +81,7 @@ pool_t *pool_get(void)
 	pool->handle_types = 0;
 	pool->id = 0;
 	pool->limit = 0;
+	pool->classes = class_table;
 	store_relaxed(&pool->threshold, 0);
 	store_relaxed(&pool->follow, true);
 	store_relaxed(&pool->opportunistic, true);
@@ -457,6 +458,9 @@ static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char 
 	pool->location = *location;
 	pool->handle_types = props->handleTypes;
 	pool->limit = round_up(props->maxSize, SLOT);
+	/* With a limit, or where pages would move, there is no room for red zones. */
+	if (unlikely(client.zoned) && !pool->limit && !managed)
+		pool->classes = zoned_table;
 	for (i = 0; i < client.devices; i++)
 		if (managed || (device && i == (unsigned int)location->id))
 			pool->access |= 1u << i;

@@ -15,6 +15,8 @@
 CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream stream);
 /* From the current pool of the stream's device. */
 CUresult pool_alloc_current(CUdeviceptr *ptr, uint64_t size, CUstream stream);
+/* The same if the checker watches: the block may get a red zone. @pool: NULL: the current one. */
+CUresult pool_alloc_checked(CUdeviceptr *ptr, uint64_t size, CUmemoryPool pool, CUstream stream);
 CUresult pool_free(uint64_t ptr, CUstream stream);
 /* The same if the checker watches: the block may be kept for a while. */
 CUresult pool_free_checked(uint64_t ptr, CUstream stream);

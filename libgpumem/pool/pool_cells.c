@@ -34,7 +34,8 @@
 #define FREE_LIST_TRIES	32
 #define ROOM_TRIES	8
 
-uint8_t class_table[CLASS_MAX / CELL_UNIT + 1];
+uint8_t class_table[CLASS_UNITS];
+uint8_t zoned_table[CLASS_UNITS];
 uint32_t class_bytes[CLASSES];
 uint32_t class_keep[CLASSES];
 uint32_t class_pages[CLASSES_CELLS];
@@ -82,6 +83,10 @@ void classes_init(void)
 				bytes == CELLS_MAX ? PAGE : bytes / 16;
 		bytes += step;
 	}
+	class_bytes[class] = CLASS_MAX + PAGE;
+	class_keep[class] = class_keep[class - 1];
+	for (unit = 1; unit < CLASS_UNITS; unit++)
+		zoned_table[unit] = unit + 1 < CLASS_UNITS ? class_table[unit + 1] : class;
 }
 
 /* ---- moments */
@@ -418,7 +423,7 @@ struct cell *cells_take(pool_t *pool, uint64_t size, const struct taker *taker)
 	struct range *range;
 
 	if (size <= CLASS_MAX) {
-		unsigned int class = class_of(size);
+		unsigned int class = class_of(pool, size);
 		struct cell *cell = cells_spare(pool, class, taker);
 
 		if (cell)
@@ -429,6 +434,7 @@ struct cell *cells_take(pool_t *pool, uint64_t size, const struct taker *taker)
 		size = class_bytes[class];
 	} else {
 		pages_settle(pool, taker, 4);
+		size += pool_zone(pool);
 	}
 	range = pages_take(pool, round_up(size, PAGE) / PAGE, taker);
 	return range ? &range->cell : NULL;

@@ -131,12 +131,13 @@ static uint64_t reserved_or_promised(const pool_t *pool)
 
 enum grown pool_grow(pool_t *pool, uint64_t size, bool wait)
 {
-	uint64_t need = size > CLASS_MAX ? size : class_bytes[class_of(size)], length, most, mine;
+	unsigned int class = size > CLASS_MAX ? CLASSES : class_of(pool, size);
+	uint64_t need = class == CLASSES ? size + pool_zone(pool) : class_bytes[class], length, most, mine;
 	bool shared = size <= SHARES_CHUNK;
 	CUresult result;
 
-	if (size <= CELLS_MAX)
-		need = class_pages[class_of(size)] * PAGE;
+	if (class < CLASSES_CELLS)
+		need = class_pages[class] * PAGE;
 	need = round_up(need, shared ? SLOT : PAGE);
 	if (need < size || need > 1ull << 40)
 		return GROW_REFUSED;

@@ -285,7 +285,7 @@ alloc_own(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
 	if (likely(heap) && heap_enter_fast(heap)) {
 		struct tally *tally = heap->tally;
 
-		bin = &heap->bin[class_of(size)];
+		bin = &heap->bin[class_of(pool, size)];
 		cell = bin->head;
 		if (likely(cell && tally->id != tally->id_end)) {
 			struct recent *recent = heap_recent(heap, cell->base);
@@ -335,7 +335,7 @@ CUresult pool_alloc(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stre
 void cell_return(pool_t *pool, struct cell *cell, uint64_t size)
 {
 	if (size <= CLASS_MAX)
-		free_list_put(pool, cell, class_of(size));
+		free_list_put(pool, cell, class_of(pool, size));
 	else
 		large_release(pool, cell, &cell->freed);
 	store_relaxed(&pool->dirty, true);
@@ -384,17 +384,17 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 	    !(load_relaxed(&cell->flags) & ALLOC_EXPORTED))
 		heap = heap_make(stream, pool);
 	if (heap && heap_claim_to_use(heap, tally)) {
-		struct bin *bin = &heap->bin[class_of(size)];
+		struct bin *bin = &heap->bin[class_of(pool, size)];
 		bool full;
 
 		store_relaxed(&cell->next, bin->head);
 		bin->head = cell;
-		full = ++bin->count > class_keep[class_of(size)];
+		full = ++bin->count > class_keep[class_of(pool, size)];
 		store_relaxed(&heap->dirty, true);
 		heap_drop(heap);
 		tally_add(tally, -(int64_t)size);
 		if (full)
-			spill(heap, class_of(size));
+			spill(heap, class_of(pool, size));
 		return;
 	}
 	reached = load_relaxed(&cell->flags) & ALLOC_EXPORTED && late_retire(cell, size);
@@ -418,7 +418,7 @@ static __attribute__((noinline)) void free_slow(pool_t *pool, struct cell *cell,
 static inline bool heap_push(struct heap *heap, struct cell *cell, uint64_t size,
 			     const struct moment *freed)
 {
-	unsigned int class = class_of(size);
+	unsigned int class = class_of(heap->pool, size);
 	struct bin *bin = &heap->bin[class];
 
 	cell->freed = *freed;
@@ -443,8 +443,12 @@ void cell_free_claimed(pool_t *pool, struct cell *cell, uint64_t size, CUstream 
 {
 	share_forget(cell);
 	cell->freed = *freed;
-	if (likely(!client.quarantine) || !pool_quarantine_add(pool, cell, size))
-		free_slow(pool, cell, size, stream);
+	if (unlikely(client.zoned)) {
+		if (client.quarantine && pool_quarantine_add(pool, cell, size))
+			return;
+		pool_zone_look(cell, size);
+	}
+	free_slow(pool, cell, size, stream);
 }
 
 static CUresult free_found(uint64_t ptr, CUstream stream)
@@ -480,7 +484,7 @@ static CUresult free_found(uint64_t ptr, CUstream stream)
 		full = heap_push(heap, cell, size, &freed);
 		heap_leave(heap);
 		if (unlikely(full))
-			spill(heap, class_of(size));
+			spill(heap, class_of(pool, size));
 		return CUDA_SUCCESS;
 	}
 slow:
@@ -542,7 +546,7 @@ static __attribute__((noinline)) CUresult free_shared(struct heap *heap, struct 
 	}
 	full = heap_push(heap, cell, size, &past);
 	heap_leave(heap);
-	return full ? spill_freed(heap, class_of(size)) : CUDA_SUCCESS;
+	return full ? spill_freed(heap, class_of(heap->pool, size)) : CUDA_SUCCESS;
 }
 
 enum freed { NOT_FREED, FREED, FREED_AND_FULL, HEAP_ENTERED };
@@ -596,7 +600,7 @@ CUresult pool_free(uint64_t ptr, CUstream stream)
 	case FREED:
 		return CUDA_SUCCESS;
 	case FREED_AND_FULL:
-		return spill_freed(found.heap, class_of(found.size));
+		return spill_freed(found.heap, class_of(found.heap->pool, found.size));
 	case HEAP_ENTERED:
 		return free_shared(found.heap, found.cell, ptr, found.size, stream);
 	default:
@@ -610,7 +614,7 @@ bool pool_free_own(uint64_t ptr, CUstream stream)
 
 	switch (free_own(ptr, stream, &found)) {
 	case FREED_AND_FULL:
-		spill(found.heap, class_of(found.size));
+		spill(found.heap, class_of(found.heap->pool, found.size));
 		return true;
 	case HEAP_ENTERED:
 		heap_leave(found.heap);
@@ -673,6 +677,8 @@ CUresult pool_free_now(uint64_t ptr)
 	}
 	late = busy.count > 1;
 	if (late) {
+		if (unlikely(client.zoned))
+			pool_zone_look(cell, size);
 		share_forget(cell);
 		cell->freed = (struct moment){ .queue = NULL };
 		tally = tally_get(pool);

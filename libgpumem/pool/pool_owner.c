@@ -318,6 +318,7 @@ static inline enum claim claim(struct cell *cell, uint64_t ptr, uint64_t *size, 
 {
 	uint64_t want = *size;
 	union head was, now;
+	uint32_t its;
 
 	do {
 		was.word = load_acquire(&cell->head);
@@ -330,8 +331,9 @@ static inline enum claim claim(struct cell *cell, uint64_t ptr, uint64_t *size, 
 		if (!*size || (want && (*size != want || was.flags & ALLOC_EXPORTED)) ||
 		    load_relaxed(&cell->base) != ptr)
 			return NOT_LIVE;
-		if (was.flags >> CELL_MARK_SHIFT && was.flags >> CELL_MARK_SHIFT != *mark) {
-			*mark = was.flags >> CELL_MARK_SHIFT;
+		its = (was.flags & ~CELL_ZONED) >> CELL_MARK_SHIFT;
+		if (its && its != *mark) {
+			*mark = its;
 			return MARKED;
 		}
 		now = was;

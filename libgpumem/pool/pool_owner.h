@@ -162,6 +162,8 @@ extern HIDDEN unsigned int pools_short;	/* threads that look for memory for the 
 
 /* Keep a claimed cell that has its moment; client.quarantine is not 0. False: the caller frees it. */
 bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size);
+/* Look at the red zone of a claimed cell that is not kept. */
+void pool_zone_look(const struct cell *cell, uint64_t size);
 /* Fill what a pool keeps and whose work is done. */
 void pool_quarantine_fill(pool_t *pool);
 /* Release all that a pool keeps. */

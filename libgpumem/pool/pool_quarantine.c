@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pools: freed blocks that the checker keeps (memory/quarantine.c does the same for other memory).
+ * Pools: red zones, and freed blocks that the checker keeps (memory/quarantine.c does the same for other memory).
+ *
+ * With GPUMEM_CHECK=1, RED_ZONE bytes behind each block belong to no block: an address there is out of bounds. For
+ * that, a block gets a larger class (zoned_table) or more pages. The zone gets a pattern when the checker sees
+ * the allocation. A byte of it that differs when the block is reused is a report; the same when the process ends,
+ * if the block was freed. A block that is not kept is looked at when it is freed. Blocks of pools with a limit,
+ * of managed pools and of imported ones have no zone.
  *
  * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that
  * names it is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
@@ -47,6 +53,7 @@ struct quarantined {
 	uint64_t size;
 	uint64_t number;		/* later ones have higher numbers */
 	bool filled;			/* with the pattern */
+	bool zoned;			/* the zone has its pattern */
 };
 
 /* What is to be reported without the lock. */
@@ -70,23 +77,38 @@ static bool exported(const struct cell *cell)
 	return (load_relaxed(&cell->flags) | load_relaxed(&range_of(cell->base)->chunk->flags)) & ALLOC_EXPORTED;
 }
 
-/* Look for a byte that differs. False: there is no room for another report. */
-static bool look(struct quarantined *kept, struct changes *changes)
+/* Look for a byte that differs in [@from, @to). False: there is one, and no room for its report. */
+static bool compare(const struct cell *cell, uint64_t size, uint64_t from, uint64_t to, unsigned char pattern,
+		    struct changes *changes)
 {
-	const unsigned char *bytes = (const unsigned char *)(uintptr_t)kept->cell->base;
-	uint64_t at;
+	const unsigned char *bytes = (const unsigned char *)(uintptr_t)cell->base;
+	uint64_t at = from + pattern_end(bytes + from, to - from, pattern);
 
-	if (!kept->filled || exported(kept->cell))
-		return true;
-	at = pattern_end(bytes, kept->size, PATTERN_FREED);
-	if (at == kept->size)
+	if (at == to)
 		return true;
 	if (changes->count == CHANGES)
 		return false;
-	kept->filled = false;
-	changes->change[changes->count].base = kept->cell->base;
-	changes->change[changes->count].size = kept->size;
+	changes->change[changes->count].base = cell->base;
+	changes->change[changes->count].size = size;
 	changes->change[changes->count++].offset = at;
+	return true;
+}
+
+/* Look at a block and its zone once more. False: there is no room for another report. */
+static bool look(struct quarantined *kept, struct changes *changes)
+{
+	unsigned int before = changes->count;
+
+	if (exported(kept->cell))
+		return true;
+	if (kept->filled && !compare(kept->cell, kept->size, 0, kept->size, PATTERN_FREED, changes))
+		return false;
+	kept->filled = kept->filled && changes->count == before;
+	before = changes->count;
+	if (kept->zoned &&
+	    !compare(kept->cell, kept->size, kept->size, kept->size + RED_ZONE, PATTERN_ZONE, changes))
+		return false;
+	kept->zoned = kept->zoned && changes->count == before;
 	return true;
 }
 
@@ -128,6 +150,49 @@ static bool patterned(const pool_t *pool)
 {
 	return !pool_is(pool, POOL_MANAGED) && (!client.strict || pool_is(pool, POOL_HOST));
 }
+
+/* ---- red zones */
+
+static void zone_fill(uint64_t base)
+{
+	struct chunk *chunk = vm_chunk(base);
+	struct cell *cell;
+	uint64_t size;
+
+	if (!chunk || !pool_zone(chunk->pool) || !patterned(chunk->pool))
+		return;
+	cell = pool_cell_live(chunk, base, &size);
+	if (!cell)
+		return;
+	memset((void *)(uintptr_t)(base + size), PATTERN_ZONE, RED_ZONE);
+	__atomic_fetch_or(&cell->flags, CELL_ZONED, __ATOMIC_RELAXED);
+}
+
+CUresult pool_alloc_checked(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream)
+{
+	CUdeviceptr base = 0, *to = ptr ? &base : NULL;
+	CUresult result = pool ? pool_alloc(to, size, pool, stream) : pool_alloc_current(to, size, stream);
+
+	if (!ptr)
+		return result;
+	/* The program gets the address after that, so no other thread frees the block yet. */
+	if (base && client.zoned)
+		zone_fill(base);
+	*ptr = base;
+	return result;
+}
+
+void pool_zone_look(const struct cell *cell, uint64_t size)
+{
+	struct changes changes = { .count = 0 };
+
+	if (!(load_relaxed(&cell->flags) & CELL_ZONED) || exported(cell))
+		return;
+	compare(cell, size, size, size + RED_ZONE, PATTERN_ZONE, &changes);
+	tell(&changes);
+}
+
+/* ---- quarantine */
 
 /* Fill the blocks whose work is done. pool->lock is held. */
 static void fill(pool_t *pool)
@@ -192,7 +257,9 @@ bool pool_quarantine_add(pool_t *pool, struct cell *cell, uint64_t size)
 		free(kept);
 		return false;
 	}
-	*kept = (struct quarantined){ .cell = cell, .size = size };
+	*kept = (struct quarantined){
+		.cell = cell, .size = size, .zoned = load_relaxed(&cell->flags) & CELL_ZONED,
+	};
 	lock_take(&pool->lock);
 	if (pool_is(pool, POOL_DESTROYED)) {
 		lock_drop(&pool->lock);

@@ -39,8 +39,8 @@ static struct cell *take_ready(pool_t *pool, uint64_t size, const struct taker *
 {
 	struct cell *cell = cells_take(pool, size, taker);
 
-	if (!cell && size <= CLASS_MAX && heaps_gather(pool, class_of(size)))
-		cell = cells_spare(pool, class_of(size), taker);
+	if (!cell && size <= CLASS_MAX && heaps_gather(pool, class_of(pool, size)))
+		cell = cells_spare(pool, class_of(pool, size), taker);
 	return cell;
 }
 
@@ -178,7 +178,7 @@ static CUresult take(struct request *request, bool last, struct cell **out)
 
 CUresult pool_alloc_slow(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstream stream, pool_t *const *where)
 {
-	unsigned int class = size <= CLASS_MAX ? class_of(size) : 0;
+	unsigned int class = size <= CLASS_MAX ? class_of(pool, size) : 0;
 	struct tally *tally = tally_get(pool);
 	struct heap *heap = size <= CLASS_MAX ? heap_make(stream, pool) : NULL;
 	struct request request;

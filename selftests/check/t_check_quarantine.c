@@ -283,6 +283,116 @@ MISTAKE(pool_host_memory_written_before_a_trim, "use-after-free")
 	OK(cuMemPoolDestroy(pool));
 }
 
+/* ---- red zones of pools */
+
+/* Sizes that have a class of their own, share the largest class, and have none. */
+MISTAKE(byte_behind_a_block_of_a_pool, "out-of-bounds")
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory, next;
+
+	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 4096, pool, w->a)));
+	OK(cuMemAllocFromPoolAsync(&next, 4096, pool, w->a));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[4096] = 1;
+	OK(cuMemFreeAsync(memory, w->a));
+	OK(cuMemFreeAsync(next, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+}
+
+MISTAKE(byte_behind_a_large_block_of_a_pool, "out-of-bounds")
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory;
+
+	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 1 << 20, pool, w->a)));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[(1 << 20) + 63] = 1;
+	OK(cuMemFree(memory));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* This block is too large to be kept. */
+MISTAKE(byte_behind_a_block_that_is_not_kept, "out-of-bounds")
+{
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory;
+
+	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 40 << 20, pool, w->a)));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[40 << 20] = 1;
+	OK(cuMemFreeAsync(memory, w->a));
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* The process ends while the block is kept. */
+MISTAKE(byte_behind_a_block_before_the_end, "out-of-bounds")
+{
+	uint64_t most = UINT64_MAX;
+	CUdeviceptr memory;
+	CUmemoryPool pool;
+
+	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
+				  CU_MEM_ALLOCATION_TYPE_PINNED));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
+	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 100, pool, w->a)));
+	OK(cuStreamSynchronize(w->a));
+	((unsigned char *)memory)[100] = 1;
+	OK(cuMemFreeAsync(memory, w->a));
+}
+
+/* Without the red zone, this is the next block. */
+MISTAKE(fill_begins_at_the_end_of_a_block, "out-of-bounds")
+{
+	CUdeviceptr memory[8];
+
+	for (unsigned int i = 0; i < 8; i++)
+		OK(cuMemAllocAsync(&memory[i], 4096, w->a));
+	if (!WRONG(cuMemsetD8Async(memory[3] + 4096, 0, 16, w->a)))
+		_exit(3);
+	for (unsigned int i = 0; i < 8; i++)
+		OK(cuMemFreeAsync(memory[i], w->a));
+}
+
+/* No byte of a block lies in a red zone, nor behind its room. */
+TWIN(all_bytes_of_blocks_of_all_sizes)
+{
+	static const size_t size[] = {
+		1, 447, 448, 449, 511, 512, 513, 4095, 4096, 4097, 30000, 32 << 10, (32 << 10) + 1, 36 << 10, 64 << 10,
+		256 << 10, (256 << 10) + 1, (1 << 20) - 4096, (1 << 20) - 513, (1 << 20) - 512, (1 << 20) - 1, 1 << 20,
+		(1 << 20) + 1, (2 << 20) - 64, (2 << 20) - 63, 2 << 20, 8 << 20,
+	};
+	const unsigned int count = sizeof(size) / sizeof(*size);
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr memory[sizeof(size) / sizeof(*size)];
+
+	for (unsigned int k = 0; k < 3; k++) {
+		for (unsigned int i = 0; i < count; i++)
+			OK(cuMemAllocFromPoolAsync(&memory[i], size[i], pool, w->a));
+		OK(cuStreamSynchronize(w->a));
+		for (unsigned int i = 0; i < count; i++)
+			memset((void *)memory[i], i + k, size[i]);
+		for (unsigned int i = 0; i < count; i++) {
+			const unsigned char *bytes = (const unsigned char *)memory[i];
+			size_t held = 0;
+
+			if (bytes[0] != i + k || bytes[size[i] - 1] != i + k)
+				_exit(3);
+			OK(cuPointerGetAttribute(&held, CU_POINTER_ATTRIBUTE_RANGE_SIZE, memory[i]));
+			if (held != size[i])
+				_exit(4);
+		}
+		for (unsigned int i = 0; i < count; i++)
+			OK(cuMemFreeAsync(memory[i], w->a));
+		OK(cuStreamSynchronize(w->a));
+		OK(cuMemPoolTrimTo(pool, 0));
+	}
+	OK(cuMemPoolDestroy(pool));
+}
+
+/* ---- pools: what is kept is in nobody's way */
+
 /* Work that the free comes after may still write. */
 TWIN(pool_memory_is_freed_before_its_work_is_done)
 {
