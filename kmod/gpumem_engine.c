@@ -168,13 +168,24 @@ static u16 gpumem_sqe_flags_of(unsigned int op)
 {
 	switch (op) {
 	case GPUMEM_OP_COPY:
-		return GPUMEM_SQE_DST_PAGEABLE | GPUMEM_SQE_SRC_PAGEABLE;
+		return GPUMEM_SQE_DST_PAGEABLE | GPUMEM_SQE_SRC_PAGEABLE |
+		       GPUMEM_SQE_RIGHTS_MASK << GPUMEM_SQE_DST_RIGHTS_SHIFT |
+		       GPUMEM_SQE_RIGHTS_MASK << GPUMEM_SQE_SRC_RIGHTS_SHIFT;
 	case GPUMEM_OP_FILL:
 	case GPUMEM_OP_POLL:
 		return GPUMEM_SQE_DST_PAGEABLE;
 	default:
 		return 0;
 	}
+}
+
+/* No device has a right to pageable memory. */
+static bool gpumem_rights_valid(const struct gpumem_sqe *sqe, bool write)
+{
+	unsigned int rights = gpumem_sqe_rights(sqe, write);
+
+	return !rights || (rights <= GPUMEM_MAX_DEVICES &&
+			   !gpumem_pageable_side(sqe, write));
 }
 
 /**
@@ -188,6 +199,8 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 	if (sqe->op > GPUMEM_OP_PREFETCH || sqe->reserved2 ||
 	    sqe->flags & ~gpumem_sqe_flags_of(sqe->op))
 		return -EOPNOTSUPP;
+	if (!gpumem_rights_valid(sqe, true) || !gpumem_rights_valid(sqe, false))
+		return -EINVAL;
 	switch (sqe->op) {
 	case GPUMEM_OP_COPY:
 		return gpumem_check_copy(sqe);
@@ -434,7 +447,7 @@ static int gpumem_step_poll(struct gpumem_stream *stream)
 	 * the word after that kicks this stream.
 	 */
 	gpumem_stream_poll_begin(stream);
-	if (unlikely(stream->sqe.flags))
+	if (unlikely(gpumem_pageable_any(&stream->sqe)))
 		ret = gpumem_pageable_poll(stream, &word);
 	else
 		scoped_guard(rwsem_read, &stream->vm->lock)
@@ -567,7 +580,7 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
 	case GPUMEM_OP_COPY:
 	case GPUMEM_OP_FILL:
 	case GPUMEM_OP_TIMESTAMP:
-		return unlikely(stream->sqe.flags) ?
+		return unlikely(gpumem_pageable_any(&stream->sqe)) ?
 			gpumem_pageable_step(stream) :
 			gpumem_step_slice(stream);
 	case GPUMEM_OP_WAIT:

@@ -79,6 +79,15 @@ int gpumem_engine_step(struct gpumem_stream *stream);
 int gpumem_engine_piece(struct gpumem_stream *stream, size_t bytes,
 			bool locked);
 
+/* 1 + index of the device that the destination (@write) or source names, or 0. */
+static inline unsigned int gpumem_sqe_rights(const struct gpumem_sqe *sqe,
+					     bool write)
+{
+	return sqe->flags >> (write ? GPUMEM_SQE_DST_RIGHTS_SHIFT :
+				      GPUMEM_SQE_SRC_RIGHTS_SHIFT) &
+	       GPUMEM_SQE_RIGHTS_MASK;
+}
+
 /* gpumem_engine_cpu.c */
 extern const struct gpumem_engine_ops gpumem_engine_cpu_ops;
 void gpumem_cpu_init(void);

@@ -67,7 +67,7 @@ static void __user *gpumem_pageable_ptr(u64 addr)
  */
 int gpumem_pageable_check(struct gpumem_stream *stream)
 {
-	if (likely(!stream->sqe.flags))
+	if (likely(!gpumem_pageable_any(&stream->sqe)))
 		return 0;
 	/* What the parameter was when the client attached the device counts. */
 	return READ_ONCE(stream->obj.client->pageable) & stream->devbit ?

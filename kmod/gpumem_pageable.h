@@ -47,6 +47,12 @@ int gpumem_pageable_place(struct gpumem_stream *stream,
 int gpumem_pageable_pin(struct gpumem_stream *stream);
 void gpumem_pageable_unpin(struct gpumem_stream *stream);
 
+/* Is a side of an entry pageable memory? */
+static inline bool gpumem_pageable_any(const struct gpumem_sqe *sqe)
+{
+	return sqe->flags & (GPUMEM_SQE_DST_PAGEABLE | GPUMEM_SQE_SRC_PAGEABLE);
+}
+
 /* Is the destination (@write) or the source of an entry pageable memory? */
 static inline bool gpumem_pageable_side(const struct gpumem_sqe *sqe,
 					bool write)

@@ -37,7 +37,8 @@
 
 /**
  * gpumem_place_find - find what an address leads to
- * @stream: whose address space and device it is
+ * @stream: whose address space and device it is; its entry may name another
+ *	device, whose access counts
  * @place: what the call before found, or zeroed; out
  * @addr: device address
  * @write: the device is to write
@@ -50,6 +51,8 @@ int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
 		      u64 addr, bool write, u64 *len)
 {
 	struct gpumem_mapping *m = place->m;
+	unsigned int rights;
+	u32 devbit;
 
 	if (unlikely(gpumem_pageable_side(&stream->sqe, write)))
 		return gpumem_pageable_place(stream, place, addr, write, len);
@@ -57,7 +60,9 @@ int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
 		m = gpumem_vm_find(stream->vm, addr);
 		if (!m)
 			return -EFAULT;
-		if (!((write ? m->writers : m->readers) & stream->devbit))
+		rights = gpumem_sqe_rights(&stream->sqe, write);
+		devbit = rights ? BIT(rights - 1) : stream->devbit;
+		if (!((write ? m->writers : m->readers) & devbit))
 			return -EACCES;
 		if (write && m->bo && m->bo->pin)
 			gpumem_pin_written(m->bo->pin);

@@ -56,6 +56,50 @@ TEST_F(faults, no_access)
 	}
 }
 
+static struct gpumem_sqe with_flags(struct gpumem_sqe sqe, unsigned int flags)
+{
+	sqe.flags = flags;
+	return sqe;
+}
+
+/* A copy may name the device whose access counts, for each side. */
+TEST_F(faults, rights_of_another_device)
+{
+	const __u64 theirs = 2 * ADDR, nobodys = 4 * ADDR;
+	const unsigned int to = GPUMEM_SQE_DST_RIGHTS(1), from = GPUMEM_SQE_SRC_RIGHTS(1);
+	__u32 device;
+	int other;
+
+	if (dev_count() < 2)
+		SKIP(return, "there is no second device");
+	other = gp_open(1);
+	ASSERT_LE(0, other);
+	ASSERT_EQ(0, gp_attach(self->fd, other, &device));
+	ASSERT_EQ(1, device);
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, theirs, BYTES, 2, 2));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, self->bo, 0, nobodys, BYTES, 0, 0));
+	self->p[MIB] = 7;
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, sqe_copy(theirs, ADDR + MIB, 1)));
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(theirs, ADDR + MIB, 1), from)));
+	EXPECT_EQ(0, self->p[0]);
+	EXPECT_EQ(0, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(theirs, ADDR + MIB, 1), to)));
+	EXPECT_EQ(7, self->p[0]);
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, sqe_copy(ADDR + 1, theirs + MIB, 1)));
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(ADDR + 1, theirs + MIB, 1), to)));
+	EXPECT_EQ(0, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(ADDR + 1, theirs + MIB, 1), from)));
+	EXPECT_EQ(7, self->p[1]);
+	EXPECT_EQ(0, stream_error_of(self->fd, self->vm,
+				     with_flags(sqe_copy(theirs + 2, theirs + MIB, 1), to | from)));
+	EXPECT_EQ(7, self->p[2]);
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(nobodys, ADDR, 1), to)));
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(ADDR, nobodys, 1), from)));
+	/* The stream's own device has no access by another's. */
+	EXPECT_EQ(0, gp_vm_access(self->fd, self->vm, theirs, BYTES, 1, GPUMEM_ACCESS_READ));
+	EXPECT_EQ(EACCES, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(theirs, ADDR + MIB, 1), to)));
+	EXPECT_EQ(0, stream_error_of(self->fd, self->vm, with_flags(sqe_copy(ADDR + 3, theirs, 1), from)));
+	close(other);
+}
+
 /* After a failure the stream executes no entries, and yet all entries complete. */
 TEST_F(faults, after_a_failure)
 {
@@ -89,6 +133,10 @@ TEST_F(faults, malformed)
 	const struct gpumem_sqe nop = sqe_nop(), copy = sqe_copy(a, b, 8),
 		fill = sqe_fill(a, 4, 1, 8), sig = sqe_signal(1, 1), wait = sqe_wait(1, 0),
 		stamp = sqe_timestamp(a);
+	/* Devices 0, 1, 3, 7 and 15, of which the client has attached the first. */
+	static const int rights[16] = {
+		[4] = 0, EACCES, EACCES, EACCES, EACCES, [9] = 0, EACCES, EACCES, EACCES, EACCES,
+	};
 	struct gpumem_sqe all[6] = { nop, copy, fill, wait, sig, stamp }, e;
 	__u32 timeline;
 
@@ -103,8 +151,8 @@ TEST_F(faults, malformed)
 	} while (0)
 	for (unsigned int i = 0; i < ARRAY_SIZE(all); i++) {
 		EXPECT_EQ(0, stream_error_of(self->fd, self->vm, all[i]));
-		for (int bit = 0; bit < 16; bit += 5)
-			BAD(all[i], flags, 1 << bit, EOPNOTSUPP);
+		for (int bit = 0; bit < 16; bit++)
+			BAD(all[i], flags, 1 << bit, i == GPUMEM_OP_COPY && 0x3ff0 >> bit & 1 ? rights[bit] : EOPNOTSUPP);
 		for (int bit = 0; bit < 64; bit += 9)
 			BAD(all[i], reserved2, 1ULL << bit, EOPNOTSUPP);
 		if (i != GPUMEM_OP_FILL)
@@ -120,6 +168,11 @@ TEST_F(faults, malformed)
 	}
 	for (int op = GPUMEM_OP_PREFETCH + 1; op < 256; op += op < 16 ? 1 : 17)
 		BAD(nop, op, op, EOPNOTSUPP);
+	BAD(copy, flags, GPUMEM_SQE_DST_RIGHTS(GPUMEM_MAX_DEVICES), EINVAL);
+	BAD(copy, flags, GPUMEM_SQE_SRC_RIGHTS(GPUMEM_MAX_DEVICES), EINVAL);
+	BAD(copy, flags, GPUMEM_SQE_DST_RIGHTS(30), EINVAL);
+	BAD(copy, flags, GPUMEM_SQE_DST_RIGHTS(0) | GPUMEM_SQE_DST_PAGEABLE, EINVAL);
+	BAD(copy, flags, GPUMEM_SQE_SRC_RIGHTS(0) | GPUMEM_SQE_SRC_PAGEABLE, EINVAL);
 	BAD(nop, dst, a, EINVAL);
 	BAD(nop, src, a, EINVAL);
 	BAD(all[3], dst, a, EINVAL);

@@ -1081,10 +1081,30 @@ enum gpumem_sqe_flags {
 };
 
 /**
+ * GPUMEM_SQE_DST_RIGHTS - flags: whose access to @dst of a copy is checked
+ * @device: index of a device
+ *
+ * Without it, that is the stream's device.  The stream's device executes the
+ * copy in either case.
+ */
+#define GPUMEM_SQE_DST_RIGHTS(device)	\
+	(((device) + 1) << GPUMEM_SQE_DST_RIGHTS_SHIFT)
+
+/** GPUMEM_SQE_SRC_RIGHTS - the same for @src of a copy */
+#define GPUMEM_SQE_SRC_RIGHTS(device)	\
+	(((device) + 1) << GPUMEM_SQE_SRC_RIGHTS_SHIFT)
+
+/** GPUMEM_SQE_RIGHTS_MASK - values of either, shifted to bit 0; 0: none */
+#define GPUMEM_SQE_RIGHTS_MASK		0x1f
+#define GPUMEM_SQE_DST_RIGHTS_SHIFT	4
+#define GPUMEM_SQE_SRC_RIGHTS_SHIFT	9
+
+/**
  * struct gpumem_sqe - ring entry, 64 bytes
  * @op: enum gpumem_op
  * @elem: element size of a fill, size of a polled word; else 0
- * @flags: enum gpumem_sqe_flags
+ * @flags: enum gpumem_sqe_flags, GPUMEM_SQE_DST_RIGHTS(),
+ *	GPUMEM_SQE_SRC_RIGHTS()
  * @handle: timeline id of wait, signal, add and take; enum gpumem_poll of a
  *	poll; enum gpumem_prefetch of a prefetch; 0 for other operations
  * @dst: destination device address; address of a polled word or of a prefetch
