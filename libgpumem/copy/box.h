@@ -51,7 +51,8 @@ struct copy_end {
 	uint64_t pitch;
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
-	CUcontext reach;		/* whose device must have access to the end's pool (copy_reach()) */
+	CUcontext reach;		/* whose device must have access to a mapping or pool (copy_reach()) */
+	uint32_t rights;		/* of a mapping: 1 + the kernel's index of the device whose right to it counts; or 0 */
 	bool host;			/* memory that the engine does not reach, or that the CPU copies */
 	bool pageable;			/* memory of the process that the engine accesses (address/pageable.h) */
 	bool io;			/* registers of a device: not read before stream order allows */

@@ -77,14 +77,6 @@ static uint64_t extent(const struct copy *copy, const struct copy_end *end)
 	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
 }
 
-/* The device whose right to a mapping a copy needs: that of the current context. */
-static CUdevice worker(const struct span *span)
-{
-	CUcontext ctx = span->flags & ALLOC_MAPPED ? ctx_top() : NULL;
-
-	return ctx ? ctx->device : span->device;
-}
-
 /*
  * Check that a copy may use memory of a pool. As recorded, host memory of a pool needs no access, and is no device memory
  * to copies that want such. A copy reaches memory of other devices that is not a pool's.
@@ -107,6 +99,7 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 {
 	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
 	uint64_t rows, above, bytes;
+	CUdevice device = 0;
 	struct span span;
 	CUresult result;
 
@@ -116,7 +109,15 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vm_lookup(end->addr, &span)) {
-		if (!vmm_covers(&span, end->addr, bytes, worker(&span), right)) {
+		/* As recorded, the device of the named or current context needs the right, not that of the stream. */
+		if (span.flags & ALLOC_MAPPED) {
+			result = ctx_valid(end->reach);
+			if (result)
+				return result;
+			device = end->reach->device;
+			end->rights = client.device[device].index + 1;
+		}
+		if (!vmm_covers(&span, end->addr, bytes, device, right)) {
 			/* The CPU copies mapped memory of the host to which only the CPU has a right. */
 			if (!(span.flags & ALLOC_MAPPED) || !(span.flags & ALLOC_HOST) ||
 			    !vmm_covers(&span, end->addr, bytes, CU_DEVICE_CPU, right))
@@ -253,18 +254,26 @@ static void copy_call(const void *copy)
 
 /* ---- ring */
 
-/* enum gpumem_sqe_flags of the ends of a copy. */
-static unsigned int flag_dst(const struct copy *copy)
+/* Flags of the ends of a copy. */
+static unsigned int flag_dst(const struct queue *queue, const struct copy *copy)
 {
+	uint32_t rights = copy->dst.rights;
+
+	if (unlikely(rights) && rights != client.device[queue->device].index + 1)
+		return GPUMEM_SQE_DST_RIGHTS(rights - 1);
 	return copy->dst.pageable ? GPUMEM_SQE_DST_PAGEABLE : 0;
 }
 
-static unsigned int flag_src(const struct copy *copy)
+static unsigned int flag_src(const struct queue *queue, const struct copy *copy)
 {
+	uint32_t rights = copy->src.rights;
+
+	if (unlikely(rights) && rights != client.device[queue->device].index + 1)
+		return GPUMEM_SQE_SRC_RIGHTS(rights - 1);
 	return copy->src.pageable ? GPUMEM_SQE_SRC_PAGEABLE : 0;
 }
 
-/* @flags: enum gpumem_sqe_flags */
+/* @flags: flag_dst(), flag_src() */
 static CUresult put_rows(struct queue *queue, uint64_t dst, uint64_t dst_pitch, uint64_t src,
 			 uint64_t src_pitch, uint64_t width, uint64_t height, unsigned int flags)
 {
@@ -296,9 +305,9 @@ static CUresult put_overlapping_row(struct queue *queue, struct stage *stage, co
 		uint64_t piece = min_u64(width - done, STAGE_SIZE);
 		uint64_t from = dst > src ? width - done - piece : done;
 
-		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1, flag_src(copy));
+		result = put_rows(queue, stage->place, 0, src + from, 0, piece, 1, flag_src(queue, copy));
 		if (!result)
-			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1, flag_dst(copy));
+			result = put_rows(queue, dst + from, 0, stage->place, 0, piece, 1, flag_dst(queue, copy));
 		done += piece;
 	}
 	return result;
@@ -343,7 +352,7 @@ static CUresult put_device(CUstream stream, struct queue *queue, const struct co
 	if (copy_overlaps(copy))
 		return put_overlapping(stream, queue, copy);
 	return put_rows(queue, copy->dst.addr, copy->dst.pitch, copy->src.addr, copy->src.pitch,
-			copy->width, copy->height, flag_dst(copy) | flag_src(copy));
+			copy->width, copy->height, flag_dst(queue, copy) | flag_src(queue, copy));
 }
 
 /* ---- staged */
@@ -420,7 +429,7 @@ static CUresult read_early(CUdevice device, const struct copy *in)
 	if (queue) {
 		result = ring_finish(queue, put_rows(queue, in->dst.addr, in->dst.pitch,
 						     in->src.addr, in->src.pitch, in->width,
-						     in->height, 0));
+						     in->height, flag_src(queue, in)));
 		if (!result)
 			result = queue_wait(queue, load_relaxed(&queue->tail));
 		if (!result)
@@ -437,7 +446,7 @@ static struct copy piece_in(const struct copy *copy, const struct piece *piece, 
 {
 	return (struct copy){
 		.dst = { .addr = buffer, .pitch = piece->width },
-		.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch },
+		.src = { .addr = piece_addr(&copy->src, piece), .pitch = copy->src.pitch, .rights = copy->src.rights },
 		.width = piece->width, .height = piece->rows,
 	};
 }
@@ -446,7 +455,7 @@ static CUresult put_piece_out(struct queue *queue, const struct copy *copy,
 			      const struct piece *piece, uint64_t buffer)
 {
 	CUresult result = put_rows(queue, piece_addr(&copy->dst, piece), copy->dst.pitch, buffer,
-				   piece->width, piece->width, piece->rows, flag_dst(copy));
+				   piece->width, piece->width, piece->rows, flag_dst(queue, copy));
 
 	return result ? result : ring_kick(queue);
 }
@@ -573,7 +582,7 @@ static CUresult put_to_host(CUstream stream, struct queue *queue, const struct c
 		if (!stage)
 			return copy_pieces(queue, copy, &piece);
 		result = put_rows(queue, stage->place, piece.width, piece_addr(&copy->src, &piece),
-				  copy->src.pitch, piece.width, piece.rows, flag_src(copy));
+				  copy->src.pitch, piece.width, piece.rows, flag_src(queue, copy));
 		if (!result)
 			result = ring_kick(queue);
 		if (pending && !result)

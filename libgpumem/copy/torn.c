@@ -14,6 +14,7 @@
 struct flip {
 	struct work work;
 	uint64_t addr;
+	uint32_t rights;		/* of the copy's end */
 	unsigned char mask;
 };
 
@@ -70,19 +71,22 @@ static void flip_run(struct work *work, struct worker *worker, unsigned int item
 		.op = GPUMEM_OP_COPY, .dst = worker->buffer, .src = flip->addr, .width = 1, .height = 1,
 	};
 	struct queue *queue = worker_queue(worker, work->device);
+	uint32_t rights = flip->rights;
 
 	(void)item;
+	copy.flags = rights ? GPUMEM_SQE_SRC_RIGHTS(rights - 1) : 0;
 	if (!queue || ring_put(queue, &copy) || worker_wait(worker, work->device))
 		return;
 	*(unsigned char *)(uintptr_t)worker->buffer ^= flip->mask;
 	copy.src = copy.dst;
 	copy.dst = flip->addr;
+	copy.flags = rights ? GPUMEM_SQE_DST_RIGHTS(rights - 1) : 0;
 	if (!ring_put(queue, &copy))
 		worker_wait(worker, work->device);
 }
 
 /* Have a worker change a bit of memory that the engine reaches. */
-static CUresult flip_submit(CUstream stream, uint64_t addr, unsigned char mask, bool wait)
+static CUresult flip_submit(CUstream stream, uint64_t addr, uint32_t rights, unsigned char mask, bool wait)
 {
 	struct flip *flip = calloc(1, sizeof(*flip));
 	struct queue *queue;
@@ -95,6 +99,7 @@ static CUresult flip_submit(CUstream stream, uint64_t addr, unsigned char mask, 
 		.items = 1, .run = flip_run, .engine = true, .device = stream->ctx->device,
 	};
 	flip->addr = addr;
+	flip->rights = rights;
 	flip->mask = mask;
 	result = work_reserve(stream->ctx->device, true);
 	if (!result)
@@ -131,7 +136,7 @@ CUresult torn_flip(CUstream stream, const struct copy *copy, unsigned int flags)
 		return result;
 	fault_done(FAULT_FLIP);
 	if (!copy->dst.host)
-		return flip_submit(stream, copy->dst.addr + byte, mask, wait);
+		return flip_submit(stream, copy->dst.addr + byte, copy->dst.rights, mask, wait);
 	/* The copy to pageable memory is done. */
 	*(unsigned char *)(uintptr_t)(copy->dst.addr + byte) ^= mask;
 	return CUDA_SUCCESS;

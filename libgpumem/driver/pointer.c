@@ -10,6 +10,8 @@
  *
  * Vocabulary: width, how many bytes an attribute's value has.
  */
+#include <sys/mman.h>
+
 #include "driver/driver.h"
 #include "core/codec.h"
 
@@ -38,6 +40,19 @@ static unsigned int width_of(CUpointer_attribute attribute)
 	default:
 		return 8;
 	}
+}
+
+/* As recorded, the rights of the current context's device; none without a context. */
+static uint32_t mapping_rights(const struct span *span)
+{
+	CUcontext ctx = ctx_top();
+	uint32_t rights = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+
+	if (ctx && vmm_allows(span, ctx->device, PROT_READ))
+		rights |= CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ;
+	if (ctx && vmm_allows(span, ctx->device, PROT_WRITE))
+		rights |= CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	return rights;
 }
 
 /* Store a value. memcpy(), because the program's variable may have any alignment. */
@@ -167,7 +182,8 @@ static CUresult known_value(union value *v, CUpointer_attribute attribute, uint6
 			v->u32 = vmm_prop(span).allocFlags.gpuDirectRDMACapable;
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		v->u32 = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		v->u32 = unlikely(span->flags & ALLOC_MAPPED) ? mapping_rights(span) :
+			CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		v->u64 = span->block_length;

@@ -6,13 +6,16 @@
  * is idle and the CPU may touch the word, the caller does the operation without an entry. Words lie in
  * memory of the library or in registered memory, at multiples of their size. On devices with PAGEABLE_MEMORY_ACCESS
  * they may lie in pageable memory, which the engine accesses. As recorded on an H200, words may
- * not lie in managed memory, and in memory of another device only with peer access.
+ * not lie in managed memory, in memory of another device only with peer access, and in a mapping only if the stream's
+ * device has a right to it. A write with the right to read is submitted, and ends the context.
  *
  * A list of operations is checked as a whole first, then submitted as a whole. No operation of another thread
  * comes between them in the stream, and if one operation is invalid, none is done.
  *
  * Locks: the stream's.
  */
+#include <sys/mman.h>
+
 #include "exec/exec.h"
 
 #define MEMOPS_MOST	255u
@@ -43,7 +46,8 @@ static CUresult memop_check(CUcontext ctx, struct memop *op)
 			CUDA_ERROR_INVALID_VALUE;
 	if (op->size > span.size - (op->addr - span.base) ||
 	    (!op->wait && span.flags & ALLOC_READ_ONLY) || span.flags & (ALLOC_MANAGED | ALLOC_CLOSED) ||
-	    span_pool_host(&span) || !ctx_reaches(ctx, &span))
+	    span_pool_host(&span) || !ctx_reaches(ctx, &span) ||
+	    (span.flags & ALLOC_MAPPED && !vmm_allows(&span, ctx->device, PROT_READ)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* The engine does not reach registers of devices. */
 	return span.flags & ALLOC_IO ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;

@@ -85,8 +85,8 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 
 	if (span->pool)
 		return pool_reached_from(span->pool, ctx->device);
-	/* Imported memory needs no grant: opening it gave access, for all contexts. */
-	if (span->flags & ALLOC_IMPORTED || span->ctx == ctx)
+	/* Imported memory needs no grant: opening it gave access, for all contexts. External memory does, as recorded. */
+	if ((span->flags & (ALLOC_IMPORTED | ALLOC_EXTERNAL)) == ALLOC_IMPORTED || span->ctx == ctx)
 		return true;
 	lock_take(&grant_lock);
 	granted = span->ctx && find_grant(ctx, span->ctx, NULL);

@@ -143,6 +143,10 @@ static CUresult prop_known(const CUmemAllocationProp *prop)
 	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
 	    prop->location.type == CU_MEM_LOCATION_TYPE_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* As recorded, memory for tiles has none. */
+	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+	    prop->allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL)
+		return CUDA_ERROR_INVALID_VALUE;
 	/* As a driver without a channel for fabric handles. */
 	if (types & CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_PERMITTED;

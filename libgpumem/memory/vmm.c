@@ -873,7 +873,7 @@ bool vmm_covers_far(struct span *span, uint64_t addr, uint64_t bytes, CUdevice d
 		return false;
 	while (at < end) {
 		if (!vm_lookup(at, &next) || !(next.flags & ALLOC_MAPPED) || next.base != at ||
-		    (next.flags ^ span->flags) & ALLOC_HOST || !vmm_allows(&next, device, right))
+		    !vmm_allows(&next, device, right))
 			return false;
 		span->flags |= next.flags;
 		at = next.base + next.size;

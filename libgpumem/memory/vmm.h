@@ -27,8 +27,6 @@ CUmemAllocationProp vmm_prop(const struct span *span);
 /* The reservation that a mapping is in. */
 void vmm_home(const struct span *span, uint64_t *base, uint64_t *size);
 
-/* Whether a device has a right (PROT_READ or PROT_WRITE) in a mapping. */
-bool vmm_allows(const struct span *span, CUdevice device, int right);
 /*
  * Whether @bytes from an address in a span on are memory that a device may read (PROT_READ) or write
  * (PROT_WRITE). The range may go over several mappings, but over no other allocations. span->flags gets the flags

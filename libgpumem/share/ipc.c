@@ -341,6 +341,9 @@ CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint6
 
 	if (error)
 		return result_of_errno(error);
+	/* As recorded, it counts as memory of the device that maps it, wherever it lies. */
+	if (device != CU_DEVICE_INVALID)
+		device = ctx->device;
 	return import_part(ctx, life, bo, device, length, offset, size,
 			   flags | ALLOC_EXTERNAL | (dmabuf ? ALLOC_DMABUF : 0), ptr, alloc);
 }
