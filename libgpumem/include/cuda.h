@@ -257,6 +257,59 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
 						CUmemAllocationHandleType handle_type);
 CU_PTSZ(cuMemMapArrayAsync, (CUarrayMapInfo *list, unsigned int count, CUstream stream));
 
+/*
+ * Multicast objects: one handle for memory of several devices. The functions return
+ * CUDA_ERROR_NOT_SUPPORTED. Programs name the _v2 forms, which take the device, by their own names;
+ * cuGetProcAddress() returns them for version 13.1 and later.
+ */
+CUresult CUDAAPI cuMulticastCreate(CUmemGenericAllocationHandle *handle,
+				   const CUmulticastObjectProp *prop);
+CUresult CUDAAPI cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device);
+CUresult CUDAAPI cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
+				    CUmemGenericAllocationHandle memory, size_t memory_offset,
+				    size_t size, unsigned long long flags);
+CUresult CUDAAPI cuMulticastBindMem_v2(CUmemGenericAllocationHandle handle, CUdevice device,
+				       size_t offset, CUmemGenericAllocationHandle memory,
+				       size_t memory_offset, size_t size,
+				       unsigned long long flags);
+CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset,
+				     CUdeviceptr ptr, size_t size, unsigned long long flags);
+CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle handle, CUdevice device,
+					size_t offset, CUdeviceptr ptr, size_t size,
+					unsigned long long flags);
+CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device,
+				   size_t offset, size_t size);
+CUresult CUDAAPI cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
+					   CUmulticastGranularity_flags option);
+
+/*
+ * Logical endpoints: memory that other nodes of a fabric reach by a number and an offset. The
+ * functions return CUDA_ERROR_NOT_SUPPORTED.
+ */
+CUresult CUDAAPI cuLogicalEndpointIdReserve(CUlogicalEndpointId *base, cuuint32_t count);
+CUresult CUDAAPI cuLogicalEndpointIdRelease(CUlogicalEndpointId base, cuuint32_t count);
+CUresult CUDAAPI cuLogicalEndpointCreate(CUlogicalEndpointId endpoint,
+					 const CUlogicalEndpointProp *prop);
+CUresult CUDAAPI cuLogicalEndpointAddDevice(CUlogicalEndpointId endpoint, CUdevice device);
+CUresult CUDAAPI cuLogicalEndpointDestroy(CUlogicalEndpointId endpoint);
+CUresult CUDAAPI cuLogicalEndpointBindAddr(CUlogicalEndpointId endpoint, CUdevice device,
+					   cuuint64_t offset, void *ptr, cuuint64_t size,
+					   unsigned long long flags);
+CUresult CUDAAPI cuLogicalEndpointBindMem(CUlogicalEndpointId endpoint, CUdevice device,
+					  cuuint64_t offset, CUmemGenericAllocationHandle memory,
+					  cuuint64_t memory_offset, cuuint64_t size,
+					  unsigned long long flags);
+CUresult CUDAAPI cuLogicalEndpointUnbind(CUlogicalEndpointId endpoint, CUdevice device,
+					 cuuint64_t offset, cuuint64_t size);
+CUresult CUDAAPI cuLogicalEndpointExport(void *handle, CUlogicalEndpointId endpoint,
+					 CUlogicalEndpointIpcHandleType handle_type);
+CUresult CUDAAPI cuLogicalEndpointImport(CUlogicalEndpointId endpoint, const void *handle,
+					 CUlogicalEndpointIpcHandleType handle_type);
+CUresult CUDAAPI cuLogicalEndpointGetLimits(cuuint64_t *bind_alignment, cuuint64_t *max_size,
+					    const CUlogicalEndpointProp *prop);
+CUresult CUDAAPI cuLogicalEndpointQuery(CUlogicalEndpointId endpoint, cuuint32_t count,
+					int *status);
+
 /* Copies. A copy without a stream argument returns when the caller may access both ends again. */
 CU_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t bytes));
 CU_PTDS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,

@@ -236,6 +236,50 @@ typedef CUresult (CUDAAPI *PFN_cuMemMapArrayAsync_v11010)(CUarrayMapInfo *list,
 		unsigned int count, CUstream stream);
 typedef CUresult (CUDAAPI *PFN_cuMemMapArrayAsync_v11010_ptsz)(CUarrayMapInfo *list,
 		unsigned int count, CUstream stream);
+typedef CUresult (CUDAAPI *PFN_cuMulticastCreate_v12010)(CUmemGenericAllocationHandle *handle,
+		const CUmulticastObjectProp *prop);
+typedef CUresult (CUDAAPI *PFN_cuMulticastAddDevice_v12010)(CUmemGenericAllocationHandle handle,
+		CUdevice device);
+typedef CUresult (CUDAAPI *PFN_cuMulticastBindMem_v12010)(CUmemGenericAllocationHandle handle,
+		size_t offset, CUmemGenericAllocationHandle memory, size_t memory_offset,
+		size_t size, unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuMulticastBindMem_v13010)(CUmemGenericAllocationHandle handle,
+		CUdevice device, size_t offset, CUmemGenericAllocationHandle memory,
+		size_t memory_offset, size_t size, unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuMulticastBindAddr_v12010)(CUmemGenericAllocationHandle handle,
+		size_t offset, CUdeviceptr ptr, size_t size, unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuMulticastBindAddr_v13010)(CUmemGenericAllocationHandle handle,
+		CUdevice device, size_t offset, CUdeviceptr ptr, size_t size,
+		unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuMulticastUnbind_v12010)(CUmemGenericAllocationHandle handle,
+		CUdevice device, size_t offset, size_t size);
+typedef CUresult (CUDAAPI *PFN_cuMulticastGetGranularity_v12010)(size_t *granularity,
+		const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointIdReserve_v13030)(CUlogicalEndpointId *base,
+		cuuint32_t count);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointIdRelease_v13030)(CUlogicalEndpointId base,
+		cuuint32_t count);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointCreate_v13030)(CUlogicalEndpointId endpoint,
+		const CUlogicalEndpointProp *prop);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointAddDevice_v13030)(CUlogicalEndpointId endpoint,
+		CUdevice device);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointDestroy_v13030)(CUlogicalEndpointId endpoint);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointBindAddr_v13030)(CUlogicalEndpointId endpoint,
+		CUdevice device, cuuint64_t offset, void *ptr, cuuint64_t size,
+		unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointBindMem_v13030)(CUlogicalEndpointId endpoint,
+		CUdevice device, cuuint64_t offset, CUmemGenericAllocationHandle memory,
+		cuuint64_t memory_offset, cuuint64_t size, unsigned long long flags);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointUnbind_v13030)(CUlogicalEndpointId endpoint,
+		CUdevice device, cuuint64_t offset, cuuint64_t size);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointExport_v13030)(void *handle,
+		CUlogicalEndpointId endpoint, CUlogicalEndpointIpcHandleType handle_type);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointImport_v13030)(CUlogicalEndpointId endpoint,
+		const void *handle, CUlogicalEndpointIpcHandleType handle_type);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointGetLimits_v13030)(cuuint64_t *bind_alignment,
+		cuuint64_t *max_size, const CUlogicalEndpointProp *prop);
+typedef CUresult (CUDAAPI *PFN_cuLogicalEndpointQuery_v13030)(CUlogicalEndpointId endpoint,
+		cuuint32_t count, int *status);
 typedef CUresult (CUDAAPI *PFN_cuMemcpy_v4000)(CUdeviceptr dst, CUdeviceptr src, size_t bytes);
 typedef CUresult (CUDAAPI *PFN_cuMemcpy_v7000_ptds)(CUdeviceptr dst, CUdeviceptr src,
 		size_t bytes);

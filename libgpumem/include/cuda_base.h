@@ -59,6 +59,9 @@ typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef unsigned long long CUmemGenericAllocationHandle_v1;
 typedef CUmemGenericAllocationHandle_v1 CUmemGenericAllocationHandle;
 
+/* A number that names a logical endpoint within the process. */
+typedef cuuint32_t CUlogicalEndpointId;
+
 /* The registration of a callback, as returned by cuDeviceRegisterAsyncNotification(). */
 typedef struct CUasyncCallbackEntry_st *CUasyncCallbackHandle;
 

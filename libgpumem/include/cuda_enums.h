@@ -338,6 +338,31 @@ typedef enum CUmemAllocationGranularity_flags_enum {
 	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED	= 1
 } CUmemAllocationGranularity_flags;
 
+/* The same for a multicast object. */
+typedef enum CUmulticastGranularity_flags_enum {
+	CU_MULTICAST_GRANULARITY_MINIMUM	= 0,
+	CU_MULTICAST_GRANULARITY_RECOMMENDED	= 1
+} CUmulticastGranularity_flags;
+
+/* Whether a logical endpoint stands for the memory of one device or of a team. */
+typedef enum CUlogicalEndpointType_enum {
+	CU_LOGICAL_ENDPOINT_TYPE_INVALID	= 0,
+	CU_LOGICAL_ENDPOINT_TYPE_UNICAST	= 1,
+	CU_LOGICAL_ENDPOINT_TYPE_MULTICAST	= 2
+} CUlogicalEndpointType;
+
+/* Handles that a logical endpoint can be exported as; a set when requested, one value when exporting. */
+typedef enum CUlogicalEndpointIpcHandleType_enum {
+	CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_NONE	= 0,
+	CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC	= 1
+} CUlogicalEndpointIpcHandleType;
+
+/* CUlogicalEndpointProp.flags: whether operations count the bytes that arrive. */
+typedef enum CUlogicalEndpointFlag_enum {
+	CU_LOGICAL_ENDPOINT_FLAG_NONE		= 0,
+	CU_LOGICAL_ENDPOINT_FLAG_COUNTED_OPS	= 1
+} CUlogicalEndpointFlag;
+
 /* Compression of memory; CUmemAllocationProp.allocFlags.compressionType. */
 typedef enum CUmemAllocationCompType_enum {
 	CU_MEM_ALLOCATION_COMP_NONE	= 0,

@@ -148,6 +148,39 @@ typedef struct CUmemFabricHandle_st {
 } CUmemFabricHandle_v1;
 typedef CUmemFabricHandle_v1 CUmemFabricHandle;
 
+/* cuMulticastCreate(): bytes for each device of the team; handleTypes is a set of CUmemAllocationHandleType. */
+typedef struct CUmulticastObjectProp_st {
+	unsigned int numDevices;
+	size_t size;
+	unsigned long long handleTypes;
+	unsigned long long flags;
+} CUmulticastObjectProp_v1;
+typedef CUmulticastObjectProp_v1 CUmulticastObjectProp;
+
+/* A handle for a logical endpoint of another process. Plain bytes. */
+typedef struct CUlogicalEndpointFabricHandle_st {
+	unsigned char data[CU_IPC_HANDLE_SIZE];
+} CUlogicalEndpointFabricHandle;
+
+/*
+ * cuLogicalEndpointCreate(): the device that owns a unicast endpoint, or the number of devices in the
+ * team of a multicast endpoint. ipcHandleTypes is a set of CUlogicalEndpointIpcHandleType.
+ */
+typedef struct CUlogicalEndpointProp_struct {
+	CUlogicalEndpointType type;
+	__extension__ union {
+		struct {
+			CUdevice device;
+		} unicast;
+		struct {
+			unsigned int numDevices;
+		} multicast;
+	};
+	unsigned long long size;
+	unsigned int ipcHandleTypes;
+	unsigned int flags;
+} CUlogicalEndpointProp;
+
 /* A handle for memory in another process. Plain bytes. */
 typedef struct CUipcMemHandle_st {
 	char reserved[64];

@@ -150,7 +150,12 @@ static void proc_address(void)
 	     (void *)cuMemcpyWithAttributesAsync);
 	proc("cuMemcpy3DWithAttributesAsync", 13030, 2, CUDA_SUCCESS, found,
 	     (void *)cuMemcpy3DWithAttributesAsync_ptsz);
+	proc("cuMulticastBindMem", 12010, 0, CUDA_SUCCESS, found, (void *)cuMulticastBindMem);
+	proc("cuMulticastBindMem", 13000, 2, CUDA_SUCCESS, found, (void *)cuMulticastBindMem);
+	proc("cuMulticastBindMem", 13010, 0, CUDA_SUCCESS, found, (void *)cuMulticastBindMem_v2);
+	proc("cuMulticastBindAddr", 13030, 2, CUDA_SUCCESS, found, (void *)cuMulticastBindAddr_v2);
 	proc("cuLogicalEndpointCreate", 13020, 0, CUDA_SUCCESS, old, NULL);
+	proc("cuLogicalEndpointCreate", 13030, 0, CUDA_SUCCESS, found, (void *)cuLogicalEndpointCreate);
 	proc("cuMemAlloc", 13030, 0, CUDA_SUCCESS, found, (void *)cuMemAlloc_v2);
 	proc("cuMemAlloc", 13040, 0, CUDA_ERROR_INVALID_VALUE, unknown, NULL);
 	proc("cuNoSuchFunction", 13000, 0, CUDA_SUCCESS, unknown, NULL);
