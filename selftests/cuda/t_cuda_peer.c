@@ -480,7 +480,70 @@ TEST_F(peer, named)
 	EXPECT_EQ(NULL, table);
 }
 
-/* Multicast and logical endpoints: the attributes are 0, and the functions are found and fail. */
+/* What no device has: multicast objects and logical endpoints. */
+#define REFUSED(call)	EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, (call))
+#define UNTOUCHED	0x5a5a5a5a5a5a5a5aul
+
+static void refuse_multicast(struct __test_metadata *_metadata, CUdeviceptr ptr)
+{
+	const CUmulticastObjectProp prop = {.numDevices = 2, .size = 2 << 20,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+	CUmemGenericAllocationHandle object = UNTOUCHED;
+	size_t granularity = UNTOUCHED;
+
+	REFUSED(cuMulticastGetGranularity(&granularity, &prop, CU_MULTICAST_GRANULARITY_MINIMUM));
+	REFUSED(cuMulticastGetGranularity(&granularity, &prop, CU_MULTICAST_GRANULARITY_RECOMMENDED));
+	EXPECT_EQ(UNTOUCHED, granularity);
+	REFUSED(cuMulticastCreate(&object, &prop));
+	EXPECT_EQ(UNTOUCHED, object);
+	REFUSED(cuMulticastAddDevice(object, 0));
+	REFUSED(cuMulticastBindMem(object, 0, object, 0, 2 << 20, 0));
+	REFUSED(cuMulticastBindMem_v2(object, 1, 0, object, 0, 2 << 20, 0));
+	REFUSED(cuMulticastBindAddr(object, 0, ptr, 2 << 20, 0));
+	REFUSED(cuMulticastBindAddr_v2(object, 1, 0, ptr, 2 << 20, 0));
+	REFUSED(cuMulticastUnbind(object, 0, 0, 2 << 20));
+	REFUSED(cuMulticastGetGranularity(NULL, NULL, 0));
+	REFUSED(cuMulticastCreate(NULL, NULL));
+}
+
+static void refuse_endpoints(struct __test_metadata *_metadata, CUdeviceptr ptr)
+{
+	const CUlogicalEndpointIpcHandleType fabric = CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC;
+	CUlogicalEndpointProp unicast = {.type = CU_LOGICAL_ENDPOINT_TYPE_UNICAST, .unicast.device = 1,
+		.size = 2 << 20, .ipcHandleTypes = fabric, .flags = CU_LOGICAL_ENDPOINT_FLAG_COUNTED_OPS};
+	CUlogicalEndpointProp multicast = {.type = CU_LOGICAL_ENDPOINT_TYPE_MULTICAST,
+		.multicast.numDevices = 2, .size = 2 << 20, .flags = CU_LOGICAL_ENDPOINT_FLAG_NONE};
+	cuuint64_t alignment = UNTOUCHED, max = UNTOUCHED;
+	CUlogicalEndpointFabricHandle handle, filled;
+	CUlogicalEndpointId id = (CUlogicalEndpointId)UNTOUCHED;
+	int ready = (int)UNTOUCHED;
+
+	memset(&filled, 0x5a, sizeof(filled));
+	handle = filled;
+	REFUSED(cuLogicalEndpointGetLimits(&alignment, &max, &unicast));
+	REFUSED(cuLogicalEndpointGetLimits(&alignment, &max, &multicast));
+	EXPECT_EQ(UNTOUCHED, alignment);
+	EXPECT_EQ(UNTOUCHED, max);
+	REFUSED(cuLogicalEndpointIdReserve(&id, 2));
+	EXPECT_EQ((CUlogicalEndpointId)UNTOUCHED, id);
+	REFUSED(cuLogicalEndpointCreate(id, &unicast));
+	REFUSED(cuLogicalEndpointCreate(id + 1, &multicast));
+	REFUSED(cuLogicalEndpointAddDevice(id + 1, 0));
+	REFUSED(cuLogicalEndpointQuery(id, 2, &ready));
+	EXPECT_EQ((int)UNTOUCHED, ready);
+	REFUSED(cuLogicalEndpointBindMem(id, 1, 0, UNTOUCHED, 0, 2 << 20, 0));
+	REFUSED(cuLogicalEndpointBindAddr(id, 1, 0, (void *)ptr, 2 << 20, 0));
+	REFUSED(cuLogicalEndpointUnbind(id, 1, 0, 2 << 20));
+	REFUSED(cuLogicalEndpointExport(&handle, id, fabric));
+	EXPECT_EQ(0, memcmp(&handle, &filled, sizeof(handle)));
+	REFUSED(cuLogicalEndpointImport(id, &handle, fabric));
+	REFUSED(cuLogicalEndpointDestroy(id));
+	REFUSED(cuLogicalEndpointIdRelease(id, 2));
+	REFUSED(cuLogicalEndpointGetLimits(NULL, NULL, NULL));
+	REFUSED(cuLogicalEndpointIdReserve(NULL, 0));
+}
+
+/* The attributes are 0, the functions are found by name and fail, and outputs and memory stay as they are. */
 TEST_F(peer, endpoints)
 {
 	static const int attributes[] = {
@@ -490,14 +553,38 @@ TEST_F(peer, endpoints)
 		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED,
 		CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED,
 	};
-	static const char *const names[] = {
-		"cuMulticastCreate", "cuMulticastAddDevice", "cuMulticastBindMem", "cuMulticastBindAddr",
-		"cuMulticastUnbind", "cuMulticastGetGranularity",
-		"cuLogicalEndpointIdReserve", "cuLogicalEndpointIdRelease", "cuLogicalEndpointCreate",
-		"cuLogicalEndpointAddDevice", "cuLogicalEndpointDestroy", "cuLogicalEndpointBindAddr",
-		"cuLogicalEndpointBindMem", "cuLogicalEndpointUnbind", "cuLogicalEndpointExport",
-		"cuLogicalEndpointImport", "cuLogicalEndpointGetLimits", "cuLogicalEndpointQuery",
+#define FORM(version, name, symbol)	{ name, version, (void *)(symbol) }
+	static const struct {
+		const char *name;
+		int version;
+		void *symbol;
+	} forms[] = {
+		FORM(12010, "cuMulticastCreate", cuMulticastCreate),
+		FORM(12010, "cuMulticastAddDevice", cuMulticastAddDevice),
+		FORM(12010, "cuMulticastBindMem", cuMulticastBindMem),
+		FORM(13010, "cuMulticastBindMem", cuMulticastBindMem_v2),
+		FORM(CUDA_VERSION, "cuMulticastBindMem", cuMulticastBindMem_v2),
+		FORM(12010, "cuMulticastBindAddr", cuMulticastBindAddr),
+		FORM(13010, "cuMulticastBindAddr", cuMulticastBindAddr_v2),
+		FORM(CUDA_VERSION, "cuMulticastBindAddr", cuMulticastBindAddr_v2),
+		FORM(12010, "cuMulticastUnbind", cuMulticastUnbind),
+		FORM(12010, "cuMulticastGetGranularity", cuMulticastGetGranularity),
+		FORM(13030, "cuLogicalEndpointIdReserve", cuLogicalEndpointIdReserve),
+		FORM(13030, "cuLogicalEndpointIdRelease", cuLogicalEndpointIdRelease),
+		FORM(13030, "cuLogicalEndpointCreate", cuLogicalEndpointCreate),
+		FORM(13030, "cuLogicalEndpointAddDevice", cuLogicalEndpointAddDevice),
+		FORM(13030, "cuLogicalEndpointDestroy", cuLogicalEndpointDestroy),
+		FORM(13030, "cuLogicalEndpointBindAddr", cuLogicalEndpointBindAddr),
+		FORM(13030, "cuLogicalEndpointBindMem", cuLogicalEndpointBindMem),
+		FORM(13030, "cuLogicalEndpointUnbind", cuLogicalEndpointUnbind),
+		FORM(13030, "cuLogicalEndpointExport", cuLogicalEndpointExport),
+		FORM(13030, "cuLogicalEndpointImport", cuLogicalEndpointImport),
+		FORM(13030, "cuLogicalEndpointGetLimits", cuLogicalEndpointGetLimits),
+		FORM(13030, "cuLogicalEndpointQuery", cuLogicalEndpointQuery),
 	};
+#undef FORM
+	unsigned char bytes[4096];
+	CUdeviceptr ptr;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(attributes); i++)
 		for (int device = 0; device < 2; device++) {
@@ -506,16 +593,23 @@ TEST_F(peer, endpoints)
 			EXPECT_CU(cuDeviceGetAttribute(&value, attributes[i], device));
 			EXPECT_EQ(0, value);
 		}
-	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
-		CUresult (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-				     uint64_t) = NULL;
+	for (unsigned int i = 0; i < ARRAY_SIZE(forms); i++) {
+		void *found = NULL;
 
-		EXPECT_CU(cuGetProcAddress(names[i], (void **)&function, CUDA_VERSION, 0, NULL));
-		ASSERT_NE(NULL, function);
-		EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, function(0, 0, 0, 0, 0, 0, 0)) {
-			TH_LOG("%s", names[i]);
+		EXPECT_CU(cuGetProcAddress(forms[i].name, &found, forms[i].version, 0, NULL));
+		EXPECT_EQ(forms[i].symbol, found) {
+			TH_LOG("%s of CUDA %d", forms[i].name, forms[i].version);
 		}
 	}
+
+	ASSERT_CU(cuMemAlloc(&ptr, 2 << 20));
+	ASSERT_CU(cuMemsetD8(ptr, 0x33, 2 << 20));
+	refuse_multicast(_metadata, ptr);
+	refuse_endpoints(_metadata, ptr);
+	ASSERT_CU(cuMemcpyDtoH(bytes, ptr, sizeof(bytes)));
+	for (unsigned int i = 0; i < sizeof(bytes); i++)
+		ASSERT_EQ(0x33, bytes[i]);
+	EXPECT_CU(cuMemFree(ptr));
 }
 
 TEST_HARNESS_MAIN
