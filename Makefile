@@ -263,7 +263,8 @@ $(out)/cufile.pc: Makefile FORCE
 $(out)/cmake/%.cmake: tools/cmake/%.cmake.in Makefile FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@VERSION@|$(cuda_version)|' -e "s|@INCLUDES@|$$(realpath -m \
-		--relative-to='$(LIBDIR)/gpumem/cmake' '$(INCLUDEDIR)/gpumem')|" $< >$@
+		--relative-to='$(LIBDIR)/gpumem/cmake' '$(INCLUDEDIR)/gpumem')|" -e "s|@PREFIX@|$$(realpath -m \
+		--relative-to='$(LIBDIR)/gpumem/cmake' '$(PREFIX)')|" $< >$@
 
 # ---- programs: tools/NAME.c, tools/NAME/*.c; tools/demo makes gpumem-demo
 

@@ -75,15 +75,76 @@ else
 	skip "pkg-config" "no pkg-config"
 fi
 
+# config PROJECT ARGUMENT...: configure a project of clients/ afresh.
+config()
+{
+	project=$1
+	shift
+	rm -rf "${work:?}/$project"
+	cmake -S "$clients/$project" -B "$work/$project" -DCMAKE_FIND_PACKAGE_PREFER_CONFIG=ON \
+		-DCUDAToolkit_DIR="$lib/gpumem/cmake" "$@" >"$work/log" 2>&1
+}
+
+# refused ASKED WORDS: gpumem is not found if this is asked for, and CMake says why.
+refused()
+{
+	config cmake_refused -DASKED="$1" && grep -qx -e '-- found: \(0\|FALSE\)' "$work/log" &&
+		tr -s ' \n' '  ' <"$work/log" | grep -qF "$2"
+	verdict $? "CMake does not find gpumem for a project that asks for $1"
+}
+
 if command -v cmake >/dev/null; then
 	{
 		cmake -S "$clients" -B "$work/cmake" -DCMAKE_FIND_PACKAGE_PREFER_CONFIG=ON \
 			-DCUDAToolkit_DIR="$lib/gpumem/cmake" && cmake --build "$work/cmake"
 	} >"$work/log" 2>&1
 	verdict $? "CMake finds CUDAToolkit, and builds clients/"
-	grep -q "CUDAToolkit_VERSION $version\$" "$work/log" &&
+	grep -q "CUDAToolkit_VERSION $version\.0\$" "$work/log" &&
 		readelf -d "$work/cmake/both_apis" | grep -q 'NEEDED.*libcuda\.so\.1'
 	verdict $? "CMake reports CUDA's version, and links libcuda.so.1"
+
+	config cmake_variables && cmake --build "$work/cmake_variables" >>"$work/log" 2>&1
+	verdict $? "a project that reads CMake's variables builds"
+	prefix=$(realpath "$root")/usr/local
+	cat >"$work/want" <<-END
+		-- FOUND=1
+		-- VERSION=$version.0
+		-- VERSION_MAJOR=${version%.*}
+		-- VERSION_MINOR=${version#*.}
+		-- VERSION_PATCH=0
+		-- BIN_DIR=$prefix/bin
+		-- INCLUDE_DIRS=$prefix/include/gpumem
+		-- LIBRARY_DIR=$prefix/lib/gpumem
+		-- LIBRARY_ROOT=$prefix
+		-- TARGET_DIR=$prefix
+		-- NVCC_EXECUTABLE=
+		-- cudart_FOUND=TRUE
+		-- cuda_driver_FOUND=TRUE
+		-- nvml_FOUND=TRUE
+		-- nvrtc_FOUND=FALSE
+	END
+	grep -e '^-- [A-Za-z_]*=' "$work/log" | diff "$work/want" - >"$work/diff" 2>&1
+	status=$?
+	details=$work/diff
+	verdict $status "the variables of the CUDA toolkit are those of the installation"
+	# shellcheck disable=SC2034 # verdict prints it
+	details=$work/log
+	mv "$root/usr/local/bin/gpumem" "$work" && ! config cmake_variables && grep -qx -e '-- BIN_DIR=' "$work/log"
+	verdict $? "without the command there is no folder of programs"
+	mv "$work/gpumem" "$root/usr/local/bin"
+
+	for asked in 99.0 "$version.1" "$((${version%.*} + 1))" "12.0;EXACT" "11.0...12.9" \
+			"12.0...<$version.0"; do
+		refused "$asked" "not accepted"
+	done
+	refused "13.0;COMPONENTS;cudart;nvrtc;cublas" "does not have these components: nvrtc, cublas"
+	for asked in "$version" "$version;EXACT" "11.0...$version" "12.0;COMPONENTS;cudart;OPTIONAL_COMPONENTS;nvrtc"; do
+		config cmake_refused -DASKED="$asked" && grep -qx -e '-- found: 1' "$work/log"
+		verdict $? "CMake finds gpumem for a project that asks for $asked"
+	done
+	! config cmake_refused -DASKED=99.0 -DPLAIN=ON && grep -q 'CMake Error' "$work/log" &&
+		! grep -q 'found: 1' "$work/log"
+	verdict $? "a project that requires CUDA 99.0 is not configured"
 else
 	skip "CMake" "no cmake"
 fi
