@@ -208,7 +208,9 @@ TEST_F(so, absent)
 {
 	static const char *const names[] = {
 		"cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaGraphCreate", "cudaCreateSurfaceObject",
-		"cudaCreateTextureObject", "cudaMemcpyToSymbol", "cudaFuncGetAttributes",
+		"cudaCreateTextureObject", "cudaFuncGetAttributes",
+		"cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "cudaMemcpyFromSymbol",
+		"cudaMemcpyFromSymbolAsync", "cudaGetSymbolAddress", "cudaGetSymbolSize",
 		"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaGraphicsMapResources",
 		"__cudaPopCallConfiguration",
 	};
