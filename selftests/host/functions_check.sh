@@ -22,7 +22,27 @@ ticks()
 }
 
 $status --check >"$work/log" 2>&1
-verdict $? "each function is the library's, and the tests named call it"
+verdict $? "each function is the library's, the tests named call it, and none about memory is missing"
+
+# without FUNCTION WHAT: a table without the rows of FUNCTION is not accepted.
+without()
+{
+	awk -F '\t' -v name="$1" '$2 != name' "$here/../functions.tsv" >"$work/table"
+	! $status --check "$work/table" >"$work/log" 2>&1 &&
+		grep '^#' "$work/log" >"$work/complaints" &&
+		[ "$(cat "$work/complaints")" = "# $1 is in no row" ]
+	verdict $? "a missing row is found: $2"
+}
+
+without cuMemSetMemPool "a function of the driver API"
+without cuPointerGetAttributes "one that only asks"
+without cuMulticastBindMem "one that is not supported"
+without cudaMemPrefetchBatchAsync "one of the runtime API"
+without cudaMemcpyFromArray "one with forms for threads"
+without cuFileBufRegister "one of cuFile"
+{ cat "$here/../functions.tsv"; printf 'Memory\tcuMemGrow\tt_cuda_mem.mem.info\n'; } >"$work/table"
+! $status --check "$work/table" >"$work/log" 2>&1 && grep -qxF "# cuMemGrow is no function of the library" "$work/log"
+verdict $? "a row without a function is found"
 
 good='# t_cuda_mem
 ok 1 mem.pitch

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a run of the tests says about the functions that CUDA's documents name.
 
-  status.py --check        does selftests/functions.tsv fit the library and the tests?
+  status.py --check [FUNCTIONS]
+                           does selftests/functions.tsv, or FUNCTIONS, fit the library and the tests?
   status.py --from LOG [TABLE]
                            write Documentation/status.md, or TABLE, from the output of "make check"
 
@@ -31,6 +32,14 @@ RESULT = re.compile(r"^(not )?ok \d+ (?:- )?([^ #]+)(.*)$")
 # Results that run_kselftest.sh adds: leftovers, complaints of the kernel, too many seconds.
 BROKEN = re.compile(r"^not ok (t_\w+(?:\.sh)?)\b")
 STEP = re.compile(r"^== (\S+)$")
+# Exported functions about memory, by words of their names. Each needs a row, and so does each of cuFile.
+MEMORY = re.compile(r"cu(da)?\w*(Mem|Malloc|Alloc|Free|Array|Mipmap|Pointer|Ipc|External|Peer|P2P|Multicast|"
+                    r"LogicalEndpoint|SymbolAddress|SymbolSize|AsyncNotification|HostRegister|HostUnregister|HostGet|"
+                    r"WaitValue|WriteValue)|cuFile")
+# What such a word does not make a function about memory: code, graphs, textures, graphics, shared memory of kernels,
+# logs, checkpoints and atomic operations.
+OTHER = re.compile(r"cu(da)?(Graph|Tex|Surf|EGL|GL|VDPAU|Library|Link|Module|Func|Occupancy|Logs|Checkpoint|"
+                   r"\w*GraphMem|\w*SharedMem|\w*AtomicCapabilities)")
 
 
 def path(name):
@@ -43,12 +52,12 @@ def rows_of(name):
                 if line.strip() and not line.startswith("#")]
 
 
-def functions():
+def functions(name=FUNCTIONS):
     """[(document, function, [glob...])...]"""
-    rows = rows_of(FUNCTIONS)
+    rows = rows_of(name)
     for row in rows:
         if len(row) != 3 or not row[2].split():
-            sys.exit("%s: not 'document<TAB>function<TAB>globs': %s" % (FUNCTIONS, row[:2]))
+            sys.exit("%s: not 'document<TAB>function<TAB>globs': %s" % (name, row[:2]))
     return [(document, name, globs.split()) for document, name, globs in rows]
 
 
@@ -162,11 +171,18 @@ def bodies():
     return programs, groups
 
 
-def check():
-    """Every name and glob means something, and the tests named call the function."""
+def unlisted(known, listed):
+    """The exported functions about memory that have no row, without suffixes of versions and threads."""
+    names = {re.sub(r"_v\d+$", "", re.sub(r"_pt[ds][sz]$", "", symbol))
+             for symbol, status in known.items() if status in ("first", "absent")}
+    return sorted(n for n in names - listed if MEMORY.match(n) and not OTHER.match(n))
+
+
+def check(table):
+    """Every name and glob means something, the tests named call the function, and none is missing."""
     known, wrong, seen = statuses(), [], set()
     programs, groups = bodies()
-    for document, name, globs in functions():
+    for document, name, globs in functions(table):
         if (document, name) in seen:
             wrong.append("%s: %s is there twice" % (document, name))
         seen.add((document, name))
@@ -183,15 +199,17 @@ def check():
                 wrong.append("%s of %s names nothing" % (pattern, name))
             elif not re.search(r"\b%s(_v\d+)?(_pt[ds][sz])?\b" % re.escape(name), text):
                 wrong.append("%s does not call %s" % (pattern, name))
+    wrong += ["%s is in no row" % name for name in unlisted(known, {name for _, name in seen})]
     return wrong, len(seen)
 
 
 def main():
-    if sys.argv[1:] == ["--check"]:
-        wrong, count = check()
+    if sys.argv[1:2] == ["--check"] and len(sys.argv) <= 3:
+        table = os.path.abspath(sys.argv[2]) if len(sys.argv) == 3 else FUNCTIONS
+        wrong, count = check(table)
         for text in wrong:
             print("# " + text)
-        print("%s: %d functions" % (FUNCTIONS, count))
+        print("%s: %d functions" % (table, count))
         return 1 if wrong else 0
     if len(sys.argv) in (3, 4) and sys.argv[1] == "--from":
         results, inside = Results(), False
