@@ -667,22 +667,41 @@ static CUresult protect_all(uint64_t addr, uint64_t end, const struct change *ch
 	return CUDA_SUCCESS;
 }
 
-static CUresult tell_devices(uint64_t addr, uint64_t size, const struct change *change)
+/* Give a device the rights of two masks in whole mappings. Returns 0 or a positive errno. */
+static int tell_device(uint64_t addr, uint64_t size, unsigned int device, uint32_t readers, uint32_t writers)
 {
 	struct gpumem_vm_access access = {
-		.size = sizeof(access), .vm = client.vm, .addr = addr, .length = size,
+		.size = sizeof(access), .vm = client.vm, .device = device, .addr = addr, .length = size,
+		.access = (readers >> device & 1 ? GPUMEM_ACCESS_READ : 0) |
+			(writers >> device & 1 ? GPUMEM_ACCESS_WRITE : 0),
 	};
+
+	return client_ioctl(GPUMEM_VM_ACCESS, &access);
+}
+
+/* Undo what tell_devices() did for the devices below @stop. */
+static void tell_undo(uint64_t addr, uint64_t end, const struct change *change, unsigned int stop)
+{
+	struct mapping *m;
+	unsigned int i;
+
+	for (m = mapping_at(addr); m; m = mapping_after(m, end))
+		for (i = 0; i < stop; i++)
+			if (change->devices >> i & 1)
+				tell_device(m->alloc.base, m->alloc.size, i, load_relaxed(&m->readers),
+					    load_relaxed(&m->writers));
+}
+
+static CUresult tell_devices(uint64_t addr, uint64_t end, const struct change *change)
+{
 	unsigned int i;
 	int error = 0;
 
-	for (i = 0; !error && i < GPUMEM_MAX_DEVICES; i++) {
-		if (!(change->devices >> i & 1))
-			continue;
-		access.device = i;
-		access.access = (change->readers >> i & 1 ? GPUMEM_ACCESS_READ : 0) |
-			(change->writers >> i & 1 ? GPUMEM_ACCESS_WRITE : 0);
-		error = client_ioctl(GPUMEM_VM_ACCESS, &access);
-	}
+	for (i = 0; !error && i < GPUMEM_MAX_DEVICES; i++)
+		if (change->devices >> i & 1)
+			error = tell_device(addr, end - addr, i, change->readers, change->writers);
+	if (error)
+		tell_undo(addr, end, change, i - 1);
 	return result_of_errno(error);
 }
 
@@ -719,8 +738,7 @@ static CUresult set_access(uint64_t addr, uint64_t end, const struct change *cha
 	result = protect_all(addr, end, change);
 	if (result)
 		return result;
-	/* The kernel refuses only what was checked. */
-	result = tell_devices(addr, end - addr, change);
+	result = tell_devices(addr, end, change);
 	if (result) {
 		protect_undo(addr, end, NULL, change);
 		return result;

@@ -47,6 +47,7 @@ struct semaphore {
 	struct use *uses;
 };
 
+#define AT_ONCE		64u		/* semaphores of a call that are used all or not at all */
 #define REAP_TRIES	2		/* dying semaphores that a call looks at */
 #define SYNC_TRIES	64		/* and one that synchronizes, of those that are in use */
 
@@ -356,7 +357,7 @@ static struct use *semaphore_use(struct semaphore *semaphore, struct queue *queu
 	return use;
 }
 
-/* Put an entry for a semaphore. The locks of the stream and of the semaphores are held. */
+/* Put an entry for a semaphore with a use. The locks of the stream and of the semaphores are held. */
 static CUresult semaphore_put(struct queue *queue, struct semaphore *semaphore, bool wait,
 			      uint64_t value)
 {
@@ -364,8 +365,6 @@ static CUresult semaphore_put(struct queue *queue, struct semaphore *semaphore, 
 	struct use *use = semaphore_use(semaphore, queue);
 	CUresult result;
 
-	if (!use)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	switch (semaphore->kind) {
 	case SEMAPHORE_BINARY:
 		sqe.op = wait ? GPUMEM_OP_TAKE : GPUMEM_OP_ADD;
@@ -404,13 +403,33 @@ static CUresult semaphores_check(const struct semaphore_ops *ops)
 	return CUDA_SUCCESS;
 }
 
-CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops *ops)
+/* Put entries for @count semaphores of a list, or none. The ring has room, and both locks are held. */
+static CUresult semaphores_put(struct queue *queue, const struct semaphore_ops *ops, unsigned int first,
+			       unsigned int count)
 {
 	struct semaphore *semaphore;
+	CUresult result = CUDA_SUCCESS;
+	unsigned int i;
+
+	for (i = first; i < first + count; i++) {
+		semaphore = semaphore_find(ops->list[i]);
+		if (!semaphore)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!semaphore_use(semaphore, queue))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (i = first; !result && i < first + count; i++)
+		result = semaphore_put(queue, semaphore_find(ops->list[i]), ops->wait, ops->wait ?
+				       ops->waits[i].params.fence.value : ops->signals[i].params.fence.value);
+	return result;
+}
+
+CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops *ops)
+{
 	struct queue *queue = NULL;
 	CUstream stream;
 	CUresult result = stream_get(handle, own, &stream);
-	unsigned int i;
+	unsigned int i, count;
 
 	if (result)
 		return result;
@@ -418,21 +437,17 @@ CUresult semaphores_submit(CUstream handle, bool own, const struct semaphore_ops
 	if (result)
 		return result;
 	result = stream_prepare(stream, &queue);
-	for (i = 0; !result && i < ops->count; i++) {
+	for (i = 0; !result && i < ops->count; i += count) {
+		count = min_u64(ops->count - i, AT_ONCE);
 		/* Waits for room in the ring, so no other lock may be held. */
-		result = queue_room(queue, 1);
+		result = queue_room(queue, count);
 		if (result)
 			break;
 		lock_take(&semaphore_lock);
-		semaphore = semaphore_find(ops->list[i]);
 		if (!i)
 			result = semaphores_check(ops);
-		else if (!semaphore)
-			result = CUDA_ERROR_INVALID_VALUE;
 		if (!result)
-			result = semaphore_put(queue, semaphore, ops->wait, ops->wait ?
-					       ops->waits[i].params.fence.value :
-					       ops->signals[i].params.fence.value);
+			result = semaphores_put(queue, ops, i, count);
 		lock_drop(&semaphore_lock);
 	}
 	if (queue)
