@@ -14,109 +14,12 @@
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
-#include "cuda_util.h"
+#include "strict_util.h"
 
 #include <gpumem.h>
 
-#define PREFIX	"gpumem: GPUMEM_STRICT=1 forbids the CPU to access device memory: "
 #define RW	(PROT_READ | PROT_WRITE)
 #define ANON	(MAP_PRIVATE | MAP_ANONYMOUS)
-
-/* The results of a child.  The child writes them while it runs, so they lie in shared memory. */
-struct outcome {
-	CUdeviceptr p;
-	size_t size;
-	CUdeviceptr at;			/* the address that the child touched */
-	unsigned int calls;		/* of the child's handler */
-	bool on_stack, segv_blocked, usr_blocked;
-	void *addr;
-	int code;
-	char text[256];
-	int status;
-	char err[2048];
-};
-
-static struct outcome *o;
-
-/* Runs @fn in a child; o has the child's status and its standard error. */
-static bool run(int (*fn)(void))
-{
-	size_t length = 0;
-	int pipes[2];
-	ssize_t n;
-	pid_t pid;
-
-	if (!o)
-		o = mmap(NULL, sizeof(*o), RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (o == MAP_FAILED || pipe2(pipes, O_CLOEXEC))
-		return false;
-	memset(o, 0, sizeof(*o));
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(pipes[1], STDERR_FILENO);
-		close(pipes[1]);
-		setenv("GPUMEM_STRICT", "1", 1);
-		_exit(fn());
-	}
-	close(pipes[1]);
-	while ((n = read(pipes[0], o->err + length, sizeof(o->err) - 1 - length)) > 0)
-		length += n;
-	close(pipes[0]);
-	return pid > 0 && waitpid(pid, &o->status, 0) == pid;
-}
-
-static bool died(void)
-{
-	return WIFSIGNALED(o->status) && WTERMSIG(o->status) == SIGSEGV;
-}
-
-static bool exited(void)
-{
-	return WIFEXITED(o->status) && !WEXITSTATUS(o->status);
-}
-
-/* Whether the child printed just the message for an access to o->at in a @what, once. */
-static bool told(const char *what)
-{
-	char want[512];
-
-	snprintf(want, sizeof(want), PREFIX "0x%llx is at offset %llu of the %s at 0x%llx of %zu "
-		 "bytes on device 0\n", o->at, o->at - o->p, what, o->p, o->size);
-	if (!strcmp(want, o->err))
-		return true;
-	printf("# said: %s# not:  %s", o->err, want);
-	return false;
-}
-
-/* --- what children do */
-
-/* Allocate o->p, device memory of @size bytes; the child will touch the byte at @offset. */
-static int begin(size_t size, size_t offset)
-{
-	CUcontext ctx;
-	CUdeviceptr first;
-
-	if (cuda_start(&ctx) || cuMemAlloc(&first, 100) || cuMemAlloc(&o->p, size))
-		return 1;
-	o->size = size;
-	o->at = o->p + offset;
-	return 0;
-}
-
-static int touch(bool write)
-{
-	volatile unsigned char *c = cpu(o->at);
-
-	/* The compiler must not know where the pointer comes from. */
-	__asm__ volatile("" : "+r"(c));
-	if (write)
-		*c = 1;
-	else
-		(void)*c;
-	return 0;
-}
 
 static int small_read(void)
 {
@@ -209,9 +112,119 @@ TEST(line)
 	EXPECT_TRUE(told("allocation"));
 	ASSERT_TRUE(run(freed));
 	EXPECT_TRUE(died());
-	EXPECT_EQ(0, strncmp(o->err, PREFIX, strlen(PREFIX)));
-	EXPECT_NE(NULL, strstr(o->err, "nothing is allocated there\n"));
+	EXPECT_TRUE(told_nothing_there());
 	ASSERT_TRUE(run(not_strict));
+	EXPECT_TRUE(exited());
+	EXPECT_STREQ("", o->err);
+}
+
+/* --- mappings of cuMemMap() */
+
+/* Map o->p, memory of a location, with rights for the first device and the host; touch a byte in it. */
+static int mapped(CUmemLocation location, int of_device, int of_host, bool write)
+{
+	const CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = location };
+	const CUmemAccessDesc rights[] = {
+		{ { .type = CU_MEM_LOCATION_TYPE_DEVICE }, of_device },
+		{ { .type = CU_MEM_LOCATION_TYPE_HOST }, of_host },
+	};
+	CUmemGenericAllocationHandle h;
+
+	if (begin(100, 0) || cuMemCreate(&h, 4 * MIB, &prop, 0) || cuMemAddressReserve(&o->p, 8 * MIB, 0, 0, 0))
+		return 1;
+	/* The mapping is not the reservation's first piece. */
+	o->p += 2 * MIB;
+	o->size = 4 * MIB;
+	o->at = o->p + 3 * MIB + 21;
+	if (cuMemMap(o->p, o->size, 0, h, 0) || cuMemSetAccess(o->p, o->size, rights, of_host ? 2 : 1))
+		return 1;
+	return touch(write);
+}
+
+#define DEVICE(n)	((CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = n })
+#define HOST		((CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST })
+#define NODE		((CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST_NUMA })
+
+enum { MAY_READ = CU_MEM_ACCESS_FLAGS_PROT_READ, MAY_WRITE = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+
+static int device_mapping(void)
+{
+	return mapped(DEVICE(0), MAY_WRITE, 0, false);
+}
+
+static int other_device_mapping(void)
+{
+	return mapped(DEVICE(1), MAY_WRITE, 0, true);
+}
+
+/* The device's rights in memory of the host are not the CPU's. */
+static int host_mapping(void)
+{
+	return mapped(HOST, MAY_WRITE, 0, false);
+}
+
+static int node_mapping(void)
+{
+	return mapped(NODE, 0, 0, true);
+}
+
+static int host_mapping_written(void)
+{
+	return mapped(HOST, 0, MAY_READ, true);
+}
+
+static int host_mapping_with_right(void)
+{
+	return mapped(HOST, 0, MAY_WRITE, true) || mapped(NODE, 0, MAY_READ, false);
+}
+
+static int reservation(void)
+{
+	return begin(100, 0) || cuMemAddressReserve(&o->at, 4 * MIB, 0, 0, 0) || touch(false);
+}
+
+/* The rest of a reservation that memory is mapped in, and what was mapped. */
+static int beside_mapping(void)
+{
+	return mapped(HOST, 0, MAY_WRITE, true) || (o->at = o->p + o->size, touch(false));
+}
+
+static int unmapped(void)
+{
+	return mapped(HOST, 0, MAY_WRITE, true) || cuMemUnmap(o->p, o->size) || touch(false);
+}
+
+/* The line names a mapping, and which right is missing. */
+TEST(mappings)
+{
+	static const struct {
+		int (*run)(void);
+		const char *prefix;
+		int device;
+	} cases[] = {
+		{ device_mapping, PREFIX, 0 },
+		{ other_device_mapping, PREFIX, 1 },
+		{ host_mapping, NO_RIGHT, 0 },
+		{ node_mapping, NO_RIGHT, 0 },
+		{ host_mapping_written, NO_RIGHT, 0 },
+	};
+	int (*const nothing_there[])(void) = { reservation, beside_mapping, unmapped };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		ASSERT_TRUE(run(cases[i].run));
+		EXPECT_TRUE(died());
+		EXPECT_TRUE(told_as(cases[i].prefix, "mapping", cases[i].device)) {
+			TH_LOG("case %u", i);
+		}
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(nothing_there); i++) {
+		ASSERT_TRUE(run(nothing_there[i]));
+		EXPECT_TRUE(died());
+		EXPECT_TRUE(told_nothing_there()) {
+			TH_LOG("case %u: %s", i, o->err);
+		}
+	}
+	ASSERT_TRUE(run(host_mapping_with_right));
 	EXPECT_TRUE(exited());
 	EXPECT_STREQ("", o->err);
 }
