@@ -12,6 +12,7 @@
 #include "array_util.h"
 #include "cost_util.h"
 #include "common/exporters.h"
+#include "common/process.h"
 
 FIXTURE(external)
 {
@@ -427,6 +428,161 @@ TEST_F(external_dmabuf, mipmap)
 	use_mipmap(_metadata, m, MIB);
 	if (p)
 		EXPECT_CU(cuMemFree(p));
+}
+
+/* --- memory of another process */
+
+#define THEIRS	(4 * MIB)
+#define LETTER	0xa7
+
+FIXTURE(external_killed)
+{
+	CUcontext ctx;
+	pid_t pid;			/* the exporter */
+	int fd;				/* of THEIRS bytes of its memory, which hold LETTER */
+};
+
+FIXTURE_VARIANT(external_killed)
+{
+	int type;
+};
+
+FIXTURE_VARIANT_ADD(external_killed, handle) { CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD };
+FIXTURE_VARIANT_ADD(external_killed, dmabuf) { CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD };
+
+/* A descriptor of filled memory of this process, of @type. */
+static int make_theirs(int type)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+	};
+	const CUmemAccessDesc rights = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemGenericAllocationHandle h;
+	CUdeviceptr p;
+	int fd;
+
+	if (type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD) {
+		if (cuMemAlloc(&p, THEIRS) ||
+		    cuMemGetHandleForAddressRange(&fd, p, THEIRS, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0))
+			return -1;
+	} else {
+		if (cuMemCreate(&h, THEIRS, &prop, 0) || cuMemAddressReserve(&p, THEIRS, 0, 0, 0) ||
+		    cuMemMap(p, THEIRS, 0, h, 0) || cuMemSetAccess(p, THEIRS, &rights, 1) ||
+		    cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0))
+			return -1;
+	}
+	return cuMemsetD8(p, LETTER, THEIRS) || cuCtxSynchronize() ? -1 : fd;
+}
+
+struct exporter {
+	int type, sock;
+};
+
+static int export_and_wait(void *arg)
+{
+	const struct exporter *e = arg;
+	CUcontext ctx;
+	int fd;
+
+	if (cuda_start(&ctx))
+		return 1;
+	fd = make_theirs(e->type);
+	if (fd < 0 || send_fd(e->sock, fd))
+		return 2;
+	pause();
+	return 3;
+}
+
+FIXTURE_SETUP(external_killed)
+{
+	struct exporter e = { .type = variant->type };
+	int socks[2];
+
+	ASSERT_TRUE(dev_quiet(10));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks));
+	e.sock = socks[1];
+	self->pid = start_child(export_and_wait, &e);
+	ASSERT_LT(0, self->pid);
+	close(socks[1]);
+	self->fd = recv_fd(socks[0]);
+	ASSERT_LE(0, self->fd);
+	close(socks[0]);
+	ASSERT_CU(cuda_start(&self->ctx));
+}
+
+QUIET_AFTERWARDS(external_killed)
+
+static bool holds(CUdeviceptr p, unsigned char value, size_t n)
+{
+	unsigned char *bytes = malloc(n);
+	bool good = bytes && !cuMemcpyDtoH(bytes, p, n) && all_are(bytes, value, n);
+
+	free(bytes);
+	return good;
+}
+
+/* The exporter is killed.  What was imported keeps its memory and its contents, and the last buffer frees it. */
+TEST_F(external_killed, exporter)
+{
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d = memory_desc(variant->type, self->fd, THEIRS);
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b = { .size = THEIRS };
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a = array_desc(256, 256, 1, MIB);
+	unsigned char *host = malloc(4 * 256 * 256);
+	CUexternalMemory m, never_mapped;
+	CUmipmappedArray mipmap;
+	CUdeviceptr p, q, own;
+	CUarray level;
+	long long before;
+	int fds, fd = dup(self->fd);
+
+	ASSERT_NE(NULL, host);
+	/* Have staging memory. */
+	ASSERT_CU(cuMemAlloc(&own, 1));
+	ASSERT_TRUE(holds(own, 0, 1));
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	d.handle.fd = fd;
+	ASSERT_CU(cuImportExternalMemory(&never_mapped, &d));
+	if (variant->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD) {
+		EXPECT_EQ(0, close(self->fd));
+		EXPECT_EQ(0, close(fd));
+	}
+	fds = count_fds();
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	EXPECT_TRUE(holds(p, LETTER, THEIRS));
+	EXPECT_EQ(2, dev_attr(0, "clients"));
+	ASSERT_EQ(-SIGKILL, kill_child(self->pid));
+	EXPECT_TRUE(dev_attr_becomes(0, "clients", 1, 10));
+	before = used(0);
+	EXPECT_LE((long long)THEIRS, before);
+
+	/* What was mapped, and what is mapped now. */
+	EXPECT_TRUE(holds(p, LETTER, THEIRS));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&q, m, &b));
+	EXPECT_TRUE(holds(q, LETTER, THEIRS));
+	EXPECT_CU(cuMemsetD8(p, 0x18, MIB));
+	EXPECT_TRUE(holds(q, 0x18, MIB) && holds(q + MIB, LETTER, THEIRS - MIB));
+	ASSERT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	ASSERT_CU(cuMipmappedArrayGetLevel(&level, mipmap, 0));
+	EXPECT_CU(read_box(host, level, 0, 0, 0, 4 * 256, 256, 1));
+	EXPECT_TRUE(all_are(host, LETTER, 4 * 256 * 256));
+	EXPECT_EQ(before, used(0));
+
+	EXPECT_CU(cuDestroyExternalMemory(m));
+	EXPECT_CU(cuDestroyExternalMemory(never_mapped));
+	EXPECT_EQ(fds - 2, count_fds());
+	EXPECT_CU(cuMemFree(p));
+	EXPECT_CU(cuMipmappedArrayDestroy(mipmap));
+	EXPECT_TRUE(holds(q + MIB, LETTER, THEIRS - MIB));
+	EXPECT_EQ(before, used(0));
+	EXPECT_CU(cuMemFree(q));
+	EXPECT_TRUE(dev_attr_becomes(0, "exports", 0, 10));
+	EXPECT_EQ(before - (long long)THEIRS, used(0));
+	EXPECT_CU(cuMemFree(own));
+	free(host);
 }
 
 /* --- costs */
