@@ -207,53 +207,147 @@ TEST_F(vmm, two_addresses)
 	ASSERT_CU(cuMemRelease(h));
 }
 
+/* --- addresses stay reserved */
+
+struct taker {
+	pthread_t thread;
+	CUdeviceptr base;
+	size_t length;
+	bool stop;
+	unsigned int rounds, refused, inside, holes;
+};
+
 /*
- * The kernel refuses mappings when the process has vm.max_map_count of them.  The call that is refused changes
- * nothing, and no address of the reservation is lost.
+ * Maps memory of the process's own again and again, wherever the kernel puts it, and asks the kernel whether the
+ * range has a hole: msync() finds one by itself, and mmap() only if it likes the place of the hole best.
  */
-TEST_F(vmm, too_many_mappings)
+static void *take_addresses(void *arg)
 {
-	const unsigned int most = 400;
-	int before = number_of(MAX_MAP_COUNT, "");
-	CUresult result = CUDA_SUCCESS;
-	unsigned long long rights;
+	struct taker *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+		CUdeviceptr p = (uintptr_t)mmap(NULL, G, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		t->rounds++;
+		if (p == (uintptr_t)MAP_FAILED) {
+			t->refused++;
+		} else {
+			t->inside += p + G > t->base && p < t->base + t->length;
+			munmap((void *)(uintptr_t)p, G);
+		}
+		for (unsigned int i = 0; i < 32; i++)
+			t->holes += msync((void *)(uintptr_t)t->base, t->length, MS_ASYNC) != 0;
+	}
+	return NULL;
+}
+
+static bool taker_start(struct taker *t, CUdeviceptr base, size_t length)
+{
+	t->base = base;
+	t->length = length;
+	return !pthread_create(&t->thread, NULL, take_addresses, t);
+}
+
+static void taker_end(struct taker *t)
+{
+	__atomic_store_n(&t->stop, true, __ATOMIC_RELAXED);
+	pthread_join(t->thread, NULL);
+}
+
+struct pieces {
+	CUdeviceptr d;
+	handle_t h;			/* of G bytes of host memory, which the CPU reaches in strict mode, too */
+	unsigned int most;		/* pieces, with a hole behind each, so that each needs two more mappings */
+};
+
+static CUresult piece_open(const struct pieces *p, unsigned int n)
+{
 	const CUmemAccessDesc both[2] = {
 		{ { .type = CU_MEM_LOCATION_TYPE_DEVICE }, CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
 		{ { .type = CU_MEM_LOCATION_TYPE_HOST }, CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
 	};
+
+	return cuMemSetAccess(p->d + 2 * n * G, G, both, 2);
+}
+
+static CUresult piece_put(const struct pieces *p, unsigned int n)
+{
+	CUresult result = cuMemMap(p->d + 2 * n * G, G, 0, p->h, 0);
+
+	return result ? result : piece_open(p, n);
+}
+
+/*
+ * Take pieces out and put them in, more than there is room for, until the thread has made some mappings of its own.
+ * Returns how many calls were refused, or -1 for an error.
+ */
+static int pieces_renew(const struct pieces *p, const struct taker *t)
+{
+	unsigned int until = __atomic_load_n(&t->rounds, __ATOMIC_RELAXED) + 50;
+	int refused = 0;
+
+	for (unsigned int i = 0; i < p->most || (int)(__atomic_load_n(&t->rounds, __ATOMIC_RELAXED) - until) < 0; i++) {
+		unsigned int n = i * 37 % p->most;
+		CUresult result = cuMemUnmap(p->d + 2 * n * G, G);
+
+		if (!result)
+			result = piece_put(p, n);
+		if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
+			return -1;
+		refused += result == CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return refused;
+}
+
+/*
+ * The kernel refuses mappings when the process has vm.max_map_count of them.  The call that is refused changes
+ * nothing, and no address of the reservation is lost, while another thread takes what addresses it can get.
+ */
+TEST_F(vmm, too_many_mappings)
+{
+	struct pieces p = { .most = 400 };
+	const size_t length = 2 * p.most * G;
+	int before = number_of(MAX_MAP_COUNT, ""), refused;
 	CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+	CUresult result = CUDA_SUCCESS;
+	unsigned long long rights;
+	struct taker t = { 0 };
 	unsigned int n;
-	CUdeviceptr d;
-	handle_t h;
 
 	if (before <= 0 || (access("/run/vm", F_OK) && !getenv("GPUMEM_SYSTEM")))
 		SKIP(return, "vm.max_map_count cannot be set");
-	/* The CPU reaches memory of the host in strict mode, too. */
-	ASSERT_CU(make_at(&h, CU_MEM_LOCATION_TYPE_HOST, 0, G));
-	ASSERT_CU(cuMemAddressReserve(&d, 2 * most * G, 0, 0, 0));
-	ASSERT_TRUE(number_to(MAX_MAP_COUNT, count_maps() + most / 2));
-	/* With a hole behind each, so that each needs two more. */
-	for (n = 0; n < most && !result; n++) {
-		result = cuMemMap(d + 2 * n * G, G, 0, h, 0);
-		if (!result)
-			result = cuMemSetAccess(d + 2 * n * G, G, both, 2);
-	}
+	ASSERT_CU(make_at(&p.h, CU_MEM_LOCATION_TYPE_HOST, 0, G));
+	ASSERT_CU(cuMemAddressReserve(&p.d, length, 0, 0, 0));
+	ASSERT_TRUE(taker_start(&t, p.d, length));
+	ASSERT_TRUE(number_to(MAX_MAP_COUNT, count_maps() + p.most / 2));
+	for (n = 0; n < p.most && !result; n++)
+		result = piece_put(&p, n);
+	rights = 77;
+	if (cuMemGetAccess(&rights, &here, p.d + 2 * (n - 1) * G))
+		rights = 78;
+	refused = pieces_renew(&p, &t);
 	number_to(MAX_MAP_COUNT, before);
-	TH_LOG("%u mappings, then %d", n, result);
+	taker_end(&t);
+	TH_LOG("%u mappings, then %d; %d refused later; %u other mappings, %u of them refused", n, result, refused,
+	       t.rounds, t.refused);
 	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
-	EXPECT_GT(most, n);
-	EXPECT_TRUE(no_hole(d, 2 * most * G));
-	/* The last mapping is there, without rights. */
-	ASSERT_CU(cuMemGetAccess(&rights, &here, d + 2 * (n - 1) * G));
+	EXPECT_GT(p.most, n);
+	EXPECT_LT(0, refused);
+	EXPECT_EQ(0, t.inside);
+	EXPECT_EQ(0, t.holes);
+	EXPECT_TRUE(no_hole(p.d, length));
+	/* The last mapping was there, without rights. */
 	EXPECT_EQ(0, rights);
-	EXPECT_EQ(INVALID, cuMemsetD8(d + 2 * (n - 1) * G, 1, G));
 	/* Now there is room for it. */
-	ASSERT_CU(cuMemSetAccess(d + 2 * (n - 1) * G, G, both, 2));
-	EXPECT_CU(cuMemsetD8(d + 2 * (n - 1) * G, 1, G));
-	ASSERT_CU(cuMemUnmap(d, 2 * most * G));
-	EXPECT_TRUE(no_hole(d, 2 * most * G));
-	ASSERT_CU(cuMemRelease(h));
-	ASSERT_CU(cuMemAddressFree(d, 2 * most * G));
+	ASSERT_CU(cuMemUnmap(p.d, length));
+	for (unsigned int i = 0; i < n; i++)
+		ASSERT_CU(piece_put(&p, i));
+	EXPECT_CU(cuMemsetD8(p.d + 2 * (n - 1) * G, 1, G));
+	ASSERT_CU(cuMemUnmap(p.d, length));
+	EXPECT_TRUE(no_hole(p.d, length));
+	ASSERT_CU(cuMemRelease(p.h));
+	ASSERT_CU(cuMemAddressFree(p.d, length));
 }
 
 /*
@@ -309,58 +403,28 @@ TEST_F(vmm, location_of_an_import)
 
 /* --- threads */
 
-struct taker {
-	pthread_t thread;
-	CUdeviceptr base;
-	size_t length;
-	bool stop;
-	unsigned int rounds, inside, holes;
-};
-
-/*
- * Maps memory of the process's own again and again, wherever the kernel puts it, and asks the kernel whether the
- * range has a hole: msync() finds one by itself, and mmap() only if it likes the place of the hole best.
- */
-static void *take_addresses(void *arg)
-{
-	struct taker *t = arg;
-
-	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
-		CUdeviceptr p = (uintptr_t)mmap(NULL, G, PROT_READ | PROT_WRITE,
-						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		t->rounds++;
-		t->inside += p + G > t->base && p < t->base + t->length;
-		munmap((void *)(uintptr_t)p, G);
-		for (unsigned int i = 0; i < 32; i++)
-			t->holes += msync((void *)(uintptr_t)t->base, t->length, MS_ASYNC) != 0;
-	}
-	return NULL;
-}
-
 /* While memory comes and goes in a reservation, no other mmap() gets an address of it. */
 TEST_F(vmm, never_a_hole)
 {
-	struct taker t = { .length = 16 * G };
+	const size_t length = 16 * G;
+	struct taker t = { 0 };
 	CUdeviceptr d;
 	handle_t h;
 
 	ASSERT_CU(make(&h, G));
-	ASSERT_CU(cuMemAddressReserve(&d, t.length, 0, 0, 0));
-	t.base = d;
-	ASSERT_EQ(0, pthread_create(&t.thread, NULL, take_addresses, &t));
+	ASSERT_CU(cuMemAddressReserve(&d, length, 0, 0, 0));
+	ASSERT_TRUE(taker_start(&t, d, length));
 	for (unsigned int i = 0; i < 400 || __atomic_load_n(&t.rounds, __ATOMIC_RELAXED) < 50; i++) {
 		ASSERT_CU(cuMemMap(d + i % 16 * G, G, 0, h, 0));
 		ASSERT_CU(open_to_device(d + i % 16 * G, G));
-		ASSERT_CU(cuMemUnmap(d, t.length));
+		ASSERT_CU(cuMemUnmap(d, length));
 	}
-	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
-	pthread_join(t.thread, NULL);
+	taker_end(&t);
 	TH_LOG("%u other mappings", t.rounds);
 	EXPECT_EQ(0, t.inside);
 	EXPECT_EQ(0, t.holes);
 	ASSERT_CU(cuMemRelease(h));
-	ASSERT_CU(cuMemAddressFree(d, t.length));
+	ASSERT_CU(cuMemAddressFree(d, length));
 }
 
 struct copier {
