@@ -16,7 +16,7 @@
 
 static struct vmm_env {
 	CUmemGenericAllocationHandle handle, handle2;
-	CUdeviceptr addr;		/* a reservation of two pieces */
+	CUdeviceptr addr;		/* a reservation of two pieces; of three for vmm_three() */
 	CUexternalMemory memory;
 	CUexternalSemaphore semaphore, semaphore2;
 } vmm;
@@ -26,20 +26,26 @@ static const CUmemAccessDesc vmm_open = {
 	.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 };
 
-static CUresult vmm_make(CUmemGenericAllocationHandle *handle)
+static CUresult vmm_make(CUmemLocationType type)
 {
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = POSIX_FD,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.location = { .type = type },
 	};
 
-	return cuMemCreate(handle, PIECE, &prop, 0);
+	return cuMemCreate(&vmm.handle, PIECE, &prop, 0);
 }
 
 static CUresult vmm_create(struct env *e)
 {
 	(void)e;
-	return vmm_make(&vmm.handle);
+	return vmm_make(CU_MEM_LOCATION_TYPE_DEVICE);
+}
+
+static CUresult vmm_create_node(struct env *e)
+{
+	(void)e;
+	return vmm_make(CU_MEM_LOCATION_TYPE_HOST_NUMA);
 }
 
 static CUresult vmm_release(struct env *e)
@@ -103,6 +109,91 @@ static CUresult vmm_access_undo(struct env *e)
 	return result ? result : vmm_unplace(e);
 }
 
+/* Rights of all devices in one call. */
+static CUresult vmm_access_all(struct env *e)
+{
+	CUmemAccessDesc open[GPUMEM_MAX_DEVICES];
+
+	for (unsigned int i = 0; i < e->devices; i++) {
+		open[i] = vmm_open;
+		open[i].location.id = i;
+	}
+	return cuMemSetAccess(vmm.addr, 2 * PIECE, open, e->devices);
+}
+
+static CUresult vmm_access_all_undo(struct env *e)
+{
+	CUmemLocation location = vmm_open.location;
+	unsigned long long rights;
+	CUresult result;
+
+	for (unsigned int i = 0; i < e->devices; i++) {
+		location.id = i;
+		result = cuMemGetAccess(&rights, &location, vmm.addr + PIECE);
+		if (result || rights != vmm_open.flags)
+			return CUDA_ERROR_UNKNOWN;
+	}
+	return vmm_access_undo(e);
+}
+
+static CUresult vmm_retain(struct env *e)
+{
+	(void)e;
+	return cuMemRetainAllocationHandle(&vmm.handle2, (void *)(uintptr_t)(vmm.addr + PIECE + 1));
+}
+
+static CUresult vmm_retain_undo(struct env *e)
+{
+	CUresult result = vmm.handle2 == vmm.handle ? cuMemRelease(vmm.handle2) : CUDA_ERROR_UNKNOWN;
+
+	return result ? result : vmm_unplace(e);
+}
+
+/* A DMA-buf of parts of two mappings. */
+static CUresult vmm_range(struct env *e)
+{
+	return cuMemGetHandleForAddressRange(&e->fd, vmm.addr + PIECE / 2, PIECE, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					     0);
+}
+
+static CUresult vmm_range_undo(struct env *e)
+{
+	return close(e->fd) ? CUDA_ERROR_UNKNOWN : vmm_unplace(e);
+}
+
+/* Three mappings of the handle; the first and the last stay when the middle one goes. */
+static CUresult vmm_three(struct env *e)
+{
+	CUresult result = vmm_create(e);
+
+	if (!result)
+		result = cuMemAddressReserve(&vmm.addr, 3 * PIECE, 0, 0, 0);
+	for (unsigned int i = 0; !result && i < 3; i++)
+		result = cuMemMap(vmm.addr + i * PIECE, PIECE, 0, vmm.handle, 0);
+	return result ? result : cuMemSetAccess(vmm.addr, 3 * PIECE, &vmm_open, 1);
+}
+
+static CUresult vmm_unmap_middle(struct env *e)
+{
+	(void)e;
+	return cuMemUnmap(vmm.addr + PIECE, PIECE);
+}
+
+static CUresult vmm_three_undo(struct env *e)
+{
+	CUresult result = cuMemsetD8(vmm.addr, 3, PIECE);
+
+	if (!result)
+		result = cuMemsetD8(vmm.addr + 2 * PIECE, 4, PIECE);
+	if (!result && !cuMemsetD8(vmm.addr + PIECE, 5, 1))
+		result = CUDA_ERROR_UNKNOWN;
+	if (!result)
+		result = cuMemUnmap(vmm.addr, 3 * PIECE);
+	if (!result)
+		result = cuMemAddressFree(vmm.addr, 3 * PIECE);
+	return result ? result : vmm_release(e);
+}
+
 static CUresult vmm_export(struct env *e)
 {
 	return cuMemExportToShareableHandle(&e->fd, vmm.handle, POSIX_FD, 0);
@@ -114,6 +205,7 @@ static CUresult vmm_close(struct env *e)
 }
 
 BOTH(vmm_exported, vmm_create, vmm_export)
+BOTH(vmm_exported_node, vmm_create_node, vmm_export)
 
 static CUresult vmm_import(struct env *e)
 {
