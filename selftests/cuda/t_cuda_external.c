@@ -123,6 +123,36 @@ TEST_F(external, handle)
 	EXPECT_EQ(fds, count_fds());
 }
 
+/* The size that an import names is the end of what it can map, although the memory is larger. */
+TEST_F(external, named_size)
+{
+	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC a = { .numLevels = 1, .offset = MIB - 4 * 64 * 64 };
+	CUDA_EXTERNAL_MEMORY_BUFFER_DESC b = { .size = MIB };
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC d;
+	CUmipmappedArray mipmap;
+	CUexternalMemory m;
+	CUdeviceptr p;
+
+	d = memory_desc(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, handle_fd(), MIB);
+	ASSERT_CU(cuImportExternalMemory(&m, &d));
+	ASSERT_CU(cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	EXPECT_CU(cuMemFree(p));
+	b.size = MIB + 1;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	b.offset = 1;
+	b.size = MIB;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	b.offset = MIB;
+	b.size = 1;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedBuffer(&p, m, &b));
+	a.arrayDesc = describe(64, 64, 0, U8, 4, 0);
+	ASSERT_CU(cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	EXPECT_CU(cuMipmappedArrayDestroy(mipmap));
+	a.offset++;
+	EXPECT_EQ(INVALID, cuExternalMemoryGetMappedMipmappedArray(&mipmap, m, &a));
+	EXPECT_CU(cuDestroyExternalMemory(m));
+}
+
 /* A failing import closes a descriptor that is no handle, and no other. */
 TEST_F(external, descriptors)
 {

@@ -520,6 +520,16 @@ TEST_F(cuda_sparse, forms)
 /* A wrong entry behind good ones: nothing is mapped. */
 TEST_F(cuda_sparse, bad_input)
 {
+	const unsigned char usage = CU_MEM_CREATE_USAGE_TILE_POOL;
+	/* Memory that is not for tiles, of another device, of the host. */
+	const CUmemAllocationProp props[] = {
+		{ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } },
+		{ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
+		  .allocFlags = { .usage = usage } },
+		{ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_HOST, 0 },
+		  .allocFlags = { .usage = usage } },
+	};
+	handle_t wrong[ARRAY_SIZE(props)];
 	CUarrayMapInfo good, list[2];
 	CUarray a, planar, plain;
 	CUdeviceptr word;
@@ -529,12 +539,14 @@ TEST_F(cuda_sparse, bad_input)
 	ASSERT_CU(make(&planar, 512, 512, 0, CU_AD_FORMAT_NV12, 3, VIDEO | SPARSE));
 	ASSERT_CU(make(&plain, 300, 200, 0, U8, 4, 0));
 	ASSERT_CU(pool(&h, 2 * MIB));
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++)
+		ASSERT_CU(cuMemCreate(&wrong[i], 2 * MIB, &props[i], 0));
 	ASSERT_CU(cuMemAlloc(&word, 4));
 	good = box_of(a, h, 0, 0, 0, 0, 384, 256, 1);
 	for (int held = 0; held < 2; held++) {
 		if (held)
 			ASSERT_CU(hold(self->s, word));
-		for (unsigned int k = 0; k < 24; k++) {
+		for (unsigned int k = 0; k < 27; k++) {
 			CUarrayMapInfo bad = good;
 			CUresult want = INVALID;
 
@@ -562,6 +574,11 @@ TEST_F(cuda_sparse, bad_input)
 			case 20: bad.reserved[1] = 1; break;
 			case 21: bad.deviceBitMask = 2; break;
 			case 22: bad.subresource.sparseLevel.layer = 1; break;
+			case 23:
+			case 24:
+			case 25:
+				bad.memHandle.memHandle = wrong[k - 23];
+				break;
 			default:
 				/* The array's own end is no error. */
 				bad.subresource.sparseLevel.extentWidth = 300;
@@ -584,6 +601,8 @@ TEST_F(cuda_sparse, bad_input)
 	}
 	/* Handles of failed calls are not held: the memory goes with the release. */
 	EXPECT_CU(cuMemRelease(h));
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++)
+		EXPECT_CU(cuMemRelease(wrong[i]));
 	EXPECT_CU(cuArrayDestroy(a));
 	EXPECT_CU(cuArrayDestroy(planar));
 	EXPECT_CU(cuArrayDestroy(plain));
