@@ -97,6 +97,51 @@ TEST_F(cuda_sparse, order)
 	EXPECT_CU(cuMemFree(word));
 }
 
+/* Tiles of a box take their memory one after the other: columns first, then rows, then slices. */
+TEST_F(cuda_sparse, order_in_memory)
+{
+	for (int solid = 0; solid < 2; solid++) {
+		const unsigned int columns = 3, rows = 2, slices = solid ? 2 : 1, tiles = columns * rows * slices;
+		CUDA_ARRAY_SPARSE_PROPERTIES props;
+		unsigned int w, height, depth, n = 0;
+		CUarrayMapInfo info;
+		CUarray a, tile;
+		handle_t h;
+
+		ASSERT_CU(make(&tile, 16, 16, solid ? 16 : 0, U8, 4, SPARSE));
+		ASSERT_CU(cuArrayGetSparseProperties(&props, tile));
+		ASSERT_CU(cuArrayDestroy(tile));
+		w = props.tileExtent.width;
+		height = props.tileExtent.height;
+		depth = props.tileExtent.depth;
+		ASSERT_EQ(TILE, 4 * w * height * depth);
+		ASSERT_CU(make(&tile, w, height, solid ? depth : 0, U8, 4, SPARSE));
+		ASSERT_CU(make(&a, columns * w, rows * height, solid ? slices * depth : 0, U8, 4, SPARSE));
+		ASSERT_CU(pool(&h, 2 * MIB));
+		info = box_of(a, h, TILE, 0, 0, 0, columns * w, rows * height, slices * depth);
+		ASSERT_CU(cuMemMapArrayAsync(&info, 1, NULL));
+		for (unsigned int z = 0; z < slices; z++)
+			for (unsigned int y = 0; y < rows; y++)
+				for (unsigned int x = 0; x < columns; x++) {
+					memset(self->host, ++n, TILE);
+					ASSERT_CU(write_box(a, self->host, 4 * x * w, y * height, z * depth, 4 * w,
+							    height, depth));
+				}
+		for (n = 1; n <= tiles; n++) {
+			info = box_of(tile, h, n * TILE, 0, 0, 0, w, height, depth);
+			ASSERT_CU(cuMemMapArrayAsync(&info, 1, NULL));
+			ASSERT_CU(read_box(self->host, tile, 0, 0, 0, 4 * w, height, depth));
+			EXPECT_TRUE(all_are(self->host, n, TILE)) {
+				TH_LOG("tile %u is %u", n, self->host[0]);
+			}
+		}
+		EXPECT_CU(cuMemRelease(h));
+		EXPECT_CU(cuArrayDestroy(tile));
+		EXPECT_CU(cuArrayDestroy(a));
+	}
+	EXPECT_EQ(self->was, used(0));
+}
+
 /* More tiles than a call binds itself. */
 TEST_F(cuda_sparse, many)
 {
