@@ -175,10 +175,15 @@ TEST_F(vmm, memory_returned)
 	EXPECT_GT(n, before - now);
 	ASSERT_CU(cuMemAddressFree(d, 2 * n));
 	/* The value is not given out again. */
-	ASSERT_CU(make(&again, G));
+	ASSERT_CU(make(&again, n));
 	EXPECT_NE(h, again);
 	EXPECT_EQ(INVALID, cuMemRelease(h));
+	ASSERT_CU(cuMemGetInfo(&now, &total));
+	EXPECT_LE(n, before - now);
+	/* Memory that was never mapped. */
 	ASSERT_CU(cuMemRelease(again));
+	ASSERT_CU(cuMemGetInfo(&now, &total));
+	EXPECT_GT(n, before - now);
 	EXPECT_EQ(INVALID, cuMemRelease(again));
 	EXPECT_EQ(INVALID, cuMemRelease(0x12345678));
 	EXPECT_EQ(INVALID, cuMemRelease(~0ULL));
@@ -310,10 +315,10 @@ TEST_F(vmm, too_many_mappings)
 	const size_t length = 2 * p.most * G;
 	int before = number_of(MAX_MAP_COUNT, ""), refused;
 	CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = CUDA_SUCCESS, unmaps = CUDA_SUCCESS;
+	unsigned int n, reached = 0;
 	unsigned long long rights;
 	struct taker t = { 0 };
-	unsigned int n;
 
 	if (before <= 0 || (access("/run/vm", F_OK) && !getenv("GPUMEM_SYSTEM")))
 		SKIP(return, "vm.max_map_count cannot be set");
@@ -327,6 +332,12 @@ TEST_F(vmm, too_many_mappings)
 	if (cuMemGetAccess(&rights, &here, p.d + 2 * (n - 1) * G))
 		rights = 78;
 	refused = pieces_renew(&p, &t);
+	/* Far above the limit the kernel refuses even a mapping that replaces another. */
+	number_to(MAX_MAP_COUNT, 20);
+	for (unsigned int i = 0; i < p.most; i += 2) {
+		unmaps |= cuMemUnmap(p.d + 2 * i * G, G);
+		reached += !faults_with(cpu(p.d + 2 * i * G), false, SIGSEGV);
+	}
 	number_to(MAX_MAP_COUNT, before);
 	taker_end(&t);
 	TH_LOG("%u mappings, then %d; %d refused later; %u other mappings, %u of them refused", n, result, refused,
@@ -334,6 +345,8 @@ TEST_F(vmm, too_many_mappings)
 	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
 	EXPECT_GT(p.most, n);
 	EXPECT_LT(0, refused);
+	EXPECT_CU(unmaps);
+	EXPECT_EQ(0, reached);
 	EXPECT_EQ(0, t.inside);
 	EXPECT_EQ(0, t.holes);
 	EXPECT_TRUE(no_hole(p.d, length));
