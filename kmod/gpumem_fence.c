@@ -352,7 +352,8 @@ int gpumem_fenced_begin(struct gpumem_stream *stream)
 	 * nothing to prepare; if the client allocates some meanwhile, the
 	 * portion ends there.
 	 */
-	ret = unlikely(stream->sqe.flags) ? gpumem_pageable_pin(stream) : 0;
+	ret = unlikely(gpumem_pageable_any(&stream->sqe)) ?
+		gpumem_pageable_pin(stream) : 0;
 	if (!ret && atomic64_read(&stream->obj.client->count.managed))
 		ret = gpumem_place_prepare(stream);
 	if (ret) {

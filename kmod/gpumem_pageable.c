@@ -60,7 +60,7 @@ static void __user *gpumem_pageable_ptr(u64 addr)
 }
 
 /**
- * gpumem_pageable_check - may a device execute an entry with these flags?
+ * gpumem_pageable_check - may a device execute an entry with these sides?
  * @stream: stream whose current entry passed gpumem_sqe_check()
  *
  * Return: 0 or -EOPNOTSUPP.
@@ -432,7 +432,7 @@ static int gpumem_pageable_step_plain(struct gpumem_stream *stream)
 
 /**
  * gpumem_pageable_step - execute a slice of a copy or fill of pageable memory
- * @stream: stream whose entry has a flag, and no fence
+ * @stream: stream whose entry has a pageable side, and no fence
  *
  * Context: the worker that runs the stream, a thread of the client's process;
  * may sleep, without locks.
@@ -565,7 +565,7 @@ static int gpumem_pageable_pin_side(struct gpumem_stream *stream, bool write)
 
 /**
  * gpumem_pageable_pin - pin the pageable memory of a fenced entry's portion
- * @stream: stream whose entry has a flag
+ * @stream: stream whose entry has a pageable side
  *
  * Context: the worker that runs the stream; may sleep, without locks.
  * Return: 0; -EAGAIN if the worker must leave; -EINPROGRESS as

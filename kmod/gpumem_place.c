@@ -37,15 +37,15 @@
 
 /**
  * gpumem_place_find - find what an address leads to
- * @stream: whose address space and device it is; its entry may name another
- *	device, whose access counts
+ * @stream: whose address space it is
  * @place: what the call before found, or zeroed; out
  * @addr: device address
  * @write: the device is to write
  * @len: bytes wanted; reduced to the part inside the mapping or tile
  *
  * Context: the caller holds vm->lock for reading; preemption may be disabled.
- * Return: 0, -EFAULT, or -EACCES if the device has no such access.
+ * Return: 0, -EFAULT, or -EACCES without access of the device that the entry
+ * names, or else of the stream's device.
  */
 int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
 		      u64 addr, bool write, u64 *len)

@@ -51,7 +51,7 @@ struct copy_end {
 	uint64_t pitch;
 	uint64_t slice;			/* bytes from one slice to the next */
 	CUcontext ctx;			/* that the memory belongs to, or NULL */
-	CUcontext reach;		/* whose device must have access to a mapping or pool (copy_reach()) */
+	CUcontext reach;		/* its device needs access to the end's mapping or pool (copy_reach(), or the stream's) */
 	uint32_t rights;		/* of a mapping: 1 + the kernel's index of the device whose right to it counts; or 0 */
 	bool host;			/* memory that the engine does not reach, or that the CPU copies */
 	bool pageable;			/* memory of the process that the engine accesses (address/pageable.h) */
@@ -105,7 +105,7 @@ bool copy_part(const struct copy *copy, struct copy_part *at, struct copy *part)
 
 /* ---- copies between two ends (memcpy.c) */
 
-/* The context whose rights a copy in @stream needs. */
+/* The context whose device needs access to both ends of a copy in @stream. Batches use the stream's context. */
 static inline CUcontext copy_reach(CUstream stream)
 {
 	CUcontext ctx = ctx_top();

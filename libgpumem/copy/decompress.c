@@ -19,6 +19,7 @@
  * the index of its bit in the mask; worker, a thread of exec/work.h.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "copy/copy.h"
 #include "core/codec.h"
@@ -175,18 +176,19 @@ static void operation_run(struct work *work, struct worker *worker, unsigned int
  * Check that @bytes at an address can take part in decompression. *@rest: bytes to the end of the memory.
  * *@engine: the engine must copy.
  */
-static bool end_valid(uint64_t addr, uint64_t bytes, uint64_t *rest, bool *engine)
+static bool end_valid(uint64_t addr, uint64_t bytes, CUdevice device, int right, uint64_t *rest, bool *engine)
 {
 	struct span span;
 
-	if (!addr || !vm_lookup(addr, &span) || !span_decompress(&span))
+	if (!addr || !vm_lookup(addr, &span) || !span_decompress(&span) ||
+	    (span.flags & ALLOC_MAPPED && !vmm_allows(&span, device, right)))
 		return false;
 	*rest = span.size - (addr - span.base);
 	*engine = span_dark(&span) || span.flags & (ALLOC_EXPORTED | ALLOC_MAPPED);
 	return bytes <= *rest;
 }
 
-static CUresult operation_of(struct operation *op, const CUmemDecompressParams *params)
+static CUresult operation_of(struct operation *op, const CUmemDecompressParams *params, CUdevice device)
 {
 	uint64_t rest;
 
@@ -205,9 +207,9 @@ static CUresult operation_of(struct operation *op, const CUmemDecompressParams *
 	};
 	if (!params->srcNumBytes || params->srcNumBytes > CODEC_LENGTH_MOST ||
 	    params->dstNumBytes > CODEC_LENGTH_MOST || op->result % sizeof(uint32_t) ||
-	    !end_valid(op->src, params->srcNumBytes, &rest, &op->engine_src) ||
-	    !end_valid(op->result, sizeof(uint32_t), &rest, &op->engine_result) ||
-	    !end_valid(op->dst, params->dstNumBytes, &rest, &op->engine_dst))
+	    !end_valid(op->src, params->srcNumBytes, device, PROT_READ, &rest, &op->engine_src) ||
+	    !end_valid(op->result, sizeof(uint32_t), device, PROT_WRITE, &rest, &op->engine_result) ||
+	    !end_valid(op->dst, params->dstNumBytes, device, PROT_WRITE, &rest, &op->engine_dst))
 		return CUDA_ERROR_INVALID_VALUE;
 	op->room = params->dstNumBytes ? params->dstNumBytes : min_u64(rest, CODEC_LENGTH_MOST);
 	return codec_load(params->algo) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
@@ -241,7 +243,7 @@ static CUresult decompress_submit(CUstream stream, struct work *work)
 	return result;
 }
 
-static CUresult batch_check(struct decompress_work *batch, const CUmemDecompressParams *params,
+static CUresult batch_check(struct decompress_work *batch, CUdevice device, const CUmemDecompressParams *params,
 			    size_t count, size_t *failed)
 {
 	size_t i;
@@ -249,7 +251,7 @@ static CUresult batch_check(struct decompress_work *batch, const CUmemDecompress
 	batch->work = (struct work){ .items = count, .run = operation_run };
 	for (i = 0; i < count; i++) {
 		struct operation *op = &batch->operations[i];
-		CUresult result = operation_of(op, &params[i]);
+		CUresult result = operation_of(op, &params[i], device);
 
 		if (result) {
 			*failed = i;
@@ -274,7 +276,7 @@ static CUresult decompress_on(CUstream stream, const CUmemDecompressParams *para
 	batch = malloc(sizeof(*batch) + bytes);
 	if (!batch)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = batch_check(batch, params, count, failed);
+	result = batch_check(batch, stream->ctx->device, params, count, failed);
 	if (result) {
 		free(batch);
 		return result;

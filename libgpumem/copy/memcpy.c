@@ -109,7 +109,7 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (vm_lookup(end->addr, &span)) {
-		/* As recorded, the device of the named or current context needs the right, not that of the stream. */
+		/* As recorded, the named or current context's device needs the right. The stream's device needs none. */
 		if (span.flags & ALLOC_MAPPED) {
 			result = ctx_valid(end->reach);
 			if (result)
@@ -118,9 +118,8 @@ CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned i
 			end->rights = client.device[device].index + 1;
 		}
 		if (!vmm_covers(&span, end->addr, bytes, device, right)) {
-			/* The CPU copies mapped memory of the host to which only the CPU has a right. */
-			if (!(span.flags & ALLOC_MAPPED) || !(span.flags & ALLOC_HOST) ||
-			    !vmm_covers(&span, end->addr, bytes, CU_DEVICE_CPU, right))
+			/* The CPU copies mapped memory of the host to which host locations have the right. */
+			if (!(span.flags & ALLOC_MAPPED) || !vmm_covers(&span, end->addr, bytes, CU_DEVICE_CPU, right))
 				return CUDA_ERROR_INVALID_VALUE;
 			end->host = true;
 			return CUDA_SUCCESS;

@@ -85,7 +85,7 @@ static bool reaches_other(CUcontext ctx, const struct span *span)
 
 	if (span->pool)
 		return pool_reached_from(span->pool, ctx->device);
-	/* Imported memory needs no grant: opening it gave access, for all contexts. External memory does, as recorded. */
+	/* Imported memory needs no grant: opening it gave access, for all contexts. As recorded, external memory needs one. */
 	if ((span->flags & (ALLOC_IMPORTED | ALLOC_EXTERNAL)) == ALLOC_IMPORTED || span->ctx == ctx)
 		return true;
 	lock_take(&grant_lock);

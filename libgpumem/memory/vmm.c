@@ -625,7 +625,7 @@ static struct mapping *mapping_after(const struct mapping *m, uint64_t end)
 	return mapping_end(m) < end ? mapping_at(mapping_end(m)) : NULL;
 }
 
-/* Whether a range consists of whole mappings. *@device_only: memory of a device is among them. */
+/* Whether a range consists of whole mappings. *@of_device: memory of a device is among them. */
 static bool whole_mappings(uint64_t addr, uint64_t end, bool *of_device)
 {
 	struct mapping *m = mapping_at(addr);
@@ -679,7 +679,10 @@ static int tell_device(uint64_t addr, uint64_t size, unsigned int device, uint32
 	return client_ioctl(GPUMEM_VM_ACCESS, &access);
 }
 
-/* Undo what tell_devices() did for the devices below @stop. */
+/*
+ * Give the devices below @stop their former rights. If the kernel refuses that, too, it has other rights than the
+ * library for this range, until the next change or the unmap.
+ */
 static void tell_undo(uint64_t addr, uint64_t end, const struct change *change, unsigned int stop)
 {
 	struct mapping *m;
@@ -877,8 +880,9 @@ bool vmm_allows(const struct span *span, CUdevice device, int right)
 	const struct mapping *m = mapping_of(span);
 	uint32_t want = right & PROT_WRITE ? WRITE : READ;
 
+	/* The process's own mapping may have more, without strict mode. */
 	if (device == CU_DEVICE_CPU)
-		return load_relaxed(&m->protection) & right;
+		return load_relaxed(&m->host) & want;
 	return device_right(m, device) & want;
 }
 

@@ -30,7 +30,7 @@ void vmm_home(const struct span *span, uint64_t *base, uint64_t *size);
 /*
  * Whether @bytes from an address in a span on are memory that a device may read (PROT_READ) or write
  * (PROT_WRITE). The range may go over several mappings, but over no other allocations. span->flags gets the flags
- * of all of them. The CPU's right: @device is CU_DEVICE_CPU.
+ * of all of them. The right of host locations: @device is CU_DEVICE_CPU.
  */
 bool vmm_covers_far(struct span *span, uint64_t addr, uint64_t bytes, CUdevice device, int right);
 /* Whether @bytes from an address in a mapping on are mappings, of one kind of memory, whatever their rights. */

@@ -222,13 +222,13 @@ enum pool_flags {
 struct CUmemPoolHandle_st {
 	uint32_t magic;			/* atomic */
 	uint32_t flags;			/* enum pool_flags; atomic */
+	const uint8_t *classes;		/* class_table or zoned_table; constant while there are blocks */
 	struct lock lock;
 	CUdevice device;		/* whose memory; of a host pool, any */
 	CUmemLocation location;		/* as the program gave it */
 	int handle_types;
 	uint32_t id;			/* of the kernel's pool, or 0 */
 	uint64_t limit;			/* bytes, or 0 */
-	const uint8_t *classes;		/* class_table or zoned_table */
 	uint64_t threshold;		/* atomic */
 	bool follow, opportunistic, internal;	/* REUSE_*; atomic */
 	uint32_t access;		/* a bit per device; lock */
@@ -331,10 +331,11 @@ static inline unsigned int class_of(const pool_t *pool, uint64_t size)
 	return pool->classes[(size + CELL_UNIT - 1) / CELL_UNIT];
 }
 
-/* Bytes that a block without a class has behind its end. */
-static inline unsigned int pool_zone(const pool_t *pool)
+/* Bytes of the red zone behind a block, which are part of its class or its pages. */
+static inline unsigned int pool_zone(const pool_t *pool, uint64_t size)
 {
-	return pool->classes == class_table ? 0 : RED_ZONE;
+	/* Blocks of whole slots stay so. */
+	return pool->classes == class_table || (size > CLASS_MAX && !(size % SLOT)) ? 0 : RED_ZONE;
 }
 
 /*

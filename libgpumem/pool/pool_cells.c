@@ -434,7 +434,7 @@ struct cell *cells_take(pool_t *pool, uint64_t size, const struct taker *taker)
 		size = class_bytes[class];
 	} else {
 		pages_settle(pool, taker, 4);
-		size += pool_zone(pool);
+		size += pool_zone(pool, size);
 	}
 	range = pages_take(pool, round_up(size, PAGE) / PAGE, taker);
 	return range ? &range->cell : NULL;

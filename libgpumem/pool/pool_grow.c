@@ -132,7 +132,7 @@ static uint64_t reserved_or_promised(const pool_t *pool)
 enum grown pool_grow(pool_t *pool, uint64_t size, bool wait)
 {
 	unsigned int class = size > CLASS_MAX ? CLASSES : class_of(pool, size);
-	uint64_t need = class == CLASSES ? size + pool_zone(pool) : class_bytes[class], length, most, mine;
+	uint64_t need = class == CLASSES ? size + pool_zone(pool, size) : class_bytes[class], length, most, mine;
 	bool shared = size <= SHARES_CHUNK;
 	CUresult result;
 

@@ -2,11 +2,13 @@
 /*
  * Pools: red zones, and freed blocks that the checker keeps (memory/quarantine.c does the same for other memory).
  *
- * With GPUMEM_CHECK=1, RED_ZONE bytes behind each block belong to no block: an address there is out of bounds. For
- * that, a block gets a larger class (zoned_table) or more pages. The zone gets a pattern when the checker sees
- * the allocation. A byte of it that differs when the block is reused is a report; the same when the process ends,
- * if the block was freed. A block that is not kept is looked at when it is freed. Blocks of pools with a limit,
- * of managed pools and of imported ones have no zone.
+ * With GPUMEM_CHECK=1, at least RED_ZONE bytes behind a block belong to no block. Such a block has a larger class
+ * (zoned_table) or another page. Blocks of whole slots have no zone, nor have blocks of pools with a limit, of managed
+ * pools and of imported pools.
+ *
+ * An allocation that the checker sees writes a pattern into the zone, unless earlier work may still use these bytes.
+ * The release of a kept block compares the pattern, and the end of the process does. The free of a block that is not
+ * kept compares it at once, and does not wait for the work before the free. A byte that differs is a report.
  *
  * Owns a list of each pool. With GPUMEM_CHECK=1, a freed block is not reused for a while. Until then a call that
  * names it is a use after free, also after further allocations. A kept block is not live, and counts as reserved.
@@ -77,7 +79,7 @@ static bool exported(const struct cell *cell)
 	return (load_relaxed(&cell->flags) | load_relaxed(&range_of(cell->base)->chunk->flags)) & ALLOC_EXPORTED;
 }
 
-/* Look for a byte that differs in [@from, @to). False: there is one, and no room for its report. */
+/* Note the first byte in [@from, @to) that is not @pattern. False: there is such a byte, and no room for a report. */
 static bool compare(const struct cell *cell, uint64_t size, uint64_t from, uint64_t to, unsigned char pattern,
 		    struct changes *changes)
 {
@@ -94,7 +96,7 @@ static bool compare(const struct cell *cell, uint64_t size, uint64_t from, uint6
 	return true;
 }
 
-/* Look at a block and its zone once more. False: there is no room for another report. */
+/* Compare a kept block and its zone. A change is reported once. False: there is no room for another report. */
 static bool look(struct quarantined *kept, struct changes *changes)
 {
 	unsigned int before = changes->count;
@@ -159,10 +161,13 @@ static void zone_fill(uint64_t base)
 	struct cell *cell;
 	uint64_t size;
 
-	if (!chunk || !pool_zone(chunk->pool) || !patterned(chunk->pool))
+	if (!chunk || !patterned(chunk->pool))
 		return;
 	cell = pool_cell_live(chunk, base, &size);
-	if (!cell)
+	if (!cell || !pool_zone(chunk->pool, size))
+		return;
+	/* The work of an earlier block, which was larger, may still use the zone. */
+	if (cell->freed.queue && !queue_reached(cell->freed.queue, cell->freed.value))
 		return;
 	memset((void *)(uintptr_t)(base + size), PATTERN_ZONE, RED_ZONE);
 	__atomic_fetch_or(&cell->flags, CELL_ZONED, __ATOMIC_RELAXED);
@@ -175,7 +180,10 @@ CUresult pool_alloc_checked(CUdeviceptr *ptr, uint64_t size, pool_t *pool, CUstr
 
 	if (!ptr)
 		return result;
-	/* The program gets the address after that, so no other thread frees the block yet. */
+	/*
+	 * The program does not know the address yet. A thread that frees it by a stale pointer may release the cell first;
+	 * then the flag ends with the next allocation of the cell.
+	 */
 	if (base && client.zoned)
 		zone_fill(base);
 	*ptr = base;
@@ -328,7 +336,7 @@ void pool_quarantine_verify(pool_t *pool)
 
 CUresult pool_free_checked(uint64_t ptr, CUstream stream)
 {
-	struct chunk *chunk = client.quarantine ? vm_chunk(ptr) : NULL;
+	struct chunk *chunk = client.zoned ? vm_chunk(ptr) : NULL;
 	struct moment freed;
 	struct cell *cell;
 	uint64_t size;

@@ -341,7 +341,7 @@ CUresult share_map_part(CUcontext ctx, uint64_t life, int fd, bool dmabuf, uint6
 
 	if (error)
 		return result_of_errno(error);
-	/* As recorded, it counts as memory of the device that maps it, wherever it lies. */
+	/* As recorded, external memory counts as memory of the context's device, wherever it lies. */
 	if (device != CU_DEVICE_INVALID)
 		device = ctx->device;
 	return import_part(ctx, life, bo, device, length, offset, size,

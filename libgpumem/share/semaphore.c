@@ -12,7 +12,8 @@
  *
  * Entries name the kernel's object by its id. So the id of a destroyed semaphore is destroyed only when all
  * entries that name it are done: the uses of a semaphore are the last such entry of each queue. A failed stream
- * still signals binary semaphores, because the kernel executes ADD entries in any case.
+ * still signals binary semaphores, because the kernel executes ADD entries in any case. A call that fails has used
+ * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE.
  *
  * Programs hold values of a table (core/table.h). A destroyed semaphore is in a queue of dying ones. Each call that
  * makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,

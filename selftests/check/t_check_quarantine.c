@@ -319,9 +319,9 @@ MISTAKE(byte_behind_a_block_that_is_not_kept, "out-of-bounds")
 	CUmemoryPool pool = host_pool(0);
 	CUdeviceptr memory;
 
-	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 40 << 20, pool, w->a)));
+	OK(WRONG(cuMemAllocFromPoolAsync(&memory, (40 << 20) + 4096, pool, w->a)));
 	OK(cuStreamSynchronize(w->a));
-	((unsigned char *)memory)[40 << 20] = 1;
+	((unsigned char *)memory)[(40 << 20) + 4096] = 1;
 	OK(cuMemFreeAsync(memory, w->a));
 	OK(cuMemPoolDestroy(pool));
 }
@@ -353,6 +353,36 @@ MISTAKE(fill_begins_at_the_end_of_a_block, "out-of-bounds")
 		_exit(3);
 	for (unsigned int i = 0; i < 8; i++)
 		OK(cuMemFreeAsync(memory[i], w->a));
+}
+
+/* The work of a freed block that was larger still uses the bytes behind the next block. */
+TWIN(zone_in_memory_that_is_still_used)
+{
+	const size_t bytes = 40 << 20;
+	CUmemoryPool pool = host_pool(0);
+	CUdeviceptr first, second, source;
+	unsigned char *to;
+
+	OK(cuMemAlloc(&source, bytes));
+	OK(cuMemsetD8(source, 3, bytes));
+	OK(cuCtxSynchronize());
+	OK(cuMemHostAlloc((void **)&to, bytes, 0));
+	for (unsigned int i = 0; i < 4; i++) {
+		OK(cuMemAllocFromPoolAsync(&first, bytes, pool, w->a));
+		OK(cuMemcpyAsync(first, source, bytes, w->a));
+		OK(cuMemcpyAsync((CUdeviceptr)to, first, bytes, w->a));
+		OK(cuMemFreeAsync(first, w->a));
+		OK(cuMemAllocFromPoolAsync(&second, (36 << 20) - 4096, pool, w->a));
+		OK(cuStreamSynchronize(w->a));
+		for (size_t k = 0; k < bytes; k++)
+			if (to[k] != 3)
+				_exit(3);
+		OK(cuMemFreeAsync(second, w->a));
+		OK(cuStreamSynchronize(w->a));
+	}
+	OK(cuMemFreeHost(to));
+	OK(cuMemFree(source));
+	OK(cuMemPoolDestroy(pool));
 }
 
 /* No byte of a block lies in a red zone, nor behind its room. */

@@ -1072,7 +1072,7 @@ enum gpumem_poll {
  * process's pages for as long as a fence is published, and charges the pages as
  * GPUMEM_BO_PIN does (EDQUOT).
  *
- * An entry with a flag fails with EOPNOTSUPP on a device without
+ * An entry with one of these flags fails with EOPNOTSUPP on a device without
  * GPUMEM_INFO_PAGEABLE.
  */
 enum gpumem_sqe_flags {
@@ -1086,13 +1086,19 @@ enum gpumem_sqe_flags {
  *
  * Without it, that is the stream's device.  The stream's device executes the
  * copy in either case.
+ *
+ * The entry fails with EACCES if the device has no access or is not attached;
+ * with EINVAL if @device is not below GPUMEM_MAX_DEVICES, or if the same side
+ * is pageable; with EOPNOTSUPP if it is no copy.
  */
-#define GPUMEM_SQE_DST_RIGHTS(device)	\
-	(((device) + 1) << GPUMEM_SQE_DST_RIGHTS_SHIFT)
+#define GPUMEM_SQE_DST_RIGHTS(device)				\
+	((((device) + 1) & GPUMEM_SQE_RIGHTS_MASK) <<		\
+	 GPUMEM_SQE_DST_RIGHTS_SHIFT)
 
 /** GPUMEM_SQE_SRC_RIGHTS - the same for @src of a copy */
-#define GPUMEM_SQE_SRC_RIGHTS(device)	\
-	(((device) + 1) << GPUMEM_SQE_SRC_RIGHTS_SHIFT)
+#define GPUMEM_SQE_SRC_RIGHTS(device)				\
+	((((device) + 1) & GPUMEM_SQE_RIGHTS_MASK) <<		\
+	 GPUMEM_SQE_SRC_RIGHTS_SHIFT)
 
 /** GPUMEM_SQE_RIGHTS_MASK - values of either, shifted to bit 0; 0: none */
 #define GPUMEM_SQE_RIGHTS_MASK		0x1f
