@@ -267,23 +267,23 @@ reload() {
 	{ [ ! -d "$file" ] || rmmod gpumem; } && insmod "$ko" "${arguments[@]}" && chmod "$nodes" /dev/gpumem[0-9]*
 } >/dev/null 2>&1
 
-# Sets free to the KiB that the kernel could give to programs.
-available() {
+# Sets shared to the KiB of shared memory, which are the module's and those of files in tmpfs.
+shared_memory() {
 	local name
-	free=0
-	while read -r name free _; do
-		[ "$name" != MemAvailable: ] || return
+	shared=0
+	while read -r name shared _; do
+		[ "$name" != Shmem: ] || return
 	done 2>/dev/null </proc/meminfo
-	free=0
+	shared=0
 }
 
-# Says how much memory is left, what holds it, and after which programs there was less than before.
+# Says how much memory is left, what holds it, and which programs have left shared memory.
 memory_report() {
 	local fields='^(MemTotal|MemAvailable|AnonPages|Shmem|Mlocked|Slab|KernelStack|PageTables|VmallocUsed|Percpu):'
 	grep -E "$fields" /proc/meminfo | tr -s ' \n' ' ' | sed 's/^/# memory: /; s/ $//'
 	echo
 	printf '%s\n' "${eaten[@]}" | sort -rn | head -n 5 |
-		sed -n 's/^\([0-9]\+\) \(.*\)/# memory: \1 KiB fewer available after \2/p'
+		sed -n 's/^\([0-9]\+\) \(.*\)/# memory: \1 KiB more shared after \2/p'
 }
 
 bad() {		# one more failure, and why
@@ -461,7 +461,7 @@ run_limited() {	# NAME SECONDS PROGRAM [NAME=VALUE...] -- ARGUMENTS...
 }
 
 run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
-	local name=${1%%:*} only=() title rc left program shmem held grown took seconds changed before free
+	local name=${1%%:*} only=() title rc left program shmem held grown took seconds changed before shared
 	[[ $1 == *:* ]] && only=(-t "${1#*:}")
 	title="$1"
 	shift
@@ -479,8 +479,8 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		return
 	fi
 	mark "$title"
-	available
-	before=$free
+	shared_memory
+	before=$shared
 	: >"$work/out"
 	group_shmem
 	shmem=$charged held=$files
@@ -509,8 +509,8 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 	if [[ $changed == *'cannot be restored'* || ! -d /sys/module/gpumem ]]; then
 		reload || bad "the module cannot be loaded again"
 	fi
-	available
-	[ $((before - free)) -lt 16384 ] || eaten+=("$((before - free)) $title")
+	shared_memory
+	[ $((shared - before)) -lt 1024 ] || eaten+=("$((shared - before)) $title")
 	if complaint; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
@@ -585,5 +585,6 @@ if [ "$marks" != 0 ] && complaint; then
 	bad "the kernel complained after the last program:"
 	head -n 150 "$work/log" | sed 's/^/# /'
 fi
+[ ${#names[@]} -lt 10 ] || memory_report
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && { [ $passed != 0 ] || [ "${GPUMEM_QUEUE:-}" ]; }
