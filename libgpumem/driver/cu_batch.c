@@ -8,8 +8,8 @@
  * batch runs in stream order as a whole. Its copies have no order among themselves, so no copy may depend on
  * another. Every copy must lie inside one allocation at each end, which may be any memory: device memory of any
  * device, pinned, registered or pageable. Pointers must not be NULL, and sizes and counts not 0. The legacy
- * stream is refused, and so is stream 0 of the _ptsz forms; CU_STREAM_PER_THREAD is accepted. A context must be
- * current.
+ * stream is refused, and so is stream 0 of the _ptsz forms; CU_STREAM_PER_THREAD is accepted. Single copies with
+ * attributes may be in any stream. A context must be current.
  *
  * srcAccessOrder says when a source may be read. STREAM: in stream order, also pageable memory, which must
  * therefore not change until the copy is done. DURING_API_CALL: before the call returns, whatever work the
@@ -151,42 +151,45 @@ static CUresult copy_alone(CUdeviceptr dst, CUdeviceptr src, size_t size,
 	return copy_batch(&dst, &src, &size, 1, attr, &first, 1, NULL, stream);
 }
 
+/* The stream of a single copy, which may be stream 0 of either form: the documentation excludes none. */
+static CUstream stream_alone(CUstream stream, CUstream zero)
+{
+	return stream ? stream : zero;
+}
+
 /**
  * cuMemcpyWithAttributesAsync - cuMemcpyBatchAsync() of one copy
  * @attr: how to copy
- * @stream: not the legacy stream
+ * @stream: any; 0 is the legacy stream
  *
  * Since CUDA 13.2; documented, not measured.
  */
 CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
 				     CUmemcpyAttributes *attr, CUstream stream)
 {
-	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_alone(dst, src, size, attr, stream), dst,
-			  src, size, attr, stream);
+	CALL_INSIDE(copy_alone(dst, src, size, attr, stream_alone(stream, CU_STREAM_LEGACY)), dst, src, size, attr, stream);
 }
 
-/** cuMemcpyWithAttributesAsync_ptsz - the same */
+/** cuMemcpyWithAttributesAsync_ptsz - the same; stream 0 is the thread's own */
 CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size,
 					  CUmemcpyAttributes *attr, CUstream stream)
 {
-	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_alone(dst, src, size, attr, stream), dst,
-			  src, size, attr, stream);
+	CALL_INSIDE(copy_alone(dst, src, size, attr, stream_alone(stream, CU_STREAM_PER_THREAD)),
+		    dst, src, size, attr, stream);
 }
 
 /** cuMemcpy3DWithAttributesAsync - cuMemcpy3DBatchAsync() of one copy; documented, not measured */
 CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
 				       CUstream stream)
 {
-	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_batch_3d(1, op, NULL, flags, stream), op,
-			  flags, stream);
+	CALL_INSIDE(copy_batch_3d(1, op, NULL, flags, stream_alone(stream, CU_STREAM_LEGACY)), op, flags, stream);
 }
 
-/** cuMemcpy3DWithAttributesAsync_ptsz - the same */
+/** cuMemcpy3DWithAttributesAsync_ptsz - the same; stream 0 is the thread's own */
 CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
 					    CUstream stream)
 {
-	CALL_INSIDE_AFTER(not_legacy(stream, NULL), copy_batch_3d(1, op, NULL, flags, stream), op,
-			  flags, stream);
+	CALL_INSIDE(copy_batch_3d(1, op, NULL, flags, stream_alone(stream, CU_STREAM_PER_THREAD)), op, flags, stream);
 }
 
 /**

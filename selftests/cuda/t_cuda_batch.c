@@ -242,6 +242,37 @@ TEST_F(batch, refusals)
 	}
 }
 
+/* Single copies in the legacy stream come after work of blocking streams, and before later work. */
+TEST_F(batch, alone_in_legacy_stream)
+{
+	CUdeviceptr a = regions[DEVICE].p, b = regions[POOL].p;
+	CUmemcpyAttributes attr = how(STREAM_ORDER);
+	CUDA_MEMCPY3D_BATCH_OP op = box(b + 1000, a, 100, 10, 1);
+	CUstream blocking, zero[] = { NULL, CU_STREAM_LEGACY };
+
+	ASSERT_CU(cuStreamCreate(&blocking, 0));
+	for (int i = 0; i < 8; i++) {
+		CUstream s = zero[i & 1];
+
+		ASSERT_CU(cuMemsetD8(a, 0, 4096));
+		ASSERT_CU(cuMemsetD8(b, 0, 4096));
+		/* The last fill of many is what the copies must see. */
+		for (int k = 0; k < 50; k++)
+			ASSERT_CU(cuMemsetD8Async(a, k, 4096, blocking));
+		EXPECT_CU(cuMemcpyWithAttributesAsync(b, a, 1000, &attr, s));
+		EXPECT_CU(cuMemcpy3DWithAttributesAsync(&op, 0, s));
+		ASSERT_CU(cuMemsetD8Async(a, 77, 4096, blocking));
+		ASSERT_CU(cuMemcpyAsync(b + 2000, a, 100, blocking));
+		ASSERT_CU(cuStreamSynchronize(blocking));
+		EXPECT_TRUE(sees(b, 49, 2000));
+		EXPECT_TRUE(sees(b + 2000, 77, 100));
+	}
+	EXPECT_CU(cuMemcpyWithAttributesAsync_ptsz(b, a, 100, &attr, NULL));
+	EXPECT_CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	EXPECT_TRUE(sees(b, 77, 100));
+	ASSERT_CU(cuStreamDestroy(blocking));
+}
+
 TEST_F(batch, refusals_alone)
 {
 	CUdeviceptr a = regions[DEVICE].p, b = regions[POOL].p;
@@ -255,11 +286,8 @@ TEST_F(batch, refusals_alone)
 	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(0, a, 100, &attr, self->s));
 	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, 0, 100, &attr, self->s));
 	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b + region_size - 99, a, 100, &attr, self->s));
-	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, NULL));
-	EXPECT_EQ(INVALID, cuMemcpyWithAttributesAsync(b, a, 100, &attr, CU_STREAM_LEGACY));
 	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(NULL, 0, self->s));
 	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 1, self->s));
-	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 0, NULL));
 	op.extent.height = 0;
 	EXPECT_EQ(INVALID, cuMemcpy3DWithAttributesAsync(&op, 0, self->s));
 	op.extent.height = 10;
