@@ -373,9 +373,13 @@ static int successor(void *arg)
 	return ret ? 1 : 0;
 }
 
-/* The memory of a killed process, whose descriptor another one holds, makes room at once. */
+/*
+ * The memory of a killed process, whose descriptor another one holds, makes room at once.  Once it may take longer: an
+ * allocation waits for a busy CPU to drain its LRU batch for a limited time only.
+ */
 TEST_F_TIMEOUT(limits, killed, 120)
 {
+	unsigned int late = 0;
 	struct fill *f = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	ASSERT_NE(MAP_FAILED, f);
@@ -389,11 +393,15 @@ TEST_F_TIMEOUT(limits, killed, 120)
 			nap_ms(10);
 		ASSERT_LT(0, f->holder);
 		EXPECT_EQ(-SIGKILL, kill_child(pid));
-		EXPECT_EQ(0, run_child(successor, f)) {
-			TH_LOG("%s memory, round %u", f->host ? "host" : "device", i);
+		if (run_child(successor, f)) {
+			TH_LOG("%s memory, round %u: no room at once", f->host ? "host" : "device", i);
+			late++;
+			nap_ms(1000);
+			EXPECT_EQ(0, run_child(successor, f));
 		}
 		EXPECT_EQ(0, kill(f->holder, SIGKILL));
 	}
+	EXPECT_GE(1, late);
 	munmap(f, page_size);
 }
 
