@@ -222,7 +222,7 @@ enum pool_flags {
 struct CUmemPoolHandle_st {
 	uint32_t magic;			/* atomic */
 	uint32_t flags;			/* enum pool_flags; atomic */
-	const uint8_t *classes;		/* class_table or zoned_table; constant while there are blocks */
+	const uint8_t *classes;		/* class_table or zoned_table; constant while there are blocks; atomic */
 	struct lock lock;
 	CUdevice device;		/* whose memory; of a host pool, any */
 	CUmemLocation location;		/* as the program gave it */
@@ -328,14 +328,14 @@ extern HIDDEN uint32_t class_keep[CLASSES];	/* cells that a heap keeps */
 /* @size: 1 to CLASS_MAX */
 static inline unsigned int class_of(const pool_t *pool, uint64_t size)
 {
-	return pool->classes[(size + CELL_UNIT - 1) / CELL_UNIT];
+	return load_relaxed(&pool->classes)[(size + CELL_UNIT - 1) / CELL_UNIT];
 }
 
 /* Bytes of the red zone behind a block, which are part of its class or its pages. */
 static inline unsigned int pool_zone(const pool_t *pool, uint64_t size)
 {
 	/* Blocks of whole slots stay so. */
-	return pool->classes == class_table || (size > CLASS_MAX && !(size % SLOT)) ? 0 : RED_ZONE;
+	return load_relaxed(&pool->classes) == class_table || (size > CLASS_MAX && !(size % SLOT)) ? 0 : RED_ZONE;
 }
 
 /*

@@ -81,7 +81,8 @@ pool_t *pool_get(void)
 	pool->handle_types = 0;
 	pool->id = 0;
 	pool->limit = 0;
-	pool->classes = class_table;
+	/* A thread may still look at the pool that was in this structure. */
+	store_relaxed(&pool->classes, class_table);
 	store_relaxed(&pool->threshold, 0);
 	store_relaxed(&pool->follow, true);
 	store_relaxed(&pool->opportunistic, true);
@@ -460,7 +461,7 @@ static CUresult pool_make(pool_t **out, const CUmemPoolProps *props, const char 
 	pool->limit = round_up(props->maxSize, SLOT);
 	/* With a limit, or where pages would move, there is no room for red zones. */
 	if (unlikely(client.zoned) && !pool->limit && !managed)
-		pool->classes = zoned_table;
+		store_relaxed(&pool->classes, zoned_table);
 	for (i = 0; i < client.devices; i++)
 		if (managed || (device && i == (unsigned int)location->id))
 			pool->access |= 1u << i;

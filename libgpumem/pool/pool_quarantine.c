@@ -155,6 +155,15 @@ static bool patterned(const pool_t *pool)
 
 /* ---- red zones */
 
+/* Bytes from the beginning of a live cell to the end of its room. */
+static uint64_t room_of(const struct cell *cell)
+{
+	const struct range *range = range_of(cell->base);
+	const struct cells *cells = load_acquire(&range->cells);
+
+	return cells ? cells->units * CELL_UNIT : range->pages * PAGE;
+}
+
 static void zone_fill(uint64_t base)
 {
 	struct chunk *chunk = vm_chunk(base);
@@ -164,7 +173,8 @@ static void zone_fill(uint64_t base)
 	if (!chunk || !patterned(chunk->pool))
 		return;
 	cell = pool_cell_live(chunk, base, &size);
-	if (!cell || !pool_zone(chunk->pool, size))
+	/* The pool may have been destroyed while the thread allocated, and the structure may be another pool. */
+	if (!cell || !pool_zone(chunk->pool, size) || size + RED_ZONE > room_of(cell))
 		return;
 	/* The work of an earlier block, which was larger, may still use the zone. */
 	if (cell->freed.queue && !queue_reached(cell->freed.queue, cell->freed.value))
