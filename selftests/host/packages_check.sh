@@ -94,7 +94,7 @@ if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
 		"file://$(git -C "$top" rev-parse --show-toplevel)" "$work/tree" >"$work/log" 2>&1 &&
 		for n in 1 2; do
 			touch "$work/tree/Makefile"
-			make -s --no-print-directory -C "$work/tree" O="$work/dist$n" dist >/dev/null
+			MAKEFLAGS='' make -s --no-print-directory -C "$work/tree" O="$work/dist$n" dist >/dev/null
 		done >>"$work/log" 2>&1
 	cmp "$work"/dist[12]/gpumem-*.tar.gz >>"$work/log" 2>&1 &&
 		tar -tzf "$work"/dist1/gpumem-*.tar.gz | sed 's,^[^/]*/,,' >"$work/listed" &&
