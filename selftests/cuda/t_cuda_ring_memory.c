@@ -262,6 +262,15 @@ static bool ring_in_one_table(void)
 	return from && from >> 21 == (to - 1) >> 21;
 }
 
+/* A page of the stack that is touched for the first time when the group is full would have the process killed. */
+static void __attribute__((noinline)) touch_stack(void)
+{
+	volatile char room[128 << 10];
+
+	for (size_t i = 0; i < sizeof(room); i += 4096)
+		room[i] = 0;
+}
+
 static int full_memcg(void *arg)
 {
 	struct cgroup *cg = arg;
@@ -272,6 +281,7 @@ static int full_memcg(void *arg)
 	int fd, ret;
 
 	WANT(!cgroup_enter(cg) && !work_start(&w));
+	touch_stack();
 	for (int i = 0; i < 16 && !ring_in_one_table(); i++) {
 		WANT(!cuStreamCreate(&w.s, CU_STREAM_NON_BLOCKING));
 		WANT(!cuStreamWaitValue32(w.s, (uintptr_t)w.word, 1, CU_STREAM_WAIT_VALUE_EQ));
