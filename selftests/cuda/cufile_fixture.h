@@ -21,6 +21,7 @@
 #define EXPECT_CF(call)		EXPECT_EQ(CU_FILE_SUCCESS, (call).err)
 
 static char disk_dir[64];	/* empty: no ext4 */
+static pid_t disk_owner;
 
 static inline bool disk_make(void)
 {
@@ -40,6 +41,7 @@ static inline bool disk_make(void)
 		return false;
 	}
 	strcpy(disk_dir, dir);
+	disk_owner = getpid();
 	return true;
 }
 
@@ -47,7 +49,8 @@ static inline void disk_end(void)
 {
 	char command[256];
 
-	if (!*disk_dir)
+	/* Children of cases inherit the function. */
+	if (!*disk_dir || getpid() != disk_owner)
 		return;
 	snprintf(command, sizeof(command), "umount %s/fs && rm -rf %s", disk_dir, disk_dir);
 	if (system(command))
@@ -152,14 +155,12 @@ QUIET_AFTERWARDS(name)
 #define CUFILE_MAIN						\
 int main(int argc, char **argv)					\
 {								\
-	int ret;						\
-								\
 	if (argc == 2 && !strcmp(argv[1], PEER_WORD))		\
 		return peer_main();				\
-	disk_make();						\
-	ret = test_harness_run(argc, argv);			\
-	disk_end();						\
-	return ret;						\
+	/* The harness ends the process itself. */		\
+	if (disk_make())					\
+		atexit(disk_end);				\
+	return test_harness_run(argc, argv);			\
 }
 
 #endif

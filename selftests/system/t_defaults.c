@@ -95,7 +95,7 @@ struct innocent {
 	int ready[2], go[2];
 };
 
-/* Another user's process, with a tenth of the memory. */
+/* Another user's process, with a twentieth of the memory. */
 static int innocent(void *arg)
 {
 	struct innocent *in = arg;
@@ -115,7 +115,7 @@ static int innocent(void *arg)
 TEST_F_TIMEOUT(defaults, the_third_survives, 240)
 {
 	long long *sums = mmap(NULL, page_size, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0), all = 0;
-	struct innocent in = { .bytes = self->ram / 10 };
+	struct innocent in = { .bytes = self->ram / 20 };
 	struct eater e = { .device = sums, .host = sums + 1 };
 	pid_t third, pid[2];
 	long long available;
@@ -127,9 +127,9 @@ TEST_F_TIMEOUT(defaults, the_third_survives, 240)
 	/* With less, the kernel kills processes because of what earlier programs have left.  */
 	available = number_of("/proc/meminfo", "MemAvailable:") * 1024;
 	TH_LOG("%lld MiB are available at first", available >> 20);
-	if (available < self->ram / 100 * 86 && access("/run/vm", F_OK))
+	if (available < self->ram / 100 * 81 && access("/run/vm", F_OK))
 		SKIP(return, "other programs use the memory");
-	ASSERT_LT(self->ram / 100 * 86, available);
+	ASSERT_LT(self->ram / 100 * 81, available);
 	ASSERT_EQ(0, pipe(in.ready) | pipe2(in.go, O_CLOEXEC) | pipe(e.full) | pipe(e.go));
 	third = start_child(innocent, &in);
 	ASSERT_TRUE(hear(in.ready[0]));
