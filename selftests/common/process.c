@@ -2,6 +2,7 @@
 /* See process.h. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -43,6 +45,31 @@ pid_t start_ready_child(int (*fn)(void *arg), void *arg, int *to)
 	}
 	close(up[0]);
 	return pid;
+}
+
+int hear_child(int (*fn)(void *arg), void *arg, char *text, size_t size)
+{
+	size_t length = 0;
+	int pipes[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(pipes, O_CLOEXEC))
+		return -1;
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(pipes[1], STDERR_FILENO);
+		close(pipes[1]);
+		_exit(fn(arg));
+	}
+	close(pipes[1]);
+	while ((n = read(pipes[0], text + length, size - 1 - length)) > 0)
+		length += n;
+	close(pipes[0]);
+	text[length] = 0;
+	return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
 int end_child(pid_t pid)

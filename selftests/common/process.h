@@ -6,6 +6,7 @@
 #define GPUMEM_SELFTESTS_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* Runs @fn in a child: its exit status, or minus the signal that killed it. */
@@ -16,6 +17,11 @@ pid_t start_child(int (*fn)(void *arg), void *arg);
  * @to.  If the child ends first, it is reaped and the result is -1.
  */
 pid_t start_ready_child(int (*fn)(void *arg), void *arg, int *to);
+/*
+ * Runs @fn in a child that ends with the caller; @text gets what the child writes to standard error.
+ * The status of waitpid(), or -1.
+ */
+int hear_child(int (*fn)(void *arg), void *arg, char *text, size_t size);
 int end_child(pid_t pid);
 int kill_child(pid_t pid);
 /* Does reading (or writing) the byte at @p raise @sig? */

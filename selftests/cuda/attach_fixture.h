@@ -48,40 +48,25 @@ static volatile cuuint32_t *gate, *mark;
 	}										\
 } while (0)
 
-static inline void run_scene(int (*fn)(void))
+static inline int run_scene(void *arg)
 {
+	int (*fn)(void) = *(int (**)(void))arg;
 	int line = fn();
 
 	if (line)
 		fprintf(stderr, "line %d\n", line);
-	_exit(!!line);
+	return !!line;
 }
 
 static inline bool run(int (*fn)(void))
 {
-	size_t length = 0;
-	int pipes[2];
-	ssize_t n;
-	pid_t pid;
-
 	if (!o)
 		o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (o == MAP_FAILED || pipe2(pipes, O_CLOEXEC))
+	if (o == MAP_FAILED)
 		return false;
 	memset(o, 0, sizeof(*o));
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(pipes[1], STDERR_FILENO);
-		close(pipes[1]);
-		run_scene(fn);
-	}
-	close(pipes[1]);
-	while ((n = read(pipes[0], o->err + length, sizeof(o->err) - 1 - length)) > 0)
-		length += n;
-	close(pipes[0]);
-	return pid > 0 && waitpid(pid, &o->status, 0) == pid;
+	o->status = hear_child(run_scene, &fn, o->err, sizeof(o->err));
+	return o->status != -1;
 }
 
 /* The child did all that it should, and printed nothing. */

@@ -29,33 +29,24 @@ struct outcome {
 
 static struct outcome *o;
 
+static inline int strictly(void *arg)
+{
+	int (*fn)(void) = *(int (**)(void))arg;
+
+	setenv("GPUMEM_STRICT", "1", 1);
+	return fn();
+}
+
 /* Runs @fn in a child; o has the child's status and its standard error. */
 static inline bool run(int (*fn)(void))
 {
-	size_t length = 0;
-	int pipes[2];
-	ssize_t n;
-	pid_t pid;
-
 	if (!o)
 		o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (o == MAP_FAILED || pipe2(pipes, O_CLOEXEC))
+	if (o == MAP_FAILED)
 		return false;
 	memset(o, 0, sizeof(*o));
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(pipes[1], STDERR_FILENO);
-		close(pipes[1]);
-		setenv("GPUMEM_STRICT", "1", 1);
-		_exit(fn());
-	}
-	close(pipes[1]);
-	while ((n = read(pipes[0], o->err + length, sizeof(o->err) - 1 - length)) > 0)
-		length += n;
-	close(pipes[0]);
-	return pid > 0 && waitpid(pid, &o->status, 0) == pid;
+	o->status = hear_child(strictly, &fn, o->err, sizeof(o->err));
+	return o->status != -1;
 }
 
 static inline bool died(void)
