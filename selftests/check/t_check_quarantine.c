@@ -202,6 +202,18 @@ static CUmemoryPool host_pool(size_t most)
 	return pool;
 }
 
+/* The default pool of the host, which gives nothing back when the program waits. */
+static CUmemoryPool keeping_pool(void)
+{
+	uint64_t most = UINT64_MAX;
+	CUmemoryPool pool;
+
+	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
+				  CU_MEM_ALLOCATION_TYPE_PINNED));
+	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
+	return pool;
+}
+
 /* The block is not reused at once. */
 MISTAKE(pool_memory_is_used_after_free_and_another_allocation, "use-after-free")
 {
@@ -234,13 +246,9 @@ MISTAKE(pool_host_memory_written_after_free, "use-after-free")
 /* At the end of the process, and freed without a stream. */
 MISTAKE(pool_host_memory_written_before_the_end, "use-after-free")
 {
-	uint64_t most = UINT64_MAX;
+	CUmemoryPool pool = keeping_pool();
 	CUdeviceptr memory;
-	CUmemoryPool pool;
 
-	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
-				  CU_MEM_ALLOCATION_TYPE_PINNED));
-	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
 	OK(cuMemAllocFromPoolAsync(&memory, 10000, pool, w->a));
 	OK(cuStreamSynchronize(w->a));
 	memset((void *)memory, 1, 10000);
@@ -251,13 +259,9 @@ MISTAKE(pool_host_memory_written_before_the_end, "use-after-free")
 /* The work was pending when the memory was freed: the wait fills it. */
 MISTAKE(pool_host_memory_written_after_its_work, "use-after-free")
 {
-	uint64_t most = UINT64_MAX;
+	CUmemoryPool pool = keeping_pool();
 	CUdeviceptr memory, source;
-	CUmemoryPool pool;
 
-	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
-				  CU_MEM_ALLOCATION_TYPE_PINNED));
-	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
 	OK(cuMemAlloc(&source, 16 << 20));
 	OK(cuMemsetD8Async(source, 3, 16 << 20, w->a));
 	OK(cuMemAllocFromPoolAsync(&memory, 16 << 20, pool, w->a));
@@ -329,13 +333,9 @@ MISTAKE(byte_behind_a_block_that_is_not_kept, "out-of-bounds")
 /* The process ends while the block is kept. */
 MISTAKE(byte_behind_a_block_before_the_end, "out-of-bounds")
 {
-	uint64_t most = UINT64_MAX;
+	CUmemoryPool pool = keeping_pool();
 	CUdeviceptr memory;
-	CUmemoryPool pool;
 
-	OK(cuMemGetDefaultMemPool(&pool, &(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST },
-				  CU_MEM_ALLOCATION_TYPE_PINNED));
-	OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most));
 	OK(WRONG(cuMemAllocFromPoolAsync(&memory, 100, pool, w->a)));
 	OK(cuStreamSynchronize(w->a));
 	((unsigned char *)memory)[100] = 1;

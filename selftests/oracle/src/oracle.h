@@ -119,6 +119,12 @@ CUdeviceptr dalloc(size_t n);      /* exits the group if it fails */
 void *halloc(size_t n);            /* page-aligned plain anonymous mmap */
 void hfree(void *p, size_t n);
 
+/* "open" | "closed" */
+static inline const char *opened(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0 ? "open" : "closed";
+}
+
 /* ---- gate: keeps a stream busy until it is opened ------------------- */
 typedef struct {
 	volatile uint32_t *h;

@@ -49,11 +49,6 @@ static CUDA_EXTERNAL_MEMORY_HANDLE_DESC memory(int type, int fd, size_t n)
 	return d;
 }
 
-static const char *opened(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0 ? "open" : "closed";
-}
-
 static const char *output(const void *out)
 {
 	return out == UNTOUCHED ? "untouched" : out ? "other" : "zero";

@@ -188,11 +188,6 @@ static struct cudaExternalMemoryHandleDesc memory(int type, int fd, size_t n)
 	return d;
 }
 
-static const char *opened(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0 ? "open" : "closed";
-}
-
 GROUP(rt_external_memory)
 {
 	struct cudaExternalMemoryHandleDesc d;

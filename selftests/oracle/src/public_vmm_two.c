@@ -363,17 +363,7 @@ static CUresult bind_tile(CUarray array, CUmemGenericAllocationHandle h, CUstrea
 	CUarrayMapInfo m;
 
 	MUST(cuArrayGetSparseProperties(&sp, array));
-	memset(&m, 0, sizeof(m));
-	m.resourceType = CU_RESOURCE_TYPE_ARRAY;
-	m.resource.array = array;
-	m.subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL;
-	m.subresource.sparseLevel.extentWidth = sp.tileExtent.width;
-	m.subresource.sparseLevel.extentHeight = sp.tileExtent.height;
-	m.subresource.sparseLevel.extentDepth = 1;
-	m.memOperationType = CU_MEM_OPERATION_TYPE_MAP;
-	m.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
-	m.memHandle.memHandle = h;
-	m.deviceBitMask = 1;
+	m = first_tile(array, &sp, h);
 	return cuMemMapArrayAsync(&m, 1, s);
 }
 
@@ -436,11 +426,6 @@ static int exported_of(CUmemLocationType type, int id)
 	MUST(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	MUST(cuMemRelease(h));
 	return fd;
-}
-
-static const char *opened(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0 ? "open" : "closed";
 }
 
 static void attributes_of(CUdeviceptr p)

@@ -481,17 +481,7 @@ GROUP(vmm_arrays)
 	   mr.size, mr.alignment);
 	p = prop_at(CU_MEM_LOCATION_TYPE_DEVICE, g_dev, 0);
 	h = mk(MiB(4));
-	memset(&m, 0, sizeof(m));
-	m.resourceType = CU_RESOURCE_TYPE_ARRAY;
-	m.resource.array = arr;
-	m.subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL;
-	m.subresource.sparseLevel.extentWidth = sp.tileExtent.width;
-	m.subresource.sparseLevel.extentHeight = sp.tileExtent.height;
-	m.subresource.sparseLevel.extentDepth = 1;
-	m.memOperationType = CU_MEM_OPERATION_TYPE_MAP;
-	m.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
-	m.memHandle.memHandle = h;
-	m.deviceBitMask = 1;
+	m = first_tile(arr, &sp, h);
 	T("tile_without_usage", cuMemMapArrayAsync(&m, 1, s));
 	cuMemRelease(h);
 	p.allocFlags.usage = CU_MEM_CREATE_USAGE_TILE_POOL;

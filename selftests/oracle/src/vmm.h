@@ -53,6 +53,26 @@ static inline CUdeviceptr reserve(size_t n)
 	return d;
 }
 
+/* The first tile of a sparse array, to be mapped to the beginning of a handle. */
+static inline CUarrayMapInfo first_tile(CUarray array, const CUDA_ARRAY_SPARSE_PROPERTIES *sp,
+					CUmemGenericAllocationHandle h)
+{
+	CUarrayMapInfo m;
+
+	memset(&m, 0, sizeof(m));
+	m.resourceType = CU_RESOURCE_TYPE_ARRAY;
+	m.resource.array = array;
+	m.subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL;
+	m.subresource.sparseLevel.extentWidth = sp->tileExtent.width;
+	m.subresource.sparseLevel.extentHeight = sp->tileExtent.height;
+	m.subresource.sparseLevel.extentDepth = 1;
+	m.memOperationType = CU_MEM_OPERATION_TYPE_MAP;
+	m.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
+	m.memHandle.memHandle = h;
+	m.deviceBitMask = 1;
+	return m;
+}
+
 static inline CUdeviceptr mapped(size_t n)
 {
 	CUdeviceptr d = reserve(n);
