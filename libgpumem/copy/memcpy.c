@@ -253,23 +253,23 @@ static void copy_call(const void *copy)
 
 /* ---- ring */
 
-/* Flags of the ends of a copy. */
+/* Flags of an end of a copy. @pageable, @shift: of its side. */
+static unsigned int end_flags(unsigned int pageable, unsigned int shift, const struct queue *queue,
+			      const struct copy_end *end)
+{
+	if (unlikely(end->rights) && end->rights != client.device[queue->device].index + 1)
+		return end->rights << shift;
+	return end->pageable ? pageable : 0;
+}
+
 static unsigned int flag_dst(const struct queue *queue, const struct copy *copy)
 {
-	uint32_t rights = copy->dst.rights;
-
-	if (unlikely(rights) && rights != client.device[queue->device].index + 1)
-		return GPUMEM_SQE_DST_RIGHTS(rights - 1);
-	return copy->dst.pageable ? GPUMEM_SQE_DST_PAGEABLE : 0;
+	return end_flags(GPUMEM_SQE_DST_PAGEABLE, GPUMEM_SQE_DST_RIGHTS_SHIFT, queue, &copy->dst);
 }
 
 static unsigned int flag_src(const struct queue *queue, const struct copy *copy)
 {
-	uint32_t rights = copy->src.rights;
-
-	if (unlikely(rights) && rights != client.device[queue->device].index + 1)
-		return GPUMEM_SQE_SRC_RIGHTS(rights - 1);
-	return copy->src.pageable ? GPUMEM_SQE_SRC_PAGEABLE : 0;
+	return end_flags(GPUMEM_SQE_SRC_PAGEABLE, GPUMEM_SQE_SRC_RIGHTS_SHIFT, queue, &copy->src);
 }
 
 /* @flags: flag_dst(), flag_src() */

@@ -358,12 +358,11 @@ static struct use *semaphore_use(struct semaphore *semaphore, struct queue *queu
 	return use;
 }
 
-/* Put an entry for a semaphore with a use. The locks of the stream and of the semaphores are held. */
-static CUresult semaphore_put(struct queue *queue, struct semaphore *semaphore, bool wait,
+/* Put an entry for a semaphore. @use: by the queue. The locks of the stream and of the semaphores are held. */
+static CUresult semaphore_put(struct queue *queue, const struct semaphore *semaphore, struct use *use, bool wait,
 			      uint64_t value)
 {
 	struct gpumem_sqe sqe = { .handle = semaphore->id };
-	struct use *use = semaphore_use(semaphore, queue);
 	CUresult result;
 
 	switch (semaphore->kind) {
@@ -404,24 +403,29 @@ static CUresult semaphores_check(const struct semaphore_ops *ops)
 	return CUDA_SUCCESS;
 }
 
-/* Put entries for @count semaphores of a list, or none. The ring has room, and both locks are held. */
+/*
+ * Put entries for @count semaphores of a list, AT_ONCE at most, or none. The ring has room, and both locks are held.
+ */
 static CUresult semaphores_put(struct queue *queue, const struct semaphore_ops *ops, unsigned int first,
 			       unsigned int count)
 {
-	struct semaphore *semaphore;
+	struct semaphore *semaphore[AT_ONCE];
+	struct use *use[AT_ONCE];
 	CUresult result = CUDA_SUCCESS;
 	unsigned int i;
 
-	for (i = first; i < first + count; i++) {
-		semaphore = semaphore_find(ops->list[i]);
-		if (!semaphore)
+	for (i = 0; i < count; i++) {
+		semaphore[i] = semaphore_find(ops->list[first + i]);
+		if (!semaphore[i])
 			return CUDA_ERROR_INVALID_VALUE;
-		if (!semaphore_use(semaphore, queue))
+		use[i] = semaphore_use(semaphore[i], queue);
+		if (!use[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	for (i = first; !result && i < first + count; i++)
-		result = semaphore_put(queue, semaphore_find(ops->list[i]), ops->wait, ops->wait ?
-				       ops->waits[i].params.fence.value : ops->signals[i].params.fence.value);
+	for (i = 0; !result && i < count; i++)
+		result = semaphore_put(queue, semaphore[i], use[i], ops->wait, ops->wait ?
+				       ops->waits[first + i].params.fence.value :
+				       ops->signals[first + i].params.fence.value);
 	return result;
 }
 
