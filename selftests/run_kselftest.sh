@@ -228,7 +228,7 @@ leftovers() {	# [all]: sets left
 
 # Sets is to the values of the module's parameters.
 declare -A is=() was=()
-eaten=()
+shared_after=()		# "KIB TITLE" of the programs after which more memory was shared
 parameters() {
 	local f value
 	is=()
@@ -260,7 +260,7 @@ reload() {
 			"/lib/modules/$release/updates/gpumem.ko"; do
 		[ ! -r "$ko" ] || break
 	done
-	[ -r "$ko" ] && [ "$(modinfo -F srcversion "$ko")" = "$source" ] || return
+	[ -r "$ko" ] && [ "$(modinfo -F srcversion "$ko")" = "$version" ] || return
 	for name in "${!was[@]}"; do
 		[[ ${was[$name]} == '' || ${was[$name]} == '(null)' ]] || arguments+=("$name=${was[$name]}")
 	done
@@ -282,7 +282,7 @@ memory_report() {
 	local fields='^(MemTotal|MemAvailable|AnonPages|Shmem|Mlocked|Slab|KernelStack|PageTables|VmallocUsed|Percpu):'
 	grep -E "$fields" /proc/meminfo | tr -s ' \n' ' ' | sed 's/^/# memory: /; s/ $//'
 	echo
-	printf '%s\n' "${eaten[@]}" | sort -rn | head -n 5 |
+	printf '%s\n' "${shared_after[@]}" | sort -rn | head -n 5 |
 		sed -n 's/^\([0-9]\+\) \(.*\)/# memory: \1 KiB more shared after \2/p'
 }
 
@@ -510,7 +510,7 @@ run_one() {	# PROGRAM[:CASE] [NAME=VALUE...]
 		reload || bad "the module cannot be loaded again"
 	fi
 	shared_memory
-	[ $((shared - before)) -lt 1024 ] || eaten+=("$((shared - before)) $title")
+	[ $((shared - before)) -lt 1024 ] || shared_after+=("$((shared - before)) $title")
 	if complaint; then
 		bad "$name made the kernel complain:"
 		grep -E -B 3 -A 40 -m 3 "$splat" "$work/log" | head -n 150 | sed 's/^/# /'
@@ -539,7 +539,7 @@ parameters
 for name in "${!is[@]}"; do
 	was[$name]=${is[$name]}
 done
-source=$(cat /sys/module/gpumem/srcversion 2>/dev/null) nodes=$(stat -c %a /dev/gpumem0 2>/dev/null)
+version=$(cat /sys/module/gpumem/srcversion 2>/dev/null) nodes=$(stat -c %a /dev/gpumem0 2>/dev/null)
 
 # Read once: without it programs would silently not run again.
 mapfile -t modes < <(grep -v '^#' "$here/modes.tsv")
@@ -585,6 +585,7 @@ if [ "$marks" != 0 ] && complaint; then
 	bad "the kernel complained after the last program:"
 	head -n 150 "$work/log" | sed 's/^/# /'
 fi
+# A run of a few programs is no time for it to add up.
 [ ${#names[@]} -lt 10 ] || memory_report
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && { [ $passed != 0 ] || [ "${GPUMEM_QUEUE:-}" ]; }
