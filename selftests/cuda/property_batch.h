@@ -144,17 +144,20 @@ static void model_piece(const struct piece *p)
 
 static bool do_batch(unsigned int form)
 {
-	unsigned int want = is(form, "Attributes") ? 1 : 1 + rnd(MOST_PIECES), count = 0, i, j;
-	bool box = is(form, "3D"), own, wrong = false;
+	bool box = is(form, "3D"), alone = is(form, "Attributes"), own, wrong = false;
+	unsigned int want = alone ? 1 : 1 + rnd(MOST_PIECES), count = 0, i, j;
 	struct piece pieces[MOST_PIECES];
 	CUresult result = CUDA_SUCCESS;
 	CUstream handle;
 	int q = pick_stream(form, &own);
 
-	/* Batches refuse the legacy stream, and handle 0 also where it means the thread's own. */
-	if (q < 2 && !chance(10))
+	/*
+	 * Batches refuse the legacy stream, and handle 0 also where it means the thread's own. Single copies with
+	 * attributes take both.
+	 */
+	if (q < 2 && !alone && !chance(10))
 		q = 2 + rnd(stream_count - 2);
-	handle = q == 2 && chance(90) ? CU_STREAM_PER_THREAD : handle_of(q, own);
+	handle = q == 2 && !alone && chance(90) ? CU_STREAM_PER_THREAD : handle_of(q, own);
 	for (i = 0; i < want; i++) {
 		struct piece *p = &pieces[count];
 		bool good = make_piece(p, box);
@@ -184,7 +187,7 @@ static bool do_batch(unsigned int form)
 		else
 			p->w = 0;
 	}
-	wrong |= !handle || handle == CU_STREAM_LEGACY;
+	wrong |= !alone && (!handle || handle == CU_STREAM_LEGACY);
 	say("%s%s %u pieces, %d+%zu %d+%zu %zux%zux%zu order %d ... stream %d%s", form_names[form],
 	    own ? " own" : "", count, (int)(pieces[0].d - buffers), pieces[0].to,
 	    (int)(pieces[0].s - buffers), pieces[0].from, pieces[0].w, pieces[0].h, pieces[0].depth,
