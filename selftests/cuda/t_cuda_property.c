@@ -13,9 +13,9 @@
  * nothing.
  *
  * Work in different streams has no order by itself.  The program notes the stream that used a
- * buffer last.  Before another stream uses the buffer, the host or that other stream (by an event)
- * waits for the noted stream, unless CUDA orders the two: the legacy stream comes before and after
- * blocking streams and the thread's own stream.  Some steps keep a stream busy, so that operations
+ * buffer last.  Before another stream uses the buffer, the host or that other stream (by an event,
+ * by semaphores or by a word's value) waits for the noted stream, unless CUDA orders the two: the
+ * legacy stream comes before and after blocking streams and the thread's own stream.  Some steps keep a stream busy, so that operations
  * queue up.
  *
  * Each run prints its seed; GPUMEM_SEED repeats a run.  GPUMEM_STEPS is the number of steps.
@@ -169,6 +169,8 @@ static bool ordered(int before, int after)
 	return (a->order == LEGACY && b->order != FREE) || (b->order == LEGACY && a->order != FREE);
 }
 
+#include "property_edge.h"
+
 /* Wait until the host may touch the buffer. */
 static CUresult settle(struct buffer *b)
 {
@@ -189,7 +191,7 @@ static CUresult hand_over(struct buffer *b, int s)
 	if (b->kind == PAGEABLE)
 		return settle(b);
 	if (b->user >= 0 && !ordered(b->user, s)) {
-		switch (rnd(3)) {
+		switch (rnd(5)) {
 		case 0:
 			result = settle(b);
 			break;
@@ -197,10 +199,13 @@ static CUresult hand_over(struct buffer *b, int s)
 			/* An event belongs to one device's context. */
 			if (streams[b->user].same == stream_count - 1 && device_count > 1)
 				return settle(b);
-			result = chance(50) ? cuEventRecord(event, streams[b->user].handle) :
-				cuEventRecordWithFlags(event, streams[b->user].handle, 0);
-			if (!result)
-				result = cuStreamWaitEvent(streams[s].handle, event, 0);
+			result = event_edge(b->user, s);
+			break;
+		case 2:
+			result = semaphore_edge(b->user, s);
+			break;
+		case 3:
+			result = word_edge(b->user, s);
 			break;
 		default:
 			result = chance(50) ? cuCtxSynchronize_v2(contexts[0]) : cuCtxSynchronize();
@@ -816,6 +821,7 @@ FIXTURE_SETUP(property)
 	}
 	ASSERT_EQ(0, peer_start(&peer, NULL));
 	ASSERT_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ASSERT_CU(edges_make());
 	ASSERT_TRUE(find_functions());
 	ASSERT_TRUE(make_streams());
 	ASSERT_TRUE(places_make());
