@@ -140,6 +140,7 @@ union gpumem_ucmd_buffer {
 	struct gpumem_stream_doorbell doorbell;
 	struct gpumem_timeline_create timeline_create;
 	struct gpumem_timeline_signal timeline_signal;
+	struct gpumem_timeline_take timeline_take;
 	struct gpumem_timeline_wait timeline_wait;
 	struct gpumem_timeline_export timeline_export;
 	struct gpumem_timeline_import timeline_import;
@@ -224,6 +225,8 @@ static const struct gpumem_ioctl_op gpumem_ioctl_ops[] = {
 		     struct gpumem_timeline_create, reserved),
 	GPUMEM_IOCTL(GPUMEM_TIMELINE_SIGNAL, gpumem_ioctl_timeline_signal,
 		     struct gpumem_timeline_signal, value),
+	GPUMEM_IOCTL(GPUMEM_TIMELINE_TAKE, gpumem_ioctl_timeline_take,
+		     struct gpumem_timeline_take, value),
 	GPUMEM_IOCTL(GPUMEM_TIMELINE_WAIT, gpumem_ioctl_timeline_wait,
 		     struct gpumem_timeline_wait, reached),
 	GPUMEM_IOCTL(GPUMEM_STATS, gpumem_ioctl_stats,

@@ -216,10 +216,6 @@ int gpumem_sqe_check(const struct gpumem_sqe *sqe)
 		if (!sqe->handle || sqe->dst)
 			return -EINVAL;
 		break;
-	case GPUMEM_OP_TAKE:
-		if (!sqe->handle || sqe->dst || sqe->value)
-			return -EINVAL;
-		break;
 	case GPUMEM_OP_TIMESTAMP:
 		if (sqe->handle || sqe->value || sqe->dst % sizeof(u64))
 			return -EINVAL;
@@ -490,43 +486,6 @@ static int gpumem_step_wait(struct gpumem_stream *stream)
 	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
 }
 
-/*
- * Called again after the waiter's callback, or after a doorbell.  Another
- * stream may have taken the signal meanwhile: the stream then waits for the
- * next one.
- */
-static int gpumem_step_take(struct gpumem_stream *stream)
-{
-	struct gpumem_timeline *timeline = stream->waiting;
-	enum gpumem_event_state state;
-	u64 value = 0;
-
-	if (!timeline) {
-		timeline = gpumem_timeline_get(stream->obj.client,
-					       stream->sqe.handle);
-		if (!timeline)
-			return -ENOENT;
-		if (!timeline->counting) {
-			gpumem_object_put(&timeline->obj);
-			return -EINVAL;
-		}
-		stream->waiting = timeline;
-	}
-	/* After a doorbell the waiter may still be in the timeline's tree. */
-	gpumem_timeline_del_waiter(timeline, &stream->waiter);
-	state = gpumem_timeline_take(timeline, &value);
-	if (state == GPUMEM_EVENT_PENDING) {
-		stream->waiter.value = value;
-		if (gpumem_timeline_add_waiter(timeline, &stream->waiter))
-			return -EINPROGRESS;
-		/* A signal came meanwhile; the stream's turn may be over. */
-		return -EAGAIN;
-	}
-	stream->waiting = NULL;
-	gpumem_object_put(&timeline->obj);
-	return state == GPUMEM_EVENT_LOST ? -ECANCELED : 0;
-}
-
 /* Execute up to @bytes of a copy or fill, or a timestamp. */
 static int gpumem_step_memory(struct gpumem_stream *stream, size_t bytes)
 {
@@ -585,8 +544,6 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
 			gpumem_step_slice(stream);
 	case GPUMEM_OP_WAIT:
 		return gpumem_step_wait(stream);
-	case GPUMEM_OP_TAKE:
-		return gpumem_step_take(stream);
 	case GPUMEM_OP_SIGNAL:
 	case GPUMEM_OP_ADD:
 		return gpumem_step_signal(stream);
@@ -612,8 +569,7 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
  * memory; -EACCES without access; -EIO for
  * memory that failed or was discarded; -ENOENT for an unknown timeline;
  * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
- * addition to the timeline of a stream or fence, and for a take from a timeline
- * that does not count; -EOVERFLOW if an addition overflows; -ENOMEM if there is
+ * addition to the timeline of a stream or fence; -EOVERFLOW if an addition overflows; -ENOMEM if there is
  * no memory to populate managed memory; -EDQUOT if a block of it is not resident
  * and exceeds what the user may pin.
  */

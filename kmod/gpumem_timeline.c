@@ -23,9 +23,10 @@
  *
  * The value of a *counting* timeline is the number of its signals.  It stays at
  * the largest number instead of an overflow: another client, which may have
- * raised it there, must not make the entries of this one fail.  An entry
- * that takes waits until there are more signals than were taken, and takes one.
- * Waiters for the same signal race for it, and the others wait for the next.
+ * raised it there, must not make the entries of this one fail.  The signals are
+ * numbered.  A client takes the next number before the signal comes, and waits
+ * for the timeline to reach it.  So the order in which clients take is that in
+ * which they submit their waits, not that in which streams get to them.
  *
  * The kernel never reads the page: the structure has a copy of everything.  The
  * error is stored before the value, so a reader that sees the value sees the
@@ -230,32 +231,6 @@ enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
 		state = GPUMEM_EVENT_COMPLETE;
 	else if (timeline->lost)
 		state = GPUMEM_EVENT_LOST;
-	spin_unlock_irqrestore(&timeline->lock, flags);
-	return state;
-}
-
-/**
- * gpumem_timeline_take - take a signal of a counting timeline
- * @timeline: timeline
- * @value: out: if PENDING, the value at which to try again
- *
- * Return: enum gpumem_event_state; COMPLETE if a signal was taken.
- */
-enum gpumem_event_state gpumem_timeline_take(struct gpumem_timeline *timeline,
-					     u64 *value)
-{
-	enum gpumem_event_state state = GPUMEM_EVENT_PENDING;
-	unsigned long flags;
-
-	spin_lock_irqsave(&timeline->lock, flags);
-	if (timeline->taken < timeline->value) {
-		timeline->taken++;
-		state = GPUMEM_EVENT_COMPLETE;
-	} else if (timeline->lost) {
-		state = GPUMEM_EVENT_LOST;
-	} else {
-		*value = timeline->taken + 1;
-	}
 	spin_unlock_irqrestore(&timeline->lock, flags);
 	return state;
 }
@@ -487,6 +462,47 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 		ret = -EINVAL;
 	else
 		gpumem_timeline_raise(timeline, cmd->value);
+	gpumem_object_put(&timeline->obj);
+	return ret;
+}
+
+static u64 gpumem_timeline_take(struct gpumem_timeline *timeline)
+{
+	unsigned long flags;
+	u64 value;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	value = ++timeline->taken;
+	spin_unlock_irqrestore(&timeline->lock, flags);
+	return value;
+}
+
+/* Give a signal back, unless a later one was taken meanwhile. */
+static void gpumem_timeline_untake(struct gpumem_timeline *timeline, u64 value)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&timeline->lock, flags);
+	if (timeline->taken == value)
+		timeline->taken--;
+	spin_unlock_irqrestore(&timeline->lock, flags);
+}
+
+int gpumem_ioctl_timeline_take(struct gpumem_ucmd *ucmd)
+{
+	struct gpumem_timeline_take *cmd = ucmd->cmd;
+	struct gpumem_timeline *timeline = gpumem_timeline_get(ucmd->client,
+							       cmd->id);
+	int ret = -EINVAL;
+
+	if (!timeline)
+		return -ENOENT;
+	if (timeline->counting) {
+		cmd->value = gpumem_timeline_take(timeline);
+		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
+		if (ret)
+			gpumem_timeline_untake(timeline, cmd->value);
+	}
 	gpumem_object_put(&timeline->obj);
 	return ret;
 }

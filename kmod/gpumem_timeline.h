@@ -47,9 +47,9 @@ struct gpumem_timeline {
 	bool lost;
 	/** @of_stream: raised by its stream alone; constant */
 	bool of_stream;
-	/** @counting: entries may take from it; constant */
+	/** @counting: clients may take from it; constant */
 	bool counting;
-	/** @taken: number of signals that entries took; @lock */
+	/** @taken: number of signals that clients took; @lock */
 	u64 taken;
 	/** @sync: raised by a fence alone (gpumem_semaphore.c); or NULL; constant */
 	struct gpumem_sync *sync;
@@ -80,8 +80,6 @@ void gpumem_timeline_raise(struct gpumem_timeline *timeline, u64 value);
 int gpumem_timeline_add(struct gpumem_timeline *timeline, u64 value);
 enum gpumem_event_state gpumem_timeline_state(struct gpumem_timeline *timeline,
 					      u64 value);
-enum gpumem_event_state gpumem_timeline_take(struct gpumem_timeline *timeline,
-					     u64 *value);
 struct gpumem_timeline *gpumem_timeline_get(struct gpumem_client *client,
 					    u32 id);
 struct gpumem_timeline_ref *
@@ -103,6 +101,7 @@ void gpumem_timeline_handle_gone(struct gpumem_object *obj);
 void gpumem_timeline_release(struct gpumem_object *obj);
 int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd);
+int gpumem_ioctl_timeline_take(struct gpumem_ucmd *ucmd);
 int gpumem_ioctl_timeline_wait(struct gpumem_ucmd *ucmd);
 
 #endif /* GPUMEM_TIMELINE_H */

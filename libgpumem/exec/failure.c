@@ -16,8 +16,7 @@ const char *op_name(unsigned int op)
 		[GPUMEM_OP_NOP] = "no operation", [GPUMEM_OP_COPY] = "copy",
 		[GPUMEM_OP_FILL] = "fill", [GPUMEM_OP_WAIT] = "wait", [GPUMEM_OP_SIGNAL] = "signal",
 		[GPUMEM_OP_TIMESTAMP] = "timestamp", [GPUMEM_OP_ADD] = "add",
-		[GPUMEM_OP_POLL] = "wait for a word", [GPUMEM_OP_TAKE] = "wait for a semaphore",
-		[GPUMEM_OP_PREFETCH] = "prefetch",
+		[GPUMEM_OP_POLL] = "wait for a word", [GPUMEM_OP_PREFETCH] = "prefetch",
 	};
 
 	return op < sizeof(op_names) / sizeof(op_names[0]) ? op_names[op] : "unknown operation";

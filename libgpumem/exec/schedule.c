@@ -220,8 +220,6 @@ static enum progress queue_progress(struct queue *queue)
 			return MOVES;
 		if (sqe.op == GPUMEM_OP_POLL)
 			return poll_progress(&sqe);
-		if (sqe.op == GPUMEM_OP_TAKE)
-			return POLLS;
 		if (sqe.op != GPUMEM_OP_WAIT)
 			return MOVES;
 		if (queue->hold_timeline && sqe.handle == queue->hold_timeline)

@@ -2,8 +2,10 @@
 /*
  * External semaphores: timelines of the kernel that processes share by descriptor, and fences of sync_files.
  *
- * There are three kinds. A binary semaphore is a counting timeline: a signal adds one, a wait takes one. A
- * timeline semaphore is a timeline: a signal raises it to a value, a wait waits for a value. A fence is a
+ * There are three kinds. A binary semaphore is a counting timeline: a signal adds one. A call that waits takes the
+ * next signal's number from the kernel, and its entry waits for that number. So waits get signals in the order of
+ * the calls, whatever order the streams take: a program may signal such a semaphore again as soon as the signal is
+ * ordered after the last wait. A timeline semaphore is a timeline: a signal raises it to a value, a wait waits for a value. A fence is a
  * sync_file of any driver: programs can only wait for it, any number of times. Signals and waits are entries of
  * the stream's ring.
  *
@@ -21,8 +23,8 @@
  * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
  * if no more others are still in use.
  *
- * Locks: semaphore_lock for the table, the queue and all semaphores, inside a stream's lock. No system call is made
- * under it.
+ * Locks: semaphore_lock for the table, the queue and all semaphores, inside a stream's lock. The only system call
+ * that is made under it takes a signal.
  */
 #include <errno.h>
 #include <limits.h>
@@ -358,6 +360,22 @@ static struct use *semaphore_use(struct semaphore *semaphore, struct queue *queu
 	return use;
 }
 
+/*
+ * Replace the value that an entry waits for by that of the next signal, if the semaphore is binary. This system call
+ * is short.
+ */
+static CUresult semaphore_take(const struct semaphore *semaphore, uint64_t *value)
+{
+	struct gpumem_timeline_take take = { .size = sizeof(take), .id = semaphore->id };
+	CUresult result;
+
+	if (semaphore->kind != SEMAPHORE_BINARY)
+		return CUDA_SUCCESS;
+	result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_TAKE, &take));
+	*value = take.value;
+	return result;
+}
+
 /* Put an entry for a semaphore. @use: by the queue. The locks of the stream and of the semaphores are held. */
 static CUresult semaphore_put(struct queue *queue, const struct semaphore *semaphore, struct use *use, bool wait,
 			      uint64_t value)
@@ -367,8 +385,8 @@ static CUresult semaphore_put(struct queue *queue, const struct semaphore *semap
 
 	switch (semaphore->kind) {
 	case SEMAPHORE_BINARY:
-		sqe.op = wait ? GPUMEM_OP_TAKE : GPUMEM_OP_ADD;
-		sqe.value = wait ? 0 : 1;
+		sqe.op = wait ? GPUMEM_OP_WAIT : GPUMEM_OP_ADD;
+		sqe.value = wait ? value : 1;
 		break;
 	case SEMAPHORE_TIMELINE:
 		sqe.op = wait ? GPUMEM_OP_WAIT : GPUMEM_OP_SIGNAL;
@@ -411,6 +429,7 @@ static CUresult semaphores_put(struct queue *queue, const struct semaphore_ops *
 {
 	struct semaphore *semaphore[AT_ONCE];
 	struct use *use[AT_ONCE];
+	uint64_t value[AT_ONCE];
 	CUresult result = CUDA_SUCCESS;
 	unsigned int i;
 
@@ -422,10 +441,14 @@ static CUresult semaphores_put(struct queue *queue, const struct semaphore_ops *
 		if (!use[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	for (i = 0; !result && i < count; i++) {
+		value[i] = ops->wait ? ops->waits[first + i].params.fence.value :
+				       ops->signals[first + i].params.fence.value;
+		if (ops->wait)
+			result = semaphore_take(semaphore[i], &value[i]);
+	}
 	for (i = 0; !result && i < count; i++)
-		result = semaphore_put(queue, semaphore[i], use[i], ops->wait, ops->wait ?
-				       ops->waits[first + i].params.fence.value :
-				       ops->signals[first + i].params.fence.value);
+		result = semaphore_put(queue, semaphore[i], use[i], ops->wait, value[i]);
 	return result;
 }
 

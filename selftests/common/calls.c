@@ -275,6 +275,15 @@ int gp_timeline_signal(int fd, __u32 id, __u64 value)
 	return gp_ioctl(fd, GPUMEM_TIMELINE_SIGNAL, &s);
 }
 
+int gp_timeline_take(int fd, __u32 id, __u64 *value)
+{
+	struct gpumem_timeline_take t = { .size = sizeof(t), .id = id };
+	int ret = gp_ioctl(fd, GPUMEM_TIMELINE_TAKE, &t);
+
+	*value = t.value;
+	return ret;
+}
+
 int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 		     struct gpumem_timeline_wait *out)
 {

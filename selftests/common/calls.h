@@ -45,6 +45,8 @@ int gp_timeline_export(int fd, __u32 id, __u32 flags);
 /* @result may be NULL.  */
 int gp_timeline_import(int fd, int timeline, __u32 *id, __u32 *result);
 int gp_timeline_signal(int fd, __u32 id, __u64 value);
+/* Take a signal of a counting timeline.  @value: where the timeline has it.  */
+int gp_timeline_take(int fd, __u32 id, __u64 *value);
 int gp_timeline_wait(int fd, __u32 id, __u64 value, __u64 deadline,
 		     struct gpumem_timeline_wait *out);
 int gp_event_create(int fd, __u32 *id, __u8 *token);

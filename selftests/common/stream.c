@@ -159,11 +159,6 @@ struct gpumem_sqe sqe_add(__u32 timeline, __u64 value)
 	return (struct gpumem_sqe){ .op = GPUMEM_OP_ADD, .handle = timeline, .value = value };
 }
 
-struct gpumem_sqe sqe_take(__u32 timeline)
-{
-	return (struct gpumem_sqe){ .op = GPUMEM_OP_TAKE, .handle = timeline };
-}
-
 struct gpumem_sqe sqe_poll(__u64 addr, __u8 elem, __u32 how, __u64 value)
 {
 	return (struct gpumem_sqe){

@@ -56,7 +56,6 @@ struct gpumem_sqe sqe_fill2d(__u64 dst, __u64 pitch, __u8 elem, __u64 value, __u
 struct gpumem_sqe sqe_wait(__u32 timeline, __u64 value);
 struct gpumem_sqe sqe_signal(__u32 timeline, __u64 value);
 struct gpumem_sqe sqe_add(__u32 timeline, __u64 value);
-struct gpumem_sqe sqe_take(__u32 timeline);
 struct gpumem_sqe sqe_poll(__u64 addr, __u8 elem, __u32 how, __u64 value);
 struct gpumem_sqe sqe_timestamp(__u64 dst);
 struct gpumem_sqe sqe_prefetch(__u64 addr, __u64 bytes, __u32 where);

@@ -106,6 +106,36 @@ TEST_F(semaphore, binary)
 	EXPECT_CU(cuMemFree(p));
 }
 
+/* A wait that was submitted later cannot pass by with the signal of an earlier one. */
+TEST_F(semaphore, waits_in_order)
+{
+	CUexternalSemaphore s, gate;
+	CUevent waited;
+	CUstream c;
+
+	ASSERT_CU(cuEventCreate(&waited, CU_EVENT_DISABLE_TIMING));
+	ASSERT_CU(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(gpumem_create_semaphore(&s, 0, 0));
+	ASSERT_CU(gpumem_create_semaphore(&gate, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	ASSERT_CU(await_semaphore(gate, 1, self->a));
+	ASSERT_CU(raise_semaphore(s, 0, self->b));
+	ASSERT_CU(await_semaphore(s, 0, self->a));
+	/* The second signal is ordered after the first wait. */
+	ASSERT_CU(cuEventRecord(waited, self->a));
+	ASSERT_CU(cuStreamWaitEvent(self->b, waited, 0));
+	ASSERT_CU(raise_semaphore(s, 0, self->b));
+	ASSERT_CU(await_semaphore(s, 0, c));
+	EXPECT_TRUE(stays_busy(c));
+	ASSERT_CU(raise_semaphore(gate, 1, NULL));
+	EXPECT_CU(cuStreamSynchronize(c));
+	EXPECT_CU(cuStreamSynchronize(self->a));
+	EXPECT_CU(cuStreamSynchronize(self->b));
+	EXPECT_CU(cuDestroyExternalSemaphore(s));
+	EXPECT_CU(cuDestroyExternalSemaphore(gate));
+	EXPECT_CU(cuStreamDestroy(c));
+	EXPECT_CU(cuEventDestroy(waited));
+}
+
 TEST_F(semaphore, timeline)
 {
 	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS waits[2];

@@ -151,6 +151,8 @@ const struct call_spec specs[] = {
 	{ IOCTL("timeline_signal", GPUMEM_TIMELINE_SIGNAL, gpumem_timeline_signal,
 		F(gpumem_timeline_signal, id, "id", K_TIMELINE, 0),
 		F(gpumem_timeline_signal, value, "value", K_VALUE, 0)) },
+	{ IOCTL("timeline_take", GPUMEM_TIMELINE_TAKE, gpumem_timeline_take,
+		F(gpumem_timeline_take, id, "id", K_TIMELINE, 0)) },
 	{ IOCTL("timeline_wait", GPUMEM_TIMELINE_WAIT, gpumem_timeline_wait,
 		F(gpumem_timeline_wait, id, "id", K_TIMELINE, 0),
 		F(gpumem_timeline_wait, value, "value", K_VALUE, 0),
@@ -386,8 +388,7 @@ static uint64_t likely_value(struct rng *r, const struct arg_spec *spec)
 	case K_ZERO:
 		return PICK(r, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, ~0ULL);
 	case K_OP:
-		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 9, 9, 10,
-			    255);
+		return PICK(r, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 9, 255);
 	case K_ELEM:
 		return PICK(r, 0, 0, 0, 1, 2, 4, 8, 8, 3, 255);
 	case K_PROT:

@@ -268,8 +268,7 @@ static int client_of_stream(const struct prog *p, unsigned int at)
 
 static bool raises_or_waits(__u8 op)
 {
-	return op == GPUMEM_OP_WAIT || op == GPUMEM_OP_SIGNAL || op == GPUMEM_OP_ADD ||
-	       op == GPUMEM_OP_TAKE;
+	return op == GPUMEM_OP_WAIT || op == GPUMEM_OP_SIGNAL || op == GPUMEM_OP_ADD;
 }
 
 static int do_sqe(const struct prog *p, unsigned int at)
@@ -287,9 +286,7 @@ static int do_sqe(const struct prog *p, unsigned int at)
 	};
 	if (sqe.op == GPUMEM_OP_NOP || raises_or_waits(sqe.op))
 		sqe.dst = 0;
-	if (sqe.op == GPUMEM_OP_TAKE && !sqe.flags)
-		sqe.value = 0;
-	else if (raises_or_waits(sqe.op) || sqe.op == GPUMEM_OP_POLL)
+	if (raises_or_waits(sqe.op) || sqe.op == GPUMEM_OP_POLL)
 		sqe.value = value_of(p, at, 7);
 	if (sqe.op == GPUMEM_OP_POLL)
 		sqe.handle &= 3;

@@ -156,6 +156,26 @@ static int timeline_unchanged(struct env *e)
 	return gp_timeline_wait(e->fd, e->id, 0, 0, &w) || w.reached != 5 ? -EEXIST : 0;
 }
 
+static int counting_create(struct env *e)
+{
+	return gp_counting_create(e->fd, 5, &e->id);
+}
+
+static int timeline_take(struct env *e)
+{
+	__u64 value;
+
+	return gp_timeline_take(e->fd, e->id, &value);
+}
+
+/* A call that failed took no signal: the next one gets the first. */
+static int timeline_untaken(struct env *e)
+{
+	__u64 value;
+
+	return gp_timeline_take(e->fd, e->id, &value) || value != 1 ? -EEXIST : 0;
+}
+
 static int timeline_export(struct env *e)
 {
 	e->exported = gp_timeline_export(e->fd, e->id, GPUMEM_TIMELINE_EXPORT_CLOEXEC);

@@ -140,6 +140,7 @@ OP(stream_doorbell, NULL, doorbell, NULL);
 OP(submit, submit_setup, doorbell, submit_undo);
 OP(timeline_create, NULL, timeline_create, destroy);
 OP(timeline_signal, timeline_create, timeline_signal, destroy, .unchanged = timeline_unchanged);
+OP(timeline_take, counting_create, timeline_take, destroy, .unchanged = timeline_untaken);
 OP(timeline_export, timeline_create, timeline_export, timeline_export_undo);
 OP(timeline_import, timeline_exported, timeline_import, timeline_import_undo);
 OP(timeline_import_signal, timeline_imported, timeline_import_signal, timeline_import_undo,

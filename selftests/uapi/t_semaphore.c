@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timelines that clients share by descriptor, counting timelines and the entries that take from
+ * Timelines that clients share by descriptor, counting timelines and what takes from
  * them, and fences of sync_files as timelines.
  *
  * Tests who may raise what, the order of signals and waits, and what waiters get when the client
@@ -85,6 +85,7 @@ TEST_F(semaphore, wrong_calls)
 {
 	__u32 id, other;
 	int sem, pipes[2];
+	__u64 value;
 
 	ASSERT_EQ(0, pipe(pipes));
 	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &id));
@@ -108,21 +109,25 @@ TEST_F(semaphore, wrong_calls)
 	close(pipes[0]);
 	close(pipes[1]);
 	/* Only counting timelines can be taken from. */
-	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(id)));
-	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(self->s.timeline)));
-	EXPECT_EQ(ENOENT, stream_error_of(self->fd, self->vm, sqe_take(self->s.id)));
-	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(0)));
-	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm,
-					  (struct gpumem_sqe){ .op = GPUMEM_OP_TAKE, .handle = id,
-							       .value = 1 }));
+	EXPECT_EQ(-EINVAL, gp_timeline_take(self->fd, id, &value));
+	EXPECT_EQ(-EINVAL, gp_timeline_take(self->fd, self->s.timeline, &value));
+	EXPECT_EQ(-ENOENT, gp_timeline_take(self->fd, self->s.id, &value));
+	EXPECT_EQ(-ENOENT, gp_timeline_take(self->fd, 0, &value));
 }
 
-/* Each signal lets one take through, whichever client and stream executes it. */
+/* Take a signal, and wait for it. */
+static struct gpumem_sqe take(int fd, __u32 id)
+{
+	__u64 value;
+
+	return sqe_wait(id, gp_timeline_take(fd, id, &value) ? ~0ULL : value);
+}
+
+/* Each signal lets one wait through, whichever client and stream executes it. */
 TEST_F(semaphore, counting)
 {
 	struct peer p;
 	__u32 id, result;
-	__u64 done;
 	int sem;
 
 	ASSERT_EQ(0, peer_open(&p));
@@ -133,38 +138,81 @@ TEST_F(semaphore, counting)
 	EXPECT_EQ(GPUMEM_TIMELINE_IMPORT_COUNTING, result);
 	close(sem);
 	/* It began with one signal. */
-	PUSH(&p.s, sqe_take(p.id));
+	PUSH(&p.s, take(p.fd, p.id));
 	EXPECT_EQ(0, stream_sync(&p.s));
-	/* Takes before signals: one signal completes one of them. */
-	PUSH(&p.s, sqe_take(p.id));
-	PUSH(&self->s, sqe_take(id));
+	/* Takes before signals: the first signal completes the first of them. */
+	PUSH(&p.s, take(p.fd, p.id));
+	PUSH(&self->s, take(self->fd, id));
 	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
 	/* A doorbell does not end the wait.  */
 	EXPECT_EQ(0, gp_doorbell(self->fd, self->s.id));
 	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
 	EXPECT_EQ(1, p.s.page->value);
 	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 2));
-	for (int i = 0; i < 1000; i++) {
-		done = self->s.page->value + p.s.page->value;
-		if (done > 1)
-			break;
-		nap_ms(10);
-	}
-	EXPECT_EQ(2, done);
-	nap_ms(50);
-	EXPECT_EQ(2, self->s.page->value + p.s.page->value);
+	EXPECT_EQ(0, stream_sync(&p.s));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&self->s, 1, 0.05));
 	EXPECT_EQ(0, gp_timeline_signal(p.fd, p.id, 3));
 	EXPECT_EQ(0, stream_sync(&self->s));
-	EXPECT_EQ(0, stream_sync(&p.s));
 	/* Signals before takes. */
 	PUSH(&p.s, sqe_add(p.id, 1));
 	PUSH(&p.s, sqe_add(p.id, 1));
 	EXPECT_EQ(0, stream_sync(&p.s));
-	PUSH(&self->s, sqe_take(id));
-	PUSH(&self->s, sqe_take(id));
+	PUSH(&self->s, take(self->fd, id));
+	PUSH(&self->s, take(self->fd, id));
 	EXPECT_EQ(0, stream_sync(&self->s));
 	unmap_all();
 	close(p.fd);
+}
+
+/* The order of the calls decides which signal a wait gets, not the order in which streams get to their waits. */
+TEST_F(semaphore, in_order)
+{
+	struct gpumem_sqe first;
+	__u32 id, gate;
+	struct stream t;
+	__u64 value;
+
+	ASSERT_EQ(0, stream_open(&t, self->fd, self->vm, 0, 16));
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &id));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &gate));
+	first = take(self->fd, id);
+	PUSH(&self->s, sqe_wait(gate, 1));
+	PUSH(&self->s, first);
+	PUSH(&t, take(self->fd, id));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 1));
+	/* The first stream has not got to its wait, but the signal is its own. */
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t, 1, 0.05));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 2));
+	EXPECT_EQ(0, stream_sync(&t));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, gate, 1));
+	EXPECT_EQ(0, stream_sync(&self->s));
+	/* A signal that nobody waited for stays taken. */
+	EXPECT_EQ(0, gp_timeline_take(self->fd, id, &value));
+	EXPECT_EQ(3, value);
+	PUSH(&t, take(self->fd, id));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 3));
+	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t, 2, 0.05));
+	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 4));
+	EXPECT_EQ(0, stream_sync(&t));
+}
+
+/* A call that cannot return the number takes nothing. */
+TEST_F(semaphore, number_not_written)
+{
+	struct gpumem_timeline_take *t = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	__u64 value;
+	__u32 id;
+
+	ASSERT_NE(MAP_FAILED, (void *)t);
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &id));
+	t->size = sizeof(*t);
+	t->id = id;
+	ASSERT_EQ(0, mprotect(t, page_size, PROT_READ));
+	EXPECT_EQ(-EFAULT, gp_ioctl(self->fd, GPUMEM_TIMELINE_TAKE, t));
+	EXPECT_EQ(0, gp_timeline_take(self->fd, id, &value));
+	EXPECT_EQ(1, value);
+	munmap(t, page_size);
 }
 
 /* Another client cannot make the maker's signals fail. */
@@ -184,7 +232,7 @@ TEST_F(semaphore, counts_to_the_end)
 	EXPECT_EQ(0, gp_timeline_signal(p.fd, p.id, ~0ULL - 1));
 	for (int i = 0; i < 3; i++)
 		PUSH(&self->s, sqe_add(id, 1));
-	PUSH(&self->s, sqe_take(id));
+	PUSH(&self->s, take(self->fd, id));
 	EXPECT_EQ(0, stream_sync(&self->s));
 	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, ~0ULL, 0, &wait));
 	EXPECT_EQ(~0ULL, wait.reached);
@@ -208,7 +256,7 @@ TEST_F_TIMEOUT(semaphore, many_takers, 120)
 		ASSERT_EQ(0, stream_open(&t[i], self->fd, self->vm, 0, 256));
 	for (int i = 0; i < TAKERS; i++)
 		for (int j = 0; j < ROUNDS; j++)
-			PUSH(&t[i], sqe_take(id));
+			PUSH(&t[i], take(self->fd, id));
 	for (int j = 0; j < ROUNDS * TAKERS; j++)
 		PUSH(&self->s, sqe_add(id, 1));
 	for (int i = 0; i < TAKERS; i++)
@@ -216,9 +264,8 @@ TEST_F_TIMEOUT(semaphore, many_takers, 120)
 	EXPECT_EQ(0, stream_sync(&self->s));
 	EXPECT_EQ(0, gp_timeline_wait(self->fd, id, 0, 0, &wait));
 	EXPECT_EQ(ROUNDS * TAKERS, wait.reached);
-	PUSH(&t[0], sqe_take(id));
+	PUSH(&t[0], take(self->fd, id));
 	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t[0], ROUNDS + 1, 0.05));
-	/* The stream ends while it waits, and takes nothing: another one can. */
 	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, ROUNDS * TAKERS + 1));
 	EXPECT_EQ(0, stream_sync(&t[0]));
 }
@@ -242,7 +289,7 @@ TEST_F(semaphore, destroyed_while_waiting)
 	ASSERT_EQ(0, gp_timeline_import(p.fd, sem[1], &counted, NULL));
 	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 2));
 	PUSH(&p.s, sqe_wait(p.id, 3));
-	PUSH(&t, sqe_take(counted));
+	PUSH(&t, take(p.fd, counted));
 	EXPECT_EQ(-ETIMEDOUT, stream_wait(&p.s, 1, 0.05));
 	EXPECT_EQ(-ETIMEDOUT, stream_wait(&t, 1, 0));
 	ASSERT_EQ(0, gp_destroy(self->fd, id));
@@ -357,6 +404,7 @@ TEST_F(sync_file, wait)
 	int sync = vgem_sync_file(self);
 	struct gpumem_timeline_wait wait;
 	__u32 id, late, result;
+	__u64 value;
 
 	ASSERT_LE(0, sync);
 	ASSERT_EQ(0, gp_timeline_import(self->fd, sync, &id, &result));
@@ -368,7 +416,7 @@ TEST_F(sync_file, wait)
 	EXPECT_EQ(-EINVAL, gp_timeline_export(self->fd, id, 0));
 	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_signal(id, 1)));
 	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_add(id, 1)));
-	EXPECT_EQ(EINVAL, stream_error_of(self->fd, self->vm, sqe_take(id)));
+	EXPECT_EQ(-EINVAL, gp_timeline_take(self->fd, id, &value));
 	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, id, 1, 0, NULL));
 	ASSERT_EQ(0, vgem_signal(self->card, self->fence));
 	EXPECT_EQ(0, stream_sync(&self->s));

@@ -14,7 +14,7 @@
 /* Objects that valid calls name. */
 struct world {
 	int fd, fd2, dmabuf, exported, channel, semaphore;
-	__u32 bo, managed, vm, stream, stream_timeline, timeline, token, event, pool, import, chunk_bo;
+	__u32 bo, managed, vm, stream, stream_timeline, timeline, counting, token, event, pool, import, chunk_bo;
 	__u64 chunk;
 	__u8 name[GPUMEM_TOKEN_SIZE], event_name[GPUMEM_TOKEN_SIZE];
 };
@@ -51,6 +51,7 @@ union any {
 	struct gpumem_stream_doorbell doorbell;
 	struct gpumem_timeline_create timeline;
 	struct gpumem_timeline_signal signal;
+	struct gpumem_timeline_take take;
 	struct gpumem_timeline_wait wait;
 	struct gpumem_stats stats;
 	struct gpumem_bo_pin pin;
@@ -157,6 +158,9 @@ static void prepare(struct world *w, unsigned int cmd, union any *u)
 	case GPUMEM_CMD_TIMELINE_SIGNAL:
 		u->signal.id = w->timeline;
 		u->signal.value = 1;
+		break;
+	case GPUMEM_CMD_TIMELINE_TAKE:
+		u->take.id = w->counting;
 		break;
 	case GPUMEM_CMD_TIMELINE_WAIT:
 		u->wait.id = w->timeline;
@@ -308,7 +312,7 @@ static void undo(struct world *w, unsigned int cmd, union any *u, bool done)
 }
 
 #define NONE	(~0U)
-#define CMD_LAST	GPUMEM_CMD_BO_ADVISE
+#define CMD_LAST	GPUMEM_CMD_TIMELINE_TAKE
 
 FIXTURE(uapi)
 {
@@ -388,6 +392,8 @@ V(timeline_create, TIMELINE_CREATE, gpumem_timeline_create,
   FLAGS(gpumem_timeline_create, GPUMEM_TIMELINE_COUNTING), RESERVED(gpumem_timeline_create),
   .out = { SPAN(gpumem_timeline_create, id) });
 V(timeline_signal, TIMELINE_SIGNAL, gpumem_timeline_signal, NO_FLAGS, NO_RESERVED);
+V(timeline_take, TIMELINE_TAKE, gpumem_timeline_take, NO_FLAGS, NO_RESERVED,
+  .out = { SPAN(gpumem_timeline_take, value) });
 V(timeline_wait, TIMELINE_WAIT, gpumem_timeline_wait, FLAGS(gpumem_timeline_wait, 0), NO_RESERVED,
   .out = { SPAN(gpumem_timeline_wait, error), SPAN(gpumem_timeline_wait, reached) });
 V(stats, STATS, gpumem_stats, FLAGS(gpumem_stats, 0), NO_RESERVED, .first = 152,
@@ -469,6 +475,7 @@ FIXTURE_SETUP(uapi)
 	ASSERT_EQ(0, gp_vm_create(w->fd, &w->vm));
 	ASSERT_EQ(0, gp_stream_create(w->fd, w->vm, 0, 16, &w->stream, &w->stream_timeline));
 	ASSERT_EQ(0, gp_timeline_create(w->fd, 0, &w->timeline));
+	ASSERT_EQ(0, gp_counting_create(w->fd, 0, &w->counting));
 	w->semaphore = gp_timeline_export(w->fd, w->timeline, 0);
 	ASSERT_LE(0, w->semaphore);
 	ASSERT_EQ(0, gp_token_create(w->fd, w->bo, 10, 100, 0, &w->token, w->name));

@@ -136,6 +136,8 @@ AT(gpumem_timeline_create, value, 8);
 AT(gpumem_timeline_create, id, 16);
 LAYOUT(gpumem_timeline_signal, 16, value);
 AT(gpumem_timeline_signal, id, 4);
+LAYOUT(gpumem_timeline_take, 16, value);
+AT(gpumem_timeline_take, id, 4);
 LAYOUT(gpumem_timeline_wait, 40, reached);
 AT(gpumem_timeline_wait, id, 4);
 AT(gpumem_timeline_wait, value, 8);

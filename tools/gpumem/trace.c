@@ -354,7 +354,7 @@ static void on_end(const struct line *line)
 	unsigned int client = number(line, "client"), stream = number(line, "stream");
 	struct known *k = find(&known, client, stream);
 	const char *op = field(line, "op");
-	bool waits = !strcmp(op, "wait") || !strcmp(op, "poll") || !strcmp(op, "take");
+	bool waits = !strcmp(op, "wait") || !strcmp(op, "poll");
 
 	/* The trace may begin during an entry. */
 	if (!k || !k->begun)

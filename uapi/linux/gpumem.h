@@ -13,7 +13,7 @@
  *  - Address spaces: VM_CREATE, VM_MAP, VM_UNMAP, VM_ACCESS, VM_EXPORT, VM_BIND
  *  - Streams: entries, the ring, the timeline page, STREAM_CREATE,
  *    STREAM_DOORBELL
- *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_WAIT,
+ *  - Timelines: TIMELINE_CREATE, TIMELINE_SIGNAL, TIMELINE_TAKE, TIMELINE_WAIT,
  *    TIMELINE_EXPORT, TIMELINE_IMPORT
  *  - Events: EVENT_CREATE, EVENT_OPEN, EVENT_RECORD, EVENT_GET
  *  - Pools: POOL_CREATE, POOL_SET, POOL_INFO, POOL_EXPORT, POOL_IMPORT,
@@ -198,6 +198,7 @@ enum {
 	GPUMEM_CMD_VM_EXPORT,
 	GPUMEM_CMD_VM_BIND,
 	GPUMEM_CMD_BO_ADVISE,
+	GPUMEM_CMD_TIMELINE_TAKE,
 };
 
 /**
@@ -989,9 +990,6 @@ struct gpumem_vm_bind {
  * @GPUMEM_OP_POLL: complete when the word of @elem (4 or 8) bytes at @dst, aligned
  *	to its size, compares with @value as enum gpumem_poll in @handle says;
  *	fails with EFAULT if the word is not aligned in a registration's memory
- * @GPUMEM_OP_TAKE: complete when counting timeline @handle has more signals than
- *	entries took, and take one; @value is 0; fails with EINVAL if the
- *	timeline was not made with GPUMEM_TIMELINE_COUNTING
  * @GPUMEM_OP_PREFETCH: make the blocks of managed memory that the @width bytes
  *	at @dst touch resident on the stream's device, or do what enum
  *	gpumem_prefetch in @handle says.  A prefetch stops, and
@@ -1008,8 +1006,7 @@ enum gpumem_op {
 	GPUMEM_OP_TIMESTAMP = 5,
 	GPUMEM_OP_ADD = 6,
 	GPUMEM_OP_POLL = 7,
-	GPUMEM_OP_TAKE = 8,
-	GPUMEM_OP_PREFETCH = 9,
+	GPUMEM_OP_PREFETCH = 8,
 };
 
 /**
@@ -1241,8 +1238,8 @@ struct gpumem_stream_doorbell {
 
 /**
  * enum gpumem_timeline_create_flags - flags of GPUMEM_TIMELINE_CREATE
- * @GPUMEM_TIMELINE_COUNTING: the value counts signals, and GPUMEM_OP_TAKE takes
- *	each of them once, whichever client executes it
+ * @GPUMEM_TIMELINE_COUNTING: the value counts signals, and
+ *	GPUMEM_TIMELINE_TAKE gives each of them to one caller
  */
 enum gpumem_timeline_create_flags {
 	GPUMEM_TIMELINE_COUNTING = 1 << 0,
@@ -1280,6 +1277,25 @@ struct gpumem_timeline_signal {
 };
 
 #define GPUMEM_TIMELINE_SIGNAL _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_SIGNAL)
+
+/**
+ * struct gpumem_timeline_take - take the next signal of a counting timeline
+ *	(GPUMEM_TIMELINE_TAKE)
+ * @size: sizeof(struct gpumem_timeline_take)
+ * @id: timeline that was made with GPUMEM_TIMELINE_COUNTING; else EINVAL
+ * @value: value at which the timeline has the signal, out
+ *
+ * Signals are given in the order of these calls, whichever client makes them,
+ * and before they come: the caller waits for @value.  A signal that was taken
+ * stays taken, also if the caller never waits for it.
+ */
+struct gpumem_timeline_take {
+	__u32 size;
+	__u32 id;
+	__aligned_u64 value;
+};
+
+#define GPUMEM_TIMELINE_TAKE _IO(GPUMEM_IOC_TYPE, GPUMEM_CMD_TIMELINE_TAKE)
 
 /**
  * struct gpumem_timeline_wait - wait for a timeline (GPUMEM_TIMELINE_WAIT)
