@@ -4,8 +4,8 @@
  *
  * A program is a list of operations, each in one stream.  Two operations conflict if both use a
  * block of memory and one of them writes it.  The list orders them: they are in one stream, or a
- * path of edges leads from one to the other.  An edge is a record and a wait for it, or a write of
- * a word and a wait for its value.  So the order of the list is one of the orders that the streams
+ * path of edges leads from one to the other.  An edge is a record and a wait for it, a write of a
+ * word and a wait for its value, or a signal of a semaphore and a wait for it.  So the order of the list is one of the orders that the streams
  * may choose, and all such orders end with the same bytes.  The generator executes the list in its
  * order on a model: blocks consist of cells of 1 KiB, and a cell repeats one word.
  *
@@ -14,9 +14,10 @@
  * where the clocks do not imply the order.  It adds further edges at random.
  *
  * Every worker issues its own streams' operations in the order of the list.  Events are recorded
- * many times, and a wait means the last record that was issued.  So each operation on an event or a
- * word has a ticket, and is issued when as many operations on it have been issued as the ticket
- * says.  A wait is thus issued after its record.  All issued operations can complete without any
+ * many times, and a wait means the last record that was issued.  So each operation on an event, a
+ * word or a semaphore has a ticket, and is issued when as many operations on it have been issued as
+ * the ticket says.  A wait is thus issued after its record.  A wait for a binary semaphore takes the
+ * signal, so a next signal is generated only where it is ordered after that wait.  All issued operations can complete without any
  * further one, so a worker that blocks in a call cannot cause a deadlock.
  *
  * A trap is a program that ends with an operation for which exactly one edge was made.  If the
@@ -40,6 +41,8 @@
 #define FIRST_PINNED	DEVICE_BLOCKS
 #define FIRST_PAGEABLE	(FIRST_PINNED + PINNED_BLOCKS)
 #define BLOCKS		(FIRST_PAGEABLE + PAGEABLE_BLOCKS)
+#define BINARIES	32		/* semaphores; the streams' timelines come before them */
+#define SEMAPHORES	(STREAMS + BINARIES)
 #define CELL		KIB
 #define MOST_CELLS	64u
 #define ROUND		4096		/* operations, after which all blocks are compared */
@@ -53,6 +56,8 @@ enum op_kind {
 	OP_READ,		/* a block of the device is copied to pageable memory and compared */
 	OP_POKE, OP_PEEK,	/* the worker itself, on pageable blocks */
 	OP_RECORD, OP_WAIT, OP_WRITE_WORD, OP_WAIT_WORD,
+	OP_RAISE, OP_AWAIT,	/* a timeline */
+	OP_SIGNAL, OP_TAKE,	/* a binary semaphore */
 	OP_EVENT_SYNC,		/* the worker waits for an event */
 	OP_QUERY, OP_RENEW,	/* a new stream takes the stream's place */
 	OP_KINDS,
@@ -62,6 +67,7 @@ static const char *const op_names[OP_KINDS] = {
 	"fill", "2D fill", "copy", "2D copy", "copy from pageable memory",
 	"copy to pageable memory", "host function that writes", "host function that compares",
 	"read", "poke", "peek", "record", "wait", "write of a word", "wait for a word",
+	"raise of a timeline", "wait for a timeline", "signal", "wait for a signal",
 	"event synchronize", "query", "renewal",
 };
 
@@ -70,14 +76,14 @@ struct op {
 	__u8 dst, src;			/* blocks */
 	__u8 dst_at, src_at, width, height, dst_pitch, src_pitch;	/* cells */
 	bool bump;			/* takes a ticket */
-	__u16 turn;			/* event, or EVENTS + the stream whose word it is */
+	__u16 turn;			/* event, EVENTS + stream of a word, or FIRST_SEMAPHORE + semaphore */
 	__u32 need;			/* the ticket: how many of @turn's must be taken before */
 	__u32 value;
 	__u32 expect;			/* index in world.expect: the bytes that a check wants */
 };
 
 enum hazard { NO_HAZARD, READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE };
-enum edge { ANY_EDGE, EVENT_EDGE, WORD_EDGE };
+enum edge { ANY_EDGE, EVENT_EDGE, WORD_EDGE, SEMAPHORE_EDGE };
 
 struct trap {
 	enum hazard hazard;
@@ -87,6 +93,8 @@ struct trap {
 	__u32 held, wait, last;
 	bool set;
 };
+
+#define FIRST_SEMAPHORE	(EVENTS + STREAMS)
 
 struct turn {
 	__u32 taken, waiters;		/* atomic */
@@ -105,7 +113,10 @@ struct world {
 	__u64 kinds[OP_KINDS];
 	CUipcMemHandle memory[DEVICE_BLOCKS], words;
 	CUipcEventHandle events[SHARED_EVENTS];
-	struct turn turns[EVENTS + STREAMS];
+	/* Descriptors of their owners: of memory handles and of semaphores. */
+	pid_t pids[WORKERS];
+	int handles[DEVICE_BLOCKS], semaphores[SEMAPHORES];
+	struct turn turns[FIRST_SEMAPHORE + SEMAPHORES];
 	__u32 model[BLOCKS][MOST_CELLS];
 	__u32 count;
 	struct op ops[ROUND + SLACK];
@@ -144,12 +155,19 @@ struct event_state {
 	__u32 clock[STREAMS];
 };
 
+struct semaphore_state {
+	__u32 tickets;
+	int waiter;			/* of a binary one: the stream that waited last, or -1 */
+	__u32 pos;			/* that wait's position */
+};
+
 static struct {
 	struct rng rng;
 	struct world *w;
 	__u32 pos[STREAMS];		/* operations so far */
 	__u32 clock[STREAMS][STREAMS];	/* [s][t]: s continues after this position of t */
 	__u32 words[STREAMS];
+	struct semaphore_state semaphores[SEMAPHORES];
 	int last_event[STREAMS];	/* the last event recorded in the stream, or -1 */
 	struct event_state events[EVENTS];
 	struct block_state blocks[BLOCKS];
@@ -242,6 +260,45 @@ static inline void gen_wait(enum op_kind kind, unsigned int stream, unsigned int
 	e->tickets++;
 }
 
+/* A binary semaphore whose last wait is ordered before the next work in @from, or -1. */
+static inline int gen_binary(unsigned int from)
+{
+	unsigned int start = rng_below(&gen.rng, BINARIES);
+
+	for (unsigned int i = 0; i < BINARIES; i++) {
+		unsigned int at = STREAMS + (start + i) % BINARIES;
+		const struct semaphore_state *s = &gen.semaphores[at];
+
+		if (s->waiter < 0 || gen.clock[from][s->waiter] >= s->pos)
+			return at;
+	}
+	return -1;
+}
+
+static inline void gen_semaphore_edge(unsigned int from, unsigned int to)
+{
+	int binary = gen_chance(50) ? gen_binary(from) : -1;
+	unsigned int at = binary < 0 ? from : (unsigned int)binary;
+	struct semaphore_state *s = &gen.semaphores[at];
+	struct op *op = gen_add(binary < 0 ? OP_RAISE : OP_SIGNAL, from);
+
+	op->turn = FIRST_SEMAPHORE + at;
+	op->need = s->tickets++;
+	op->value = s->tickets;
+	op->bump = true;
+	gen_after(to, gen.clock[from]);
+	op = gen_add(binary < 0 ? OP_AWAIT : OP_TAKE, to);
+	op->turn = FIRST_SEMAPHORE + at;
+	op->need = s->tickets;
+	op->value = s->tickets;
+	if (binary < 0)
+		return;
+	op->bump = true;
+	s->tickets++;
+	s->waiter = to;
+	s->pos = gen.pos[to];
+}
+
 /* Order the next work in @to after the work in @from up to @pos, or up to a later position. */
 static inline void gen_edge(unsigned int from, unsigned int to, __u32 pos)
 {
@@ -250,7 +307,11 @@ static inline void gen_edge(unsigned int from, unsigned int to, __u32 pos)
 	struct op *op;
 
 	if (kind == ANY_EDGE)
-		kind = gen_chance(12) ? WORD_EDGE : EVENT_EDGE;
+		kind = gen_chance(12) ? WORD_EDGE : gen_chance(14) ? SEMAPHORE_EDGE : EVENT_EDGE;
+	if (kind == SEMAPHORE_EDGE) {
+		gen_semaphore_edge(from, to);
+		return;
+	}
 	if (kind == WORD_EDGE) {
 		op = gen_add(OP_WRITE_WORD, from);
 		op->turn = EVENTS + from;
@@ -560,6 +621,8 @@ static inline void gen_round(void)
 		memset(&gen.blocks[i], 0, sizeof(gen.blocks[i]));
 		gen.blocks[i].write.stream = -1;
 	}
+	for (unsigned int i = 0; i < SEMAPHORES; i++)
+		gen.semaphores[i].waiter = -1;
 	while (w->count < most) {
 		gen.edges = 0;
 		gen_step(rng_below(&gen.rng, STREAMS));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * 8 workers, which are threads of one process or 8 processes, run random operations in 64 streams.
- * Only events and value waits order the streams: between processes, these are inter-process events
- * and words in memory that all processes open by its handle.  stress.h generates the programs and
- * computes what the memory holds after each round, whatever order the streams take; every byte is
- * compared.
+ * Only events, value waits and semaphores order the streams: between processes, these are
+ * inter-process events, words in memory that all processes open by its handle, and semaphores that
+ * all import.  Blocks of the device are allocations, mappings of handles and external memory.
+ * stress.h generates the programs and computes what the memory holds after each round, whatever
+ * order the streams take; every byte is compared.
  *
  * A trap shows that the comparison finds a missing edge.  A gate holds up the operation before the
  * edge.  Without the edge, the operation after it runs, then the gate opens, and the comparison
@@ -19,6 +20,7 @@
  * 10000, and else try one kind, chosen at random.  With GPUMEM_QUICK, all traps try one kind.
  */
 #include <errno.h>
+#include <gpumem.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <semaphore.h>
@@ -44,7 +46,9 @@ static struct world *world;
 /* Each process has its own; its threads share them. */
 static CUcontext context;
 static CUdeviceptr blocks[BLOCKS], words;
+static CUexternalMemory external[DEVICE_BLOCKS];
 static CUevent events[EVENTS];
+static CUexternalSemaphore semaphores[SEMAPHORES];
 static CUstream streams[STREAMS];
 
 /* --- failures */
@@ -100,9 +104,20 @@ static void turn_take(struct turn *turn)
 
 /* --- content */
 
+/* Blocks of the device that are memory of a handle. */
+static bool is_mapped(unsigned int block)
+{
+	return block < FIRST_PINNED && block / WORKERS == 5;
+}
+
+static bool is_external(unsigned int block)
+{
+	return block < FIRST_PINNED && block / WORKERS == 6;
+}
+
 static const char *kind_of(unsigned int block)
 {
-	return block < FIRST_PINNED ? "device" : block < FIRST_PAGEABLE ? "pinned" : "pageable";
+	return is_mapped(block) ? "mapped" : is_external(block) ? "external" : block < FIRST_PINNED ? "device" : block < FIRST_PAGEABLE ? "pinned" : "pageable";
 }
 
 static void compare(const void *seen, unsigned int block, const __u32 *cells, const char *what,
@@ -239,6 +254,17 @@ static CUresult call_word(const struct op *op, CUstream s)
 		cuStreamWaitValue32(s, word, op->value, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
+static CUresult call_semaphore(const struct op *op, CUstream s)
+{
+	CUexternalSemaphore *semaphore = &semaphores[op->turn - FIRST_SEMAPHORE];
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS raise = { .params.fence.value = op->value };
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS await = { .params.fence.value = op->value };
+
+	return op->kind == OP_RAISE || op->kind == OP_SIGNAL ?
+		cuSignalExternalSemaphoresAsync(semaphore, &raise, 1, s) :
+		cuWaitExternalSemaphoresAsync(semaphore, &await, 1, s);
+}
+
 static CUresult call(struct worker *me, const struct op *op)
 {
 	CUstream s = streams[op->stream];
@@ -279,6 +305,11 @@ static CUresult call(struct worker *me, const struct op *op)
 	case OP_WRITE_WORD:
 	case OP_WAIT_WORD:
 		return call_word(op, s);
+	case OP_RAISE:
+	case OP_AWAIT:
+	case OP_SIGNAL:
+	case OP_TAKE:
+		return call_semaphore(op, s);
 	case OP_EVENT_SYNC:
 		return cuEventSynchronize(events[op->turn]);
 	case OP_QUERY:
@@ -346,12 +377,113 @@ static void meet(void)
 	pthread_barrier_wait(&world->barrier);
 }
 
+/* A descriptor of worker @id, which is another process or this one. */
+static int fetch(unsigned int id, int fd)
+{
+	int process, got;
+
+	if (!world->processes)
+		return dup(fd);
+	process = syscall(SYS_pidfd_open, world->pids[id], 0);
+	got = syscall(SYS_pidfd_getfd, process, fd, 0);
+	close(process);
+	return got;
+}
+
+#define POSIX_FD	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+#define HANDLE_BYTES	(2 * MIB)
+
+static CUresult open_external(unsigned int i, int fd)
+{
+	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
+		.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .handle.fd = fd, .size = HANDLE_BYTES,
+	};
+	const CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .offset = MIB, .size = MOST_CELLS * CELL };
+	CUresult result = cuImportExternalMemory(&external[i], &desc);
+
+	if (result)
+		close(fd);
+	return result ? result : cuExternalMemoryGetMappedBuffer(&blocks[i], external[i], &part);
+}
+
+static CUresult open_mapped(unsigned int i, int fd)
+{
+	const CUmemAccessDesc access = {
+		.location.type = CU_MEM_LOCATION_TYPE_DEVICE, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemGenericAllocationHandle h;
+	CUresult result = cuMemImportFromShareableHandle(&h, (void *)(intptr_t)fd, POSIX_FD);
+
+	close(fd);
+	if (result)
+		return result;
+	result = cuMemAddressReserve(&blocks[i], HANDLE_BYTES, 0, 0, 0);
+	if (!result)
+		result = cuMemMap(blocks[i], HANDLE_BYTES, 0, h, 0);
+	if (!result)
+		result = cuMemSetAccess(blocks[i], HANDLE_BYTES, &access, 1);
+	return cuMemRelease(h) ?: result;
+}
+
+/* Open a block that is memory of its owner's handle. */
+static bool open_handle(unsigned int i)
+{
+	int fd = fetch(owner(i), world->handles[i]);
+
+	return ask(is_mapped(i) ? open_mapped(i, fd) : open_external(i, fd), "open the handle of block", i);
+}
+
+/* The owner opens its own handle, like the others. */
+static bool make_handle(unsigned int i)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = POSIX_FD,
+		.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+	};
+	CUmemGenericAllocationHandle h;
+
+	return ask(cuMemCreate(&h, HANDLE_BYTES, &prop, 0), "create the handle of block", i) &&
+	       ask(cuMemExportToShareableHandle(&world->handles[i], h, POSIX_FD, 0), "export block", i) &&
+	       ask(cuMemRelease(h), "release the handle of block", i) && open_handle(i);
+}
+
+static void close_handle(unsigned int i)
+{
+	if (is_external(i)) {
+		ask(cuMemFree(blocks[i]), "free block", i);
+		ask(cuDestroyExternalMemory(external[i]), "destroy block", i);
+		return;
+	}
+	ask(cuMemUnmap(blocks[i], HANDLE_BYTES), "unmap block", i);
+	ask(cuMemAddressFree(blocks[i], HANDLE_BYTES), "free block", i);
+}
+
+static bool make_semaphore(unsigned int i)
+{
+	return ask(gpumem_create_semaphore(&semaphores[i], 0, i < STREAMS ? GPUMEM_SEMAPHORE_TIMELINE : 0),
+		   "create semaphore", i) &&
+	       ask(gpumem_export_semaphore(&world->semaphores[i], semaphores[i], 0), "export semaphore", i);
+}
+
+static bool open_semaphore(unsigned int i)
+{
+	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = {
+		.type = i < STREAMS ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD :
+				      CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD,
+		.handle.fd = fetch(owner(i), world->semaphores[i]),
+	};
+
+	return ask(cuImportExternalSemaphore(&semaphores[i], &desc), "open semaphore", i);
+}
+
 static bool make_block(unsigned int i)
 {
 	size_t size = cells_of(i) * CELL;
 	CUipcMemHandle handle;
 	void *p = NULL;
 
+	if (is_mapped(i) || is_external(i))
+		return make_handle(i);
 	if (i < FIRST_PINNED) {
 		if (!ask(cuMemAlloc(&blocks[i], size), "allocate block", i))
 			return false;
@@ -381,7 +513,10 @@ static bool make_block(unsigned int i)
 
 static void free_block(unsigned int i)
 {
-	if (i < FIRST_PINNED) {
+	if (is_mapped(i) || is_external(i)) {
+		close_handle(i);
+		close(world->handles[i]);
+	} else if (i < FIRST_PINNED) {
 		ask(cuMemFree(blocks[i]), "free block", i);
 	} else if (i < FIRST_PAGEABLE && i & WORKERS) {
 		ask(cuMemFreeHost(cpu(blocks[i])), "free block", i);
@@ -404,11 +539,16 @@ static bool make_event(unsigned int i)
 			      "handle of event", i);
 }
 
-/* Open the memory and the events of the other processes that all processes use. */
+/* Open the memory, the events and the semaphores of the other processes that all processes use. */
 static void open_others(const struct worker *me)
 {
-	for (unsigned int i = 0; i < FIRST_PINNED && !failed(); i++)
+	for (unsigned int i = 0; i < SEMAPHORES && !failed(); i++)
 		if (!own(me, i))
+			open_semaphore(i);
+	for (unsigned int i = 0; i < FIRST_PINNED && !failed(); i++)
+		if (!own(me, i) && (is_mapped(i) || is_external(i)))
+			open_handle(i);
+		else if (!own(me, i))
 			ask(cuIpcOpenMemHandle(&blocks[i], world->memory[i],
 					       CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
 			    "open block", i);
@@ -482,6 +622,8 @@ static void work(struct worker *me)
 		make_block(i);
 	for (unsigned int i = me->id; i < EVENTS && !failed(); i += WORKERS)
 		make_event(i);
+	for (unsigned int i = me->id; i < SEMAPHORES && !failed(); i += WORKERS)
+		make_semaphore(i);
 	for (unsigned int i = me->id; i < STREAMS && !failed(); i += WORKERS)
 		ask(make_stream(i), "create stream", i);
 	if (!me->id && !failed())
@@ -511,7 +653,9 @@ static void work(struct worker *me)
 	if (over)
 		return;
 	for (unsigned int i = 0; processes && i < FIRST_PINNED; i++)
-		if (!own(me, i))
+		if (!own(me, i) && (is_mapped(i) || is_external(i)))
+			close_handle(i);
+		else if (!own(me, i))
 			ask(cuIpcCloseMemHandle(blocks[i]), "close block", i);
 	if (processes && me->id)
 		ask(cuIpcCloseMemHandle(words), "close words", 0);
@@ -521,6 +665,12 @@ static void work(struct worker *me)
 	for (unsigned int i = 0; i < EVENTS; i++)
 		if (own(me, i) || (processes && i < SHARED_EVENTS))
 			ask(cuEventDestroy(events[i]), "destroy event", i);
+	for (unsigned int i = 0; i < SEMAPHORES; i++) {
+		if (own(me, i) || processes)
+			ask(cuDestroyExternalSemaphore(semaphores[i]), "destroy semaphore", i);
+		if (own(me, i))
+			close(world->semaphores[i]);
+	}
 	for (unsigned int i = me->id + WORKERS; i < STREAMS; i += WORKERS)
 		ask(cuStreamDestroy(streams[i]), "destroy stream", i);
 	if (!me->id)
@@ -599,6 +749,7 @@ static int process(void *arg)
 {
 	struct worker me = { .id = (uintptr_t)arg };
 
+	world->pids[me.id] = getpid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	work(&me);
 	if (!failed())
@@ -721,8 +872,10 @@ FIXTURE_VARIANT(trap)
 
 FIXTURE_VARIANT_ADD(trap, event) { .edge = EVENT_EDGE };
 FIXTURE_VARIANT_ADD(trap, word) { .edge = WORD_EDGE };
+FIXTURE_VARIANT_ADD(trap, semaphore) { .edge = SEMAPHORE_EDGE };
 FIXTURE_VARIANT_ADD(trap, ipc_event) { .processes = true, .edge = EVENT_EDGE };
 FIXTURE_VARIANT_ADD(trap, ipc_word) { .processes = true, .edge = WORD_EDGE };
+FIXTURE_VARIANT_ADD(trap, ipc_semaphore) { .processes = true, .edge = SEMAPHORE_EDGE };
 
 FIXTURE_SETUP(trap)
 {
