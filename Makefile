@@ -292,14 +292,14 @@ replay_obj := $(patsubst %.c,$(out)/obj/%.o,$(wildcard tools/replay/*.c))
 $(replay_obj): $(out)/obj/%.o: %.c $(flags)
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(cflags) -I$(<D) -c -o $@ $<
 $(out)/libexec/gpumem/gpumem-replay: $(replay_obj) $(out)/obj/libgpumem/record/parameter.o
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) -o $@ $^ $(ldflags) -ljansson -lm -pthread \
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) -o $@ $^ $(ldflags) $(lib_cov) -ljansson -lm -pthread \
 		-Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../../lib'
 
 # $(call program,NAME,SOURCES)
 define program
 $(out)/bin/$(1): $(2:%.c=$(out)/obj/%.o) | $(libs) $(libs:%.1=%) $(out)/lib/$(driver)
 	$$(call say,LD,$$@)mkdir -p $$(@D) && $$(CC) -o $$@ $$(filter %.o,$$^) $$(ldflags) \
-		-L$(out)/lib -lgpumem $$(LDLIBS_$(1)) -lm -pthread -Wl,-rpath,'$$$$ORIGIN/../lib'
+		-L$(out)/lib -lgpumem $$(LDLIBS_$(1)) $$(lib_cov) -lm -pthread -Wl,-rpath,'$$$$ORIGIN/../lib'
 $(2:%.c=$(out)/obj/%.o): $(out)/obj/%.o: %.c $(flags)
 	$$(call say,CC,$$<)mkdir -p $$(@D) && $$(CC) $$(cflags) $$(CPPFLAGS_$(1)) -I$$(<D) -c -o $$@ $$<
 endef
