@@ -330,6 +330,7 @@ static void ctx_end(CUcontext ctx)
 	ctx_release_streams(ctx);
 	arrays_end(ctx);
 	externals_end(ctx);
+	semaphores_end(ctx);
 	mem_free_context(ctx);
 }
 

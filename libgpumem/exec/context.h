@@ -40,6 +40,7 @@ struct CUctx_st {
 	CUarray arrays;			/* whole ones, as the next; the lock of arrays (copy/array.c) */
 	CUmipmappedArray mipmaps;
 	struct external *externals;	/* the lock of external memories (share/external.c) */
+	struct semaphore *semaphores;	/* the lock of semaphores (share/semaphore.c) */
 	CUcontext next_unused;
 };
 
@@ -90,6 +91,8 @@ static inline struct device *ctx_device(CUcontext ctx)
 void arrays_end(CUcontext ctx);
 /* From a layer above: the context ends, so free its external memories. */
 void externals_end(CUcontext ctx);
+/* From a layer above: the context ends, so destroy its external semaphores. */
+void semaphores_end(CUcontext ctx);
 /* From a layer above: the context has ended and its work is done, so free its memory. */
 void mem_free_context(CUcontext ctx);
 

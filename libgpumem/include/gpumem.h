@@ -175,6 +175,8 @@ CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
  * second call the second one, and so on, in whatever order streams and processes get to the waits. A
  * wait that failed with its stream, or whose process ended, has got its signal all the same.
  *
+ * The end of the current context destroys the semaphore.
+ *
  * The semaphore belongs to this process. If the process destroys the semaphore or ends, waits of
  * other processes fail with CUDA_ERROR_LAUNCH_FAILED, unless the signals that they wait for have
  * come already. If another process dies that should have signalled, this process can signal in its

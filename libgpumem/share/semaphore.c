@@ -17,7 +17,8 @@
  * still signals binary semaphores, because the kernel executes ADD entries in any case. A call that fails has used
  * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE.
  *
- * Programs hold values of a table (core/table.h). A destroyed semaphore is in a queue of dying ones. Each call that
+ * Programs hold values of a table (core/table.h). A context that ends destroys the semaphores that were made or
+ * imported while it was current, which are in a list. A destroyed semaphore is in a queue of dying ones. Each call that
  * makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
  * and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds idle,
  * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
@@ -42,7 +43,7 @@ struct use {
 };
 
 struct semaphore {
-	struct semaphore *next;		/* in the queue of dying ones, or in a list to be freed */
+	struct semaphore *next, **link;	/* in ctx->semaphores; @next also in the queue, or in a list to be freed */
 	uint64_t value;			/* in the table; constant, as the next two */
 	uint32_t id;
 	enum semaphore_kind kind;
@@ -139,25 +140,53 @@ static void semaphores_free(struct semaphore *list)
 	}
 }
 
-/* Make a semaphore of a kernel object, which it takes over in any case. */
-static CUresult semaphore_add(CUexternalSemaphore *out, uint32_t id, enum semaphore_kind kind)
+/* Add a semaphore to the table and to its context. semaphore_lock is held. */
+static void semaphore_enter(struct semaphore *semaphore, CUcontext ctx)
+{
+	semaphore->value = table_add(&semaphores, semaphore);
+	if (!semaphore->value)
+		return;
+	semaphore->next = ctx->semaphores;
+	semaphore->link = &ctx->semaphores;
+	if (semaphore->next)
+		semaphore->next->link = &semaphore->next;
+	ctx->semaphores = semaphore;
+}
+
+/* Take a semaphore out of the table and out of its context. semaphore_lock is held. */
+static void semaphore_leave(struct semaphore *semaphore)
+{
+	table_remove(&semaphores, semaphore->value);
+	*semaphore->link = semaphore->next;
+	if (semaphore->next)
+		semaphore->next->link = semaphore->link;
+}
+
+/* Make a semaphore of a kernel object, which it takes over in any case, in a context's life @life. */
+static CUresult semaphore_add(CUexternalSemaphore *out, CUcontext ctx, uint64_t life, uint32_t id,
+			      enum semaphore_kind kind)
 {
 	struct semaphore *semaphore = calloc(1, sizeof(*semaphore)), *idle = NULL;
 	uint64_t value = 0;
+	bool lives = true;
 
 	if (semaphore) {
 		semaphore->id = id;
 		semaphore->kind = kind;
 		lock_take(&semaphore_lock);
 		idle = semaphores_reap(REAP_TRIES, REAP_TRIES);
-		value = semaphore->value = table_add(&semaphores, semaphore);
+		/* A context that ends is marked before semaphores_end() takes the lock. */
+		lives = ctx_lives_on(ctx, life);
+		if (lives)
+			semaphore_enter(semaphore, ctx);
+		value = semaphore->value;
 		lock_drop(&semaphore_lock);
 	}
 	semaphores_free(idle);
 	if (!value) {
 		client_destroy_id(id);
 		free(semaphore);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return lives ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	*out = (CUexternalSemaphore)(uintptr_t)value;
 	return CUDA_SUCCESS;
@@ -169,6 +198,7 @@ CUresult semaphore_create(CUexternalSemaphore *out, unsigned long long value, un
 		.size = sizeof(create), .value = value,
 		.flags = flags & GPUMEM_SEMAPHORE_TIMELINE ? 0 : GPUMEM_TIMELINE_COUNTING,
 	};
+	uint64_t life;
 	CUcontext ctx;
 	CUresult result = ctx_current(&ctx);
 
@@ -177,8 +207,9 @@ CUresult semaphore_create(CUexternalSemaphore *out, unsigned long long value, un
 	if (!out || flags & ~GPUMEM_SEMAPHORE_TIMELINE ||
 	    (!(flags & GPUMEM_SEMAPHORE_TIMELINE) && value > 1))
 		return CUDA_ERROR_INVALID_VALUE;
+	life = ctx_life(ctx);
 	result = result_of_errno(client_ioctl(GPUMEM_TIMELINE_CREATE, &create));
-	return result ? result : semaphore_add(out, create.id, flags & GPUMEM_SEMAPHORE_TIMELINE ?
+	return result ? result : semaphore_add(out, ctx, life, create.id, flags & GPUMEM_SEMAPHORE_TIMELINE ?
 					       SEMAPHORE_TIMELINE : SEMAPHORE_BINARY);
 }
 
@@ -235,9 +266,10 @@ CUresult semaphore_export(int *fd, CUexternalSemaphore handle, unsigned int flag
 	return result;
 }
 
-static CUresult semaphore_of_fd(CUexternalSemaphore *out, int fd, bool timeline)
+static CUresult semaphore_of_fd(CUexternalSemaphore *out, CUcontext ctx, int fd, bool timeline)
 {
 	struct gpumem_timeline_import import = { .size = sizeof(import), .fd = fd };
+	uint64_t life = ctx_life(ctx);
 	enum semaphore_kind kind;
 	CUresult result;
 	int error = client_ioctl(GPUMEM_TIMELINE_IMPORT, &import);
@@ -255,7 +287,7 @@ static CUresult semaphore_of_fd(CUexternalSemaphore *out, int fd, bool timeline)
 		client_destroy_id(import.id);
 		return CUDA_ERROR_UNKNOWN;
 	}
-	result = semaphore_add(out, import.id, kind);
+	result = semaphore_add(out, ctx, life, import.id, kind);
 	if (!result)
 		fd_close(fd);
 	return result;
@@ -276,9 +308,9 @@ CUresult semaphore_import(CUexternalSemaphore *out, const CUDA_EXTERNAL_SEMAPHOR
 			return CUDA_ERROR_INVALID_VALUE;
 	switch (desc->type) {
 	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD:
-		return semaphore_of_fd(out, desc->handle.fd, false);
+		return semaphore_of_fd(out, ctx, desc->handle.fd, false);
 	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD:
-		return semaphore_of_fd(out, desc->handle.fd, true);
+		return semaphore_of_fd(out, ctx, desc->handle.fd, true);
 	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32:
 	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT:
 	case CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE:
@@ -293,6 +325,31 @@ CUresult semaphore_import(CUexternalSemaphore *out, const CUDA_EXTERNAL_SEMAPHOR
 	}
 }
 
+/* Destroy a semaphore, or let it die. Returns @idle, with the semaphore if it can be freed. semaphore_lock is held. */
+static struct semaphore *semaphore_end(struct semaphore *semaphore, struct semaphore *idle)
+{
+	semaphore_leave(semaphore);
+	if (semaphore_idle(semaphore)) {
+		/* Other processes may wait for signals that will not come. */
+		semaphore->next = idle;
+		return semaphore;
+	}
+	dying_append(semaphore);
+	sync_gives_back();
+	return idle;
+}
+
+void semaphores_end(CUcontext ctx)
+{
+	struct semaphore *idle = NULL;
+
+	lock_take(&semaphore_lock);
+	while (ctx->semaphores)
+		idle = semaphore_end(ctx->semaphores, idle);
+	lock_drop(&semaphore_lock);
+	semaphores_free(idle);
+}
+
 CUresult semaphore_destroy(CUexternalSemaphore handle)
 {
 	struct semaphore *semaphore, *idle = NULL;
@@ -304,16 +361,8 @@ CUresult semaphore_destroy(CUexternalSemaphore handle)
 	lock_take(&semaphore_lock);
 	semaphore = semaphore_find(handle);
 	if (semaphore) {
-		table_remove(&semaphores, semaphore->value);
 		idle = semaphores_reap(REAP_TRIES, REAP_TRIES);
-		if (semaphore_idle(semaphore)) {
-			/* Other processes may wait for signals that will not come. */
-			semaphore->next = idle;
-			idle = semaphore;
-		} else {
-			dying_append(semaphore);
-			sync_gives_back();
-		}
+		idle = semaphore_end(semaphore, idle);
 	}
 	lock_drop(&semaphore_lock);
 	semaphores_free(idle);

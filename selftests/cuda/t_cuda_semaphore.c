@@ -313,6 +313,44 @@ TEST_F(semaphore, destroyed_before_its_work)
 	EXPECT_CU(cuDestroyExternalSemaphore(gate));
 }
 
+/* The end of a context destroys its semaphores, and no others; work of another context may still need one. */
+TEST_F(semaphore, context_ends)
+{
+	CUexternalSemaphore stays, s[3], in_use, again;
+	long long before = 0;
+	CUcontext ctx;
+	int fd;
+
+	ASSERT_CU(gpumem_create_semaphore(&stays, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	/* In the first round the library makes what it keeps for a context. */
+	for (int i = 0; i < 2; i++) {
+		before = object_count();
+		ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
+		for (int j = 0; j < 3; j++)
+			ASSERT_CU(gpumem_create_semaphore(&s[j], 0, 0));
+		ASSERT_CU(gpumem_create_semaphore(&in_use, 0, GPUMEM_SEMAPHORE_TIMELINE));
+		ASSERT_CU(gpumem_export_semaphore(&fd, in_use, 0));
+		EXPECT_CU(cuDestroyExternalSemaphore(s[1]));
+		ASSERT_CU(cuCtxSetCurrent(self->ctx));
+		ASSERT_CU(import_semaphore(&again, fd, true));
+		ASSERT_CU(await_semaphore(in_use, 1, self->a));
+		ASSERT_CU(cuCtxDestroy(ctx));
+		for (int j = 0; j < 3; j++)
+			EXPECT_EQ(INVALID, cuDestroyExternalSemaphore(s[j]));
+		EXPECT_EQ(INVALID, raise_semaphore(in_use, 1, self->b));
+		EXPECT_TRUE(stays_busy(self->a));
+		ASSERT_CU(raise_semaphore(again, 1, self->b));
+		EXPECT_CU(cuStreamSynchronize(self->a));
+		EXPECT_CU(cuStreamSynchronize(self->b));
+		EXPECT_CU(cuDestroyExternalSemaphore(again));
+		EXPECT_CU(cuCtxSynchronize());
+	}
+	EXPECT_EQ(before, object_count());
+	ASSERT_CU(raise_semaphore(stays, 1, self->b));
+	EXPECT_CU(cuStreamSynchronize(self->b));
+	EXPECT_CU(cuDestroyExternalSemaphore(stays));
+}
+
 /* The end of a semaphore is not put off because others, destroyed before, are still in use. */
 TEST_F(semaphore, destroyed_behind_others)
 {
