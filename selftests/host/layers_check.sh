@@ -26,6 +26,7 @@ UNNAMED = ("abi", "nvml", "video")      # no header of the folder's name: lists 
 UP = {
     "arrays_end": "a context ends, and arrays end with it; a table of functions would hide which",
     "externals_end": "a context ends, and its external memories are freed; the same",
+    "semaphores_end": "a context ends, and its external semaphores are destroyed; the same",
     "mem_free_context": "a context ends, and its memory is freed after its arrays; the same",
     "pool_stream_gone": "a stream ends, and pools keep blocks for it; the same",
     "pool_lookup": "the index meets pools' chunks; a pointer in each block would make lookups slower",
