@@ -566,12 +566,12 @@ static int gpumem_step_entry(struct gpumem_stream *stream)
  * timer, or a stream of the client that may have written the word.  When the
  * entry failed: -EFAULT if an address is not mapped, a mapping ends inside an
  * element, a poll's word is misaligned, or the process could not access its
- * memory; -EACCES without access; -EIO for
- * memory that failed or was discarded; -ENOENT for an unknown timeline;
- * -ECANCELED for one that no task will raise again; -EINVAL for a signal or
- * addition to the timeline of a stream or fence; -EOVERFLOW if an addition overflows; -ENOMEM if there is
- * no memory to populate managed memory; -EDQUOT if a block of it is not resident
- * and exceeds what the user may pin.
+ * memory; -EACCES without access; -EIO for memory that failed or was discarded;
+ * -ENOENT for an unknown timeline; -ECANCELED for one that no task will raise
+ * again; -EINVAL for a signal or addition to the timeline of a stream or fence;
+ * -EOVERFLOW if an addition overflows; -ENOMEM if there is no memory to populate
+ * managed memory; -EDQUOT if a block of it is not resident and exceeds what the
+ * user may pin.
  */
 int gpumem_engine_step(struct gpumem_stream *stream)
 {

@@ -25,8 +25,8 @@
  * the largest number instead of an overflow: another client, which may have
  * raised it there, must not make the entries of this one fail.  The signals are
  * numbered.  A client takes the next number before the signal comes, and waits
- * for the timeline to reach it.  So the order in which clients take is that in
- * which they submit their waits, not that in which streams get to them.
+ * for the timeline to reach it.  The order of GPUMEM_TIMELINE_TAKE calls decides
+ * which wait gets which signal.  The order in which streams execute does not.
  *
  * The kernel never reads the page: the structure has a copy of everything.  The
  * error is stored before the value, so a reader that sees the value sees the
@@ -466,28 +466,35 @@ int gpumem_ioctl_timeline_signal(struct gpumem_ucmd *ucmd)
 	return ret;
 }
 
-static u64 gpumem_timeline_take(struct gpumem_timeline *timeline)
+static u64 gpumem_timeline_next(struct gpumem_timeline *timeline)
 {
 	unsigned long flags;
 	u64 value;
 
 	spin_lock_irqsave(&timeline->lock, flags);
-	value = ++timeline->taken;
+	value = timeline->taken + 1;
 	spin_unlock_irqrestore(&timeline->lock, flags);
 	return value;
 }
 
-/* Give a signal back, unless a later one was taken meanwhile. */
-static void gpumem_timeline_untake(struct gpumem_timeline *timeline, u64 value)
+/* Take signal @value.  False: another task has taken it. */
+static bool gpumem_timeline_take(struct gpumem_timeline *timeline, u64 value)
 {
 	unsigned long flags;
+	bool next;
 
 	spin_lock_irqsave(&timeline->lock, flags);
-	if (timeline->taken == value)
-		timeline->taken--;
+	next = timeline->taken + 1 == value;
+	if (next)
+		timeline->taken = value;
 	spin_unlock_irqrestore(&timeline->lock, flags);
+	return next;
 }
 
+/*
+ * The answer is written before the signal is taken, because a call that fails
+ * changes nothing.  Each further round means that another task took a signal.
+ */
 int gpumem_ioctl_timeline_take(struct gpumem_ucmd *ucmd)
 {
 	struct gpumem_timeline_take *cmd = ucmd->cmd;
@@ -497,11 +504,12 @@ int gpumem_ioctl_timeline_take(struct gpumem_ucmd *ucmd)
 
 	if (!timeline)
 		return -ENOENT;
-	if (timeline->counting) {
-		cmd->value = gpumem_timeline_take(timeline);
+	while (timeline->counting) {
+		cmd->value = gpumem_timeline_next(timeline);
 		ret = gpumem_ucmd_respond(ucmd, sizeof(*cmd));
-		if (ret)
-			gpumem_timeline_untake(timeline, cmd->value);
+		if (ret || gpumem_timeline_take(timeline, cmd->value))
+			break;
+		cond_resched();
 	}
 	gpumem_object_put(&timeline->obj);
 	return ret;

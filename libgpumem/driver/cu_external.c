@@ -86,7 +86,8 @@ CUresult cuImportExternalSemaphore(CUexternalSemaphore *semaphore,
  * @semaphore: work of this process that uses it is still done
  *
  * If this process made the semaphore, waits of other processes for signals that did not come fail. They fail when
- * that work is done, and this process has destroyed or made another semaphore since, or ends.
+ * that work is done, and this process has synchronized or has destroyed or made another semaphore since, or ends. The
+ * end of a context destroys the semaphores that were made or imported while it was current.
  */
 CUresult cuDestroyExternalSemaphore(CUexternalSemaphore semaphore)
 {
@@ -113,7 +114,7 @@ STREAM_FORMS(cuSignalExternalSemaphoresAsync, (const CUexternalSemaphore *semaph
  * cuWaitExternalSemaphoresAsync - later work of a stream waits for semaphores
  * @params: the values of timeline semaphores; flags must be 0
  *
- * A wait for a binary semaphore takes its signal. If the process that made a semaphore ends or destroys it before
+ * Each signal of a binary semaphore ends one wait: the first call that waits gets the first signal. If the process that made a semaphore ends or destroys it before
  * the signal, the stream fails with LAUNCH_FAILED. Return: INVALID_VALUE, OUT_OF_MEMORY.
  */
 STREAM_FORMS(cuWaitExternalSemaphoresAsync, (const CUexternalSemaphore *semaphores,

@@ -172,10 +172,10 @@ CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
  * process and in processes that imported it. cuDestroyExternalSemaphore() destroys it.
  *
  * Each signal of a binary semaphore ends one wait. The first call that waits gets the first signal, the
- * second call the second one, and so on, in whatever order streams and processes get to the waits. A
- * wait that failed with its stream, or whose process ended, has got its signal all the same.
+ * second call the second one, and so on, whatever order streams execute in. A wait uses up its signal
+ * also if its stream fails or its process ends. Another process can signal once more in its place.
  *
- * The end of the current context destroys the semaphore.
+ * The semaphore ends with the context that is current at this call.
  *
  * The semaphore belongs to this process. If the process destroys the semaphore or ends, waits of
  * other processes fail with CUDA_ERROR_LAUNCH_FAILED, unless the signals that they wait for have
@@ -193,6 +193,7 @@ CUresult gpumem_release_dmabuf(CUdeviceptr ptr);
  * - CUDA_ERROR_OUT_OF_MEMORY: there is no memory.
  * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
  * - CUDA_ERROR_INVALID_CONTEXT: the thread has no current context.
+ * - CUDA_ERROR_CONTEXT_IS_DESTROYED: another thread destroyed the context meanwhile.
  *
  * If work failed in the current context before the call, the function returns the error of that
  * work and does nothing else.

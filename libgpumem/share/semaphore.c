@@ -2,12 +2,11 @@
 /*
  * External semaphores: timelines of the kernel that processes share by descriptor, and fences of sync_files.
  *
- * There are three kinds. A binary semaphore is a counting timeline: a signal adds one. A call that waits takes the
- * next signal's number from the kernel, and its entry waits for that number. So waits get signals in the order of
- * the calls, whatever order the streams take: a program may signal such a semaphore again as soon as the signal is
- * ordered after the last wait. A timeline semaphore is a timeline: a signal raises it to a value, a wait waits for a value. A fence is a
- * sync_file of any driver: programs can only wait for it, any number of times. Signals and waits are entries of
- * the stream's ring.
+ * There are three kinds. A binary semaphore is a counting timeline: a signal adds one. A call that waits gets the
+ * number of the next signal from the kernel, and its entry waits for that number. So the order of the calls decides
+ * which wait gets which signal, and the order in which streams execute does not. A timeline semaphore is a timeline: a
+ * signal raises it to a value, a wait waits for a value. A fence is a sync_file of any driver: programs can only wait
+ * for it, any number of times. Signals and waits are entries of the stream's ring.
  *
  * A semaphore that gpumem_create_semaphore() made belongs to this process: if the process destroys the semaphore,
  * or ends, waits of other processes for signals that did not come fail (kmod/gpumem_semaphore.c).
@@ -15,10 +14,12 @@
  * Entries name the kernel's object by its id. So the id of a destroyed semaphore is destroyed only when all
  * entries that name it are done: the uses of a semaphore are the last such entry of each queue. A failed stream
  * still signals binary semaphores, because the kernel executes ADD entries in any case. A call that fails has used
- * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE.
+ * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE. One more
+ * exception: once the kernel refuses to number a signal, which only a client without a device meets, the numbers that
+ * the call has got are lost.
  *
- * Programs hold values of a table (core/table.h). A context that ends destroys the semaphores that were made or
- * imported while it was current, which are in a list. A destroyed semaphore is in a queue of dying ones. Each call that
+ * Programs hold values of a table (core/table.h). A context has a list of the semaphores that were made or imported
+ * while it was current, and destroys them when it ends. A destroyed semaphore is in a queue of dying ones. Each call that
  * makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
  * and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds idle,
  * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
@@ -43,7 +44,8 @@ struct use {
 };
 
 struct semaphore {
-	struct semaphore *next, **link;	/* in ctx->semaphores; @next also in the queue, or in a list to be freed */
+	struct semaphore *next;		/* in ctx->semaphores, in the queue of dying ones, or in a list to be freed */
+	struct semaphore **link;	/* in ctx->semaphores */
 	uint64_t value;			/* in the table; constant, as the next two */
 	uint32_t id;
 	enum semaphore_kind kind;
@@ -409,10 +411,7 @@ static struct use *semaphore_use(struct semaphore *semaphore, struct queue *queu
 	return use;
 }
 
-/*
- * Replace the value that an entry waits for by that of the next signal, if the semaphore is binary. This system call
- * is short.
- */
+/* If the semaphore is binary, replace the value that an entry waits for by the number of the next signal. */
 static CUresult semaphore_take(const struct semaphore *semaphore, uint64_t *value)
 {
 	struct gpumem_timeline_take take = { .size = sizeof(take), .id = semaphore->id };

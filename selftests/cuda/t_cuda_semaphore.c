@@ -319,15 +319,17 @@ TEST_F(semaphore, context_ends)
 	CUexternalSemaphore stays, s[3], in_use, again;
 	long long before = 0;
 	CUcontext ctx;
-	int fd;
+	int fd, of_stays;
 
 	ASSERT_CU(gpumem_create_semaphore(&stays, 0, GPUMEM_SEMAPHORE_TIMELINE));
 	/* In the first round the library makes what it keeps for a context. */
 	for (int i = 0; i < 2; i++) {
 		before = object_count();
 		ASSERT_CU(cuCtxCreate(&ctx, NULL, 0, 0));
-		for (int j = 0; j < 3; j++)
+		for (int j = 0; j < 2; j++)
 			ASSERT_CU(gpumem_create_semaphore(&s[j], 0, 0));
+		ASSERT_CU(gpumem_export_semaphore(&of_stays, stays, 0));
+		ASSERT_CU(import_semaphore(&s[2], of_stays, true));
 		ASSERT_CU(gpumem_create_semaphore(&in_use, 0, GPUMEM_SEMAPHORE_TIMELINE));
 		ASSERT_CU(gpumem_export_semaphore(&fd, in_use, 0));
 		EXPECT_CU(cuDestroyExternalSemaphore(s[1]));

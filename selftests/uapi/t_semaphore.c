@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Timelines that clients share by descriptor, counting timelines and what takes from
- * them, and fences of sync_files as timelines.
+ * Timelines that clients share by descriptor, timelines that count, and fences of sync_files as
+ * timelines.
  *
  * Tests who may raise what, the order of signals and waits, and what waiters get when the client
  * that made the timeline destroys it or is killed.  A second client replaces the other process where
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -115,12 +116,12 @@ TEST_F(semaphore, wrong_calls)
 	EXPECT_EQ(-ENOENT, gp_timeline_take(self->fd, 0, &value));
 }
 
-/* Take a signal, and wait for it. */
+/* Take a signal, and wait for it. The stream fails if there is none to take. */
 static struct gpumem_sqe take(int fd, __u32 id)
 {
 	__u64 value;
 
-	return sqe_wait(id, gp_timeline_take(fd, id, &value) ? ~0ULL : value);
+	return gp_timeline_take(fd, id, &value) ? sqe_wait(0, 0) : sqe_wait(id, value);
 }
 
 /* Each signal lets one wait through, whichever client and stream executes it. */
@@ -196,6 +197,59 @@ TEST_F(semaphore, in_order)
 	EXPECT_EQ(0, stream_sync(&t));
 }
 
+enum { TAKES = 20000 };
+
+/* What two threads take, each by a handle of its own. */
+struct taker {
+	int fd;
+	__u32 id;
+	pthread_t thread;
+	__u64 value[TAKES];
+};
+
+static void *take_many(void *arg)
+{
+	struct taker *t = arg;
+
+	for (int i = 0; i < TAKES; i++)
+		if (gp_timeline_take(t->fd, t->id, &t->value[i]))
+			t->value[i] = 0;
+	return NULL;
+}
+
+/* Two clients take at the same time: each number is given once. */
+TEST_F_TIMEOUT(semaphore, taken_at_one_time, 120)
+{
+	unsigned char *seen = calloc(2 * TAKES + 1, 1);
+	struct taker *t = calloc(2, sizeof(*t));
+	int sem;
+
+	ASSERT_TRUE(seen && t);
+	t[0].fd = self->fd;
+	t[1].fd = gp_open(0);
+	ASSERT_LE(0, t[1].fd);
+	ASSERT_EQ(0, gp_counting_create(t[0].fd, 0, &t[0].id));
+	sem = gp_timeline_export(t[0].fd, t[0].id, 0);
+	ASSERT_EQ(0, gp_timeline_import(t[1].fd, sem, &t[1].id, NULL));
+	close(sem);
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_create(&t[i].thread, NULL, take_many, &t[i]));
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i].thread, NULL);
+	for (int i = 0; i < 2 * TAKES; i++) {
+		__u64 value = t[i / TAKES].value[i % TAKES];
+
+		ASSERT_LT(0, value);
+		ASSERT_GE(2 * TAKES, value);
+		ASSERT_EQ(0, seen[value]++);
+		/* A client's own numbers rise. */
+		ASSERT_TRUE(!(i % TAKES) || value > t[i / TAKES].value[i % TAKES - 1]);
+	}
+	close(t[1].fd);
+	free(t);
+	free(seen);
+}
+
 /* A call that cannot return the number takes nothing. */
 TEST_F(semaphore, number_not_written)
 {
@@ -243,7 +297,7 @@ TEST_F(semaphore, counts_to_the_end)
 	close(p.fd);
 }
 
-/* Many streams take, while others signal: every signal is taken once.  */
+/* Many streams wait for their signals: each gets its own. */
 TEST_F_TIMEOUT(semaphore, many_takers, 120)
 {
 	enum { TAKERS = 8, ROUNDS = 200 };

@@ -77,7 +77,7 @@
 #include <linux/ioctl.h>
 
 /** GPUMEM_ABI_VERSION - rises when a change cannot be expressed by growth */
-#define GPUMEM_ABI_VERSION	1
+#define GPUMEM_ABI_VERSION	2
 
 /** GPUMEM_MAX_DEVICES - devices a client can attach; indices are below this */
 #define GPUMEM_MAX_DEVICES	16
@@ -1285,9 +1285,10 @@ struct gpumem_timeline_signal {
  * @id: timeline that was made with GPUMEM_TIMELINE_COUNTING; else EINVAL
  * @value: value at which the timeline has the signal, out
  *
- * Signals are given in the order of these calls, whichever client makes them,
- * and before they come: the caller waits for @value.  A signal that was taken
- * stays taken, also if the caller never waits for it.
+ * A call may take a signal that has not come yet: the caller waits for @value.
+ * The order of these calls, whichever client makes them, decides who gets which
+ * signal.  A signal that was taken stays taken, also if the caller ends before
+ * it waits: another client may then add one in its place.
  */
 struct gpumem_timeline_take {
 	__u32 size;
