@@ -4,16 +4,18 @@
  *
  * An edge is a signal and a wait of one or several semaphores, or a write of a word and a wait for its value.  The
  * two calls of an edge use two handles of a semaphore, one of them imported.  A binary semaphore is signalled again
- * only after the wait for its last signal, or a wait could take a signal that is meant for another.  Some semaphores
- * are destroyed while the work that names them is queued, and made again.
+ * only after the wait for its last signal.  Otherwise the second signal could end the first wait.  Each stream raises
+ * a timeline of its own, so the values rise in the order of the calls.  Some semaphores are destroyed while the work
+ * that names them is queued, and made again.
  */
 #ifndef PROPERTY_EDGE_H
 #define PROPERTY_EDGE_H
 
 #include <gpumem.h>
 
-#define SEMAPHORES	6
-#define BINARIES	3	/* the first ones */
+#define BINARIES	4	/* the first ones */
+#define SEMAPHORES	(BINARIES + MAX_STREAMS)
+#define MOST_RAISED	(BINARIES + 1)
 
 static struct semaphore {
 	CUexternalSemaphore made, imported;
@@ -73,16 +75,17 @@ static CUresult semaphore_ready(unsigned int i, int from)
 
 static CUresult semaphore_edge(int from, int to)
 {
-	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS signals[SEMAPHORES] = { 0 };
-	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS waits[SEMAPHORES] = { 0 };
-	unsigned int count = 1 + rnd(3), first = rnd(SEMAPHORES), i, k;
-	CUexternalSemaphore raised[SEMAPHORES], awaited[SEMAPHORES];
+	unsigned int count = 1 + rnd(3), first = rnd(BINARIES), timeline = rnd(2 * count), i = 0, k;
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS signals[MOST_RAISED] = { 0 };
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS waits[MOST_RAISED] = { 0 };
+	CUexternalSemaphore raised[MOST_RAISED], awaited[MOST_RAISED];
 	CUresult result = CUDA_SUCCESS;
 
 	for (k = 0; !result && k < count; k++) {
 		struct semaphore *s;
 
-		i = (first + k) % SEMAPHORES;
+		/* The timeline comes at a random place in the list, or not at all. */
+		i = k == timeline ? BINARIES + (unsigned int)streams[from].same : (first + k) % BINARIES;
 		s = &semaphores[i];
 		result = semaphore_ready(i, from);
 		if (i >= BINARIES)
@@ -98,7 +101,7 @@ static CUresult semaphore_edge(int from, int to)
 		result = cuWaitExternalSemaphoresAsync(awaited, waits, count, streams[to].handle);
 	if (result || !chance(10))
 		return result;
-	i = first;
+	/* The last one of the list. */
 	result = semaphore_unmake(i);
 	return result ? result : semaphore_make(i);
 }

@@ -16,8 +16,8 @@
  * Every worker issues its own streams' operations in the order of the list.  Events are recorded
  * many times, and a wait means the last record that was issued.  So each operation on an event, a
  * word or a semaphore has a ticket, and is issued when as many operations on it have been issued as
- * the ticket says.  A wait is thus issued after its record.  A wait for a binary semaphore takes the
- * signal, so a next signal is generated only where it is ordered after that wait.  All issued operations can complete without any
+ * the ticket says.  A wait is thus issued after its record.  A binary semaphore is signalled again
+ * only in a stream that is ordered after the wait for its last signal.  All issued operations can complete without any
  * further one, so a worker that blocks in a call cannot cause a deadlock.
  *
  * A trap is a program that ends with an operation for which exactly one edge was made.  If the

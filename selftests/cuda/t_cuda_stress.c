@@ -117,7 +117,9 @@ static bool is_external(unsigned int block)
 
 static const char *kind_of(unsigned int block)
 {
-	return is_mapped(block) ? "mapped" : is_external(block) ? "external" : block < FIRST_PINNED ? "device" : block < FIRST_PAGEABLE ? "pinned" : "pageable";
+	if (is_mapped(block) || is_external(block))
+		return is_mapped(block) ? "mapped" : "external";
+	return block < FIRST_PINNED ? "device" : block < FIRST_PAGEABLE ? "pinned" : "pageable";
 }
 
 static void compare(const void *seen, unsigned int block, const __u32 *cells, const char *what,
@@ -386,6 +388,8 @@ static int fetch(unsigned int id, int fd)
 		return dup(fd);
 	process = syscall(SYS_pidfd_open, world->pids[id], 0);
 	got = syscall(SYS_pidfd_getfd, process, fd, 0);
+	if (got < 0)
+		fail("descriptor of worker %u: %s", id, strerror(errno));
 	close(process);
 	return got;
 }
