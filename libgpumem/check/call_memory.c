@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check/check.h"
+#include "gpumem.h"
 
 #define KIND(kind)	(1u << MEMORY_ ## kind)
 #define MIPMAPS		256u
@@ -327,6 +328,16 @@ static void share(struct call *call)
 		shadow_open(memory);
 }
 
+static void told(struct call *call)
+{
+	struct memory *memory = call->result ? NULL : memory_at(call->value[0]);
+
+	if (memory && call->value[2] & GPUMEM_CHECK_WROTE)
+		shadow_written(memory, call->value[0] - memory->base, call->value[1]);
+	if (memory && call->value[2] & GPUMEM_CHECK_KEEPS)
+		memory->kept = true;
+}
+
 /* ---- mapping */
 
 static void map(struct call *call)
@@ -583,6 +594,7 @@ const struct call_type calls_memory[] = {
 	{ "gpumem_import_dmabuf", NULL, import },
 	{ "gpumem_release_dmabuf", close_begin, free_end },
 	{ "gpumem_host_get_dmabuf_fd", NULL, share },
+	{ "gpumem_check_tell", NULL, told },
 	{ "cuMemFree_v2", free_begin, free_end },
 	{ "cuMemFreeHost", free_host_begin, free_end },
 	{ "cuMemHostUnregister", unregister_begin, unregister_end },

@@ -212,6 +212,7 @@ struct memory {
 	uint64_t row, rows;		/* of an array: bytes of a row, rows of a slice */
 	unsigned int element;		/* of an array: bytes */
 	bool level;			/* of a mipmapped array */
+	bool kept;			/* the program says that it is no leak */
 	struct page **pages;		/* NULL: as the memory was born */
 	uint64_t writes;		/* accesses that wrote */
 	bool reported;			/* that it was unmapped */

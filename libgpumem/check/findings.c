@@ -66,20 +66,22 @@ void found_race(const struct op *op, const struct memory *memory, bool write, co
 }
 
 /*
- * Whether the CPU has written the bytes after all. New device memory is zero, and unless it is in strict mode the CPU
- * reaches it, as CUDA promises no program.
+ * Whether the CPU or another device has written the bytes after all. New device memory is zero, a block of a pool may
+ * also have the patterns of memory that was freed, and unless it is in strict mode the CPU reaches it, as CUDA promises no
+ * program.
  */
-static bool cpu_wrote(const struct memory *memory, uint64_t at, uint64_t bytes)
+static bool others_wrote(const struct memory *memory, uint64_t at, uint64_t bytes)
 {
+	bool pool = memory->kind == MEMORY_POOL;
 	unsigned char some[4096];
 	size_t length, i;
 
-	if (memory->kind != MEMORY_DEVICE || driver->strict())
+	if ((memory->kind != MEMORY_DEVICE && !pool) || driver->strict())
 		return false;
 	for (; bytes; at += length, bytes -= length) {
 		length = memory_read(some, memory->base + at, bytes < sizeof(some) ? bytes : sizeof(some));
 		for (i = 0; i < length; i++)
-			if (some[i])
+			if (some[i] && !(pool && (some[i] == PATTERN_FREED || some[i] == PATTERN_ZONE)))
 				return true;
 		if (!length)
 			return false;
@@ -91,7 +93,7 @@ void found_unwritten(const struct op *op, struct memory *memory, uint64_t at, ui
 {
 	struct report report;
 
-	if (cpu_wrote(memory, at, bytes)) {
+	if (others_wrote(memory, at, bytes)) {
 		shadow_open(memory);
 		return;
 	}

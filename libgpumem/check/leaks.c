@@ -81,7 +81,7 @@ static void count_memory(struct memory *memory, void *arg)
 	const void *context = arg;
 
 	/* A mipmapped array is counted as a whole. */
-	if (memory->level || (context && (memory->context != context || memory->kind == MEMORY_POOL)))
+	if (memory->level || memory->kept || (context && (memory->context != context || memory->kind == MEMORY_POOL)))
 		return;
 	count(memory_name(memory), memory->born->call, memory->born->stack, memory->size);
 }

@@ -16,6 +16,8 @@
 #include "cuda.h"
 
 #define TAP_VERSION	2u
+#define PATTERN_FREED	0xdd		/* of freed memory that is kept for the checker */
+#define PATTERN_ZONE	0xfd		/* of red zones, which are behind memory for the checker */
 #define TAP_VALUES	12u		/* arguments of a call that are reported */
 
 enum tap_order {

@@ -22,6 +22,21 @@ int gpumem_describe(const void *addr, char *buffer, size_t size)
 	return strict_describe(addr, buffer, size);
 }
 
+static CUresult check_tell(uint64_t addr, uint64_t bytes, unsigned int flags)
+{
+	struct span span;
+
+	if (!flags || flags & ~(GPUMEM_CHECK_WROTE | GPUMEM_CHECK_KEEPS))
+		return CUDA_ERROR_INVALID_VALUE;
+	return vm_lookup(addr, &span) && bytes <= span.size - (addr - span.base) ? CUDA_SUCCESS :
+		CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult gpumem_check_tell(CUdeviceptr ptr, size_t bytes, unsigned int flags)
+{
+	CALL(check_tell(ptr, bytes, flags), ptr, bytes, flags);
+}
+
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags)
 {
 	CALL(dmabuf_export_host(fd, (uintptr_t)ptr, bytes, flags), fd, ptr, bytes, flags);

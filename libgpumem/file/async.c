@@ -83,6 +83,9 @@ static CUresult page_register(const uint64_t *word)
 	if (!cuMemHostGetDevicePointer(&ptr, page, 0))
 		return CUDA_SUCCESS;
 	result = cuMemHostRegister(page, FILE_PAGE, CU_MEMHOSTREGISTER_PORTABLE);
+	/* It stays registered, so the checker must not call it a leak. */
+	if (!result)
+		check_tell((uintptr_t)page, FILE_PAGE, GPUMEM_CHECK_KEEPS);
 	/* Another thread may have been faster. */
 	return result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED ? CUDA_SUCCESS : result;
 }
@@ -368,6 +371,9 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 		.offset = offset, .bytes = bytes,
 	};
 	job_bind(job, flags_of(stream));
+	/* Later work of the stream may be checked before the request runs. The size may still change: this is a guess. */
+	if (!write && !memory_check(&memory, *offset, *size))
+		request_wrote(&memory, *offset, *size);
 	result.err = job_submit(job, fh, stream, &result.cu_err);
 	if (result.err)
 		free(job);

@@ -265,6 +265,9 @@ static CUfileOpError request_make(const CUfileIOParams_t *params, struct request
 	if (request->file)
 		driver_busy_locked();
 	driver_unlock();
+	/* Whatever reads the bytes before the request is done reads too early anyway. */
+	if (request->file && !request->write)
+		request_wrote(&memory, params->u.batch.devPtr_offset, size);
 	return request->file ? CU_FILE_SUCCESS : CU_FILE_HANDLE_NOT_REGISTERED;
 }
 

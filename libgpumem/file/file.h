@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #include "cufile.h"
+#include "gpumem.h"
 
 #define EXPORT		__attribute__((visibility("default")))
 #define FILE_PAGE	4096u
@@ -123,6 +124,10 @@ bool operation_stage(const struct file *file, struct operation *operation);
 ssize_t request_run(struct request *request);
 /* Use @size bytes at @offset of a memory for a request, which are in it. */
 void request_place(struct request *request, const struct memory *memory, off_t offset, size_t size);
+/* gpumem_check_tell() of the driver, if it has it. */
+void check_tell(uint64_t addr, size_t bytes, unsigned int flags);
+/* Tell the checker that a request writes to memory. */
+void request_wrote(const struct memory *memory, off_t offset, ssize_t bytes);
 /* Release the file and the window of a request. */
 void request_end(struct request *request);
 

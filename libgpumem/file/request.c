@@ -17,6 +17,7 @@
  *
  * No lock is held while a request runs.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 
@@ -108,6 +109,29 @@ void request_place(struct request *request, const struct memory *memory, off_t o
 	request->context = memory->context;
 }
 
+static CUresult (*tell)(CUdeviceptr ptr, size_t bytes, unsigned int flags);
+
+/* A driver that is not ours has no such function. */
+static void tell_find(void)
+{
+	tell = (CUresult (*)(CUdeviceptr, size_t, unsigned int))dlsym(RTLD_DEFAULT, "gpumem_check_tell");
+}
+
+void check_tell(uint64_t addr, size_t bytes, unsigned int flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, tell_find);
+	if (tell)
+		tell(addr, bytes, flags);
+}
+
+void request_wrote(const struct memory *memory, off_t offset, ssize_t bytes)
+{
+	if (memory->device && bytes > 0)
+		check_tell(memory->base + offset, bytes, GPUMEM_CHECK_WROTE);
+}
+
 void request_end(struct request *request)
 {
 	window_close(request);
@@ -144,6 +168,8 @@ static ssize_t transfer(bool write, CUfileHandle_t fh, const void *base, size_t 
 
 	request_place(&request, &memory, offset, size);
 	result = request_run(&request);
+	if (!write)
+		request_wrote(&memory, offset, result);
 	request_end(&request);
 	count_request(write, result, start, false);
 	if (result >= 0)

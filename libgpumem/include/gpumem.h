@@ -60,6 +60,35 @@ const char *gpumem_version(void);
  */
 const char *gpumem_init_error(void);
 
+/** GPUMEM_CHECK_WROTE - flag of gpumem_check_tell(): something else has written the bytes */
+#define GPUMEM_CHECK_WROTE	0x1
+
+/** GPUMEM_CHECK_KEEPS - flag of gpumem_check_tell(): the program keeps the memory, which is no leak */
+#define GPUMEM_CHECK_KEEPS	0x2
+
+/**
+ * gpumem_check_tell - tell the checker what it does not see
+ * @ptr: address of the first byte
+ * @bytes: how many, all in one allocation
+ * @flags: GPUMEM_CHECK_WROTE, GPUMEM_CHECK_KEEPS or both
+ *
+ * With GPUMEM_CHECK the library reports copies out of memory that nobody has written. It does not
+ * see what the program lets other libraries and devices write, such as RDMA. After GPUMEM_CHECK_WROTE
+ * the bytes count as written, whether streams have reached that point or not.
+ *
+ * It also reports memory and registrations that the program has not freed at its end. After
+ * GPUMEM_CHECK_KEEPS it does not report those around @ptr.
+ *
+ * Without GPUMEM_CHECK the function changes nothing.
+ *
+ * Return: CUDA_SUCCESS, or one of the errors below.
+ *
+ * Errors:
+ * - CUDA_ERROR_INVALID_VALUE: the bytes are not in one allocation, or @flags is 0 or unknown.
+ * - CUDA_ERROR_NOT_INITIALIZED: cuInit() was not called, or the process is a forked child.
+ */
+CUresult gpumem_check_tell(CUdeviceptr ptr, size_t bytes, unsigned int flags);
+
 /**
  * gpumem_host_get_dmabuf_fd - make a DMA-buf of pinned or registered host memory
  * @fd: out: the descriptor, which execve() closes; -1 on failure

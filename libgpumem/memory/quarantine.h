@@ -9,8 +9,6 @@
 #include "address/address.h"
 
 #define RED_ZONE	64u		/* bytes */
-#define PATTERN_FREED	0xdd		/* of freed memory that is kept */
-#define PATTERN_ZONE	0xfd		/* of red zones */
 
 /* The first of @size bytes, which are not 0, that is not the pattern; @size: there is none. */
 static inline uint64_t pattern_end(const unsigned char *bytes, uint64_t size, unsigned char pattern)

@@ -3,6 +3,9 @@
  * The checker on programs that use memory wrongly: before its allocation, after its free, beyond its end, before it
  * was written; that free it wrongly, or not at all; and on their correct twins.
  */
+#include <cufile.h>
+#include <gpumem.h>
+
 #include "kselftest_harness.h"
 #include "check_util.h"
 
@@ -270,6 +273,105 @@ MISTAKE(pool_memory_has_lost_its_bytes, "uninitialized")
 	OK(cuMemAllocAsync(&m, BYTES, w->a));
 	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, m, BYTES, w->a)));
 	OK(cuMemFreeAsync(m, w->a));
+}
+
+/* A system call writes to a block; in strict mode the kernel does not reach it. */
+TWIN(pool_memory_is_written_by_a_system_call)
+{
+	CUdeviceptr m;
+	int fd = open("/dev/urandom", O_RDONLY);
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	if (!getenv("GPUMEM_STRICT"))
+		OK(read(fd, (void *)m, BYTES) != BYTES);
+	else
+		OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	close(fd);
+	OK(cuMemcpyDtoHAsync(w->pinned, m, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
+TWIN(told_what_others_wrote)
+{
+	CUdeviceptr m, n;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemAllocAsync(&n, BYTES, w->a));
+	OK(gpumem_check_tell(m + 1, BYTES - 1, GPUMEM_CHECK_WROTE));
+	OK(gpumem_check_tell(n, BYTES, GPUMEM_CHECK_WROTE));
+	OK(cuMemcpyDtoH(w->pageable, m + 1, BYTES - 1));
+	OK(cuMemcpyDtoHAsync(w->pinned, n, BYTES, w->a));
+	OK(gpumem_check_tell(m, BYTES + 1, GPUMEM_CHECK_WROTE) != CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFree(m));
+	OK(cuMemFreeAsync(n, w->a));
+}
+
+TWIN(told_what_is_kept)
+{
+	CUdeviceptr m, n;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemAlloc(&n, BYTES));
+	OK(gpumem_check_tell(m, 1, GPUMEM_CHECK_KEEPS));
+	OK(gpumem_check_tell(n + 1, 1, GPUMEM_CHECK_KEEPS | GPUMEM_CHECK_WROTE));
+	OK(gpumem_check_tell(m, 1, 0) != CUDA_ERROR_INVALID_VALUE);
+	OK(gpumem_check_tell(m, 1, 4) != CUDA_ERROR_INVALID_VALUE);
+}
+
+MISTAKE(others_wrote_all_but_a_byte, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(gpumem_check_tell(m + 1, BYTES - 1, GPUMEM_CHECK_WROTE));
+	OK(WRONG(cuMemcpyDtoH(w->pageable, m, BYTES)));
+	OK(cuMemFree(m));
+}
+
+/* Read zeros of a file into memory, which is zero anyway. */
+static void read_file(CUdeviceptr m, size_t bytes, CUstream stream)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	off_t at = 0, to = 0;
+	CUfileHandle_t file;
+	ssize_t done;
+
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	if (stream) {
+		OK(cuFileReadAsync(file, (void *)m, &bytes, &at, &to, &done, stream).err);
+		OK(cuStreamSynchronize(stream));
+	} else {
+		OK(cuFileRead(file, (void *)m, bytes, 0, 0) != (ssize_t)bytes);
+	}
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
+}
+
+TWIN(files_are_read_into_memory)
+{
+	CUdeviceptr m, n;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(cuMemAllocAsync(&n, BYTES, w->a));
+	read_file(m, BYTES, NULL);
+	read_file(n, BYTES, w->a);
+	OK(cuMemcpyDtoH(w->pageable, m, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, n, BYTES, w->a));
+	OK(cuMemFree(m));
+	OK(cuMemFreeAsync(n, w->a));
+}
+
+MISTAKE(a_file_was_read_into_half, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	read_file(m, BYTES / 2, NULL);
+	OK(WRONG(cuMemcpyDtoH(w->pageable, m, BYTES)));
+	OK(cuMemFree(m));
 }
 
 TWIN(pinned_memory_is_the_cpus)
