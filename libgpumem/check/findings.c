@@ -66,9 +66,9 @@ void found_race(const struct op *op, const struct memory *memory, bool write, co
 }
 
 /*
- * Whether the CPU or another device has written the bytes after all. New device memory is zero, a block of a pool may
- * also have the patterns of memory that was freed, and unless it is in strict mode the CPU reaches it, as CUDA promises no
- * program.
+ * Whether the CPU or another device has written the bytes after all. New device memory is zero. A block of a pool may
+ * also have the patterns of memory that was freed. Except in strict mode, the CPU reaches device memory, as CUDA
+ * promises no program.
  */
 static bool others_wrote(const struct memory *memory, uint64_t at, uint64_t bytes)
 {

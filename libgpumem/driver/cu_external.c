@@ -114,8 +114,9 @@ STREAM_FORMS(cuSignalExternalSemaphoresAsync, (const CUexternalSemaphore *semaph
  * cuWaitExternalSemaphoresAsync - later work of a stream waits for semaphores
  * @params: the values of timeline semaphores; flags must be 0
  *
- * Each signal of a binary semaphore ends one wait: the first call that waits gets the first signal. If the process that made a semaphore ends or destroys it before
- * the signal, the stream fails with LAUNCH_FAILED. Return: INVALID_VALUE, OUT_OF_MEMORY.
+ * Each signal of a binary semaphore ends one wait: the first call that waits gets the first signal. If the process
+ * that made a semaphore ends or destroys it before the signal, the stream fails with LAUNCH_FAILED. Return:
+ * INVALID_VALUE, OUT_OF_MEMORY.
  */
 STREAM_FORMS(cuWaitExternalSemaphoresAsync, (const CUexternalSemaphore *semaphores,
 					     const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params,

@@ -34,7 +34,7 @@ static CUresult check_tell(uint64_t addr, uint64_t bytes, unsigned int flags)
 
 CUresult gpumem_check_tell(CUdeviceptr ptr, size_t bytes, unsigned int flags)
 {
-	CALL(check_tell(ptr, bytes, flags), ptr, bytes, flags);
+	CALL_INSIDE(check_tell(ptr, bytes, flags), ptr, bytes, flags);
 }
 
 CUresult gpumem_host_get_dmabuf_fd(int *fd, const void *ptr, size_t bytes, unsigned int flags)

@@ -371,7 +371,10 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 		.offset = offset, .bytes = bytes,
 	};
 	job_bind(job, flags_of(stream));
-	/* Later work of the stream may be checked before the request runs. The size may still change: this is a guess. */
+	/*
+	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
+	 * are now, though the program may still change them.
+	 */
 	if (!write && !memory_check(&memory, *offset, *size))
 		request_wrote(&memory, *offset, *size);
 	result.err = job_submit(job, fh, stream, &result.cu_err);

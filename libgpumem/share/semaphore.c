@@ -19,8 +19,8 @@
  * the call has got are lost.
  *
  * Programs hold values of a table (core/table.h). A context has a list of the semaphores that were made or imported
- * while it was current, and destroys them when it ends. A destroyed semaphore is in a queue of dying ones. Each call that
- * makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
+ * while it was current, and destroys them when it ends. A destroyed semaphore is in a queue of dying ones. Each call
+ * that makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
  * and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds idle,
  * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
  * if no more others are still in use.
