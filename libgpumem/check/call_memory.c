@@ -619,6 +619,7 @@ const struct call_type calls_memory[] = {
 	{ "cuImportExternalMemory", NULL, makes_3 },
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
 	{ "cuImportExternalSemaphore", NULL, makes_4 },
+	{ "gpumem_create_semaphore", NULL, makes_4 },
 	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
 	{ "cuMipmappedArrayCreate", NULL, mipmap_made },
 	{ "cuMipmappedArrayGetLevel", NULL, mipmap_level },

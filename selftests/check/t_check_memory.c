@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The checker on programs that use memory wrongly: before its allocation, after its free, beyond its end, before it
- * was written; that free it wrongly, or not at all; and on their correct twins.
+ * was written; that free it wrongly; and on their correct twins.
  */
 #include <cufile.h>
 #include <gpumem.h>
@@ -412,6 +412,25 @@ MISTAKE(host_pool_is_filled_without_access, "no-access")
 	OK(cuMemPoolDestroy(pool));
 }
 
+MISTAKE(peer_has_no_access_to_a_pool, "no-access")
+{
+	CUcontext other;
+	CUstream stream;
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuDevicePrimaryCtxRetain(&other, 1));
+	OK(cuCtxSetCurrent(other));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	if (!WRONG(cuMemsetD8Async(m, 0, BYTES, stream)))
+		_exit(3);
+	OK(cuStreamDestroy(stream));
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuDevicePrimaryCtxRelease(1));
+	OK(cuMemFreeAsync(m, w->a));
+}
+
 TWIN(exported_memory_may_be_written_by_others)
 {
 	CUipcMemHandle handle;
@@ -516,163 +535,6 @@ static CUdeviceptr mapped(CUmemGenericAllocationHandle *handle)
 	return m;
 }
 
-/* ---- leaks */
-
-MISTAKE(device_memory_is_not_freed, "leak")
-{
-	CUdeviceptr m;
-
-	OK(WRONG(cuMemAlloc(&m, BYTES)));
-}
-
-MISTAKE(pinned_memory_is_not_freed, "leak")
-{
-	void *m;
-
-	OK(WRONG(cuMemAllocHost(&m, BYTES)));
-}
-
-MISTAKE(pool_memory_is_not_freed, "leak")
-{
-	CUdeviceptr m;
-
-	OK(WRONG(cuMemAllocAsync(&m, BYTES, w->a)));
-}
-
-MISTAKE(memory_is_not_unregistered, "leak")
-{
-	OK(WRONG(cuMemHostRegister(w->pageable, BYTES, 0)));
-}
-
-MISTAKE(stream_is_not_destroyed, "leak")
-{
-	CUstream stream;
-
-	OK(WRONG(cuStreamCreate(&stream, 0)));
-}
-
-MISTAKE(event_is_not_destroyed, "leak")
-{
-	CUevent event;
-
-	OK(WRONG(cuEventCreate(&event, 0)));
-}
-
-MISTAKE(pool_is_not_destroyed, "leak")
-{
-	CUmemPoolProps props = {
-		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
-	};
-	CUmemoryPool pool;
-
-	OK(WRONG(cuMemPoolCreate(&pool, &props)));
-}
-
-MISTAKE(handle_is_not_released, "leak")
-{
-	CUmemAllocationProp prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
-	};
-	CUmemGenericAllocationHandle handle;
-
-	OK(WRONG(cuMemCreate(&handle, 2 << 20, &prop, 0)));
-}
-
-MISTAKE(context_destroyed_with_memory, "leak")
-{
-	CUcontext ctx;
-	CUdeviceptr m;
-
-	OK(cuCtxCreate(&ctx, NULL, 0, 0));
-	OK(WRONG(cuMemAlloc(&m, BYTES)));
-	OK(cuCtxDestroy(ctx));
-	OK(cuCtxSetCurrent(w->ctx));
-}
-
-TWIN(context_detached)
-{
-	CUcontext ctx;
-
-	OK(cuCtxCreate(&ctx, NULL, 0, 0));
-	OK(cuCtxDetach(ctx));
-	OK(cuCtxSetCurrent(w->ctx));
-}
-
-/* A call that fails destroys nothing: the streams keep their order. */
-TWIN(context_that_is_not_destroyed)
-{
-	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
-	if (!cuCtxDestroy(NULL))
-		_exit(3);
-	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
-}
-
-TWIN(primary_context_released_and_retained)
-{
-	CUcontext ctx;
-	CUstream stream;
-	CUdeviceptr m;
-	void *host;
-
-	program_release(w);
-	for (unsigned int i = 0; i < 2; i++) {
-		OK(cuDevicePrimaryCtxRetain(&ctx, 0));
-		OK(cuCtxSetCurrent(ctx));
-		OK(cuStreamCreate(&stream, i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
-		OK(cuMemAlloc(&m, BYTES));
-		OK(cuMemAllocHost(&host, BYTES));
-		OK(cuMemcpyHtoDAsync(m, host, BYTES, stream));
-		OK(cuCtxSynchronize());
-		OK(cuMemFree(m));
-		OK(cuMemFreeHost(host));
-		OK(cuStreamDestroy(stream));
-		OK(cuDevicePrimaryCtxRelease(0));
-	}
-	exit(0);
-}
-
-MISTAKE(primary_context_released_with_memory, "leak")
-{
-	CUcontext ctx;
-	void *m;
-
-	program_release(w);
-	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
-	OK(cuCtxSetCurrent(ctx));
-	OK(WRONG(cuMemAllocHost(&m, BYTES)));
-	OK(cuDevicePrimaryCtxRelease(0));
-	exit(0);
-}
-
-TWIN(mapping_outlives_its_context)
-{
-	CUmemGenericAllocationHandle handle;
-	CUcontext ctx;
-	CUdeviceptr m;
-
-	OK(cuCtxCreate(&ctx, NULL, 0, 0));
-	m = mapped(&handle);
-	OK(cuCtxDestroy(ctx));
-	OK(cuCtxSetCurrent(w->ctx));
-	OK(cuMemUnmap(m, 2 << 20));
-	OK(cuMemAddressFree(m, 2 << 20));
-	OK(cuMemRelease(handle));
-}
-
-TWIN(everything_is_given_back)
-{
-	CUdeviceptr m;
-	CUstream stream;
-	void *host;
-
-	OK(cuStreamCreate(&stream, 0));
-	OK(cuMemAllocHost(&host, BYTES));
-	OK(cuMemAllocAsync(&m, BYTES, stream));
-	OK(cuMemFreeAsync(m, stream));
-	OK(cuMemFreeHost(host));
-	OK(cuStreamDestroy(stream));
-}
-
 /* ---- handles and contexts */
 
 MISTAKE(destroyed_stream_is_used, "invalid-handle")
@@ -728,6 +590,21 @@ TWIN(unmapped_after_synchronization)
 
 	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
 	OK(cuStreamSynchronize(w->a));
+	OK(cuMemUnmap(m, 2 << 20));
+	OK(cuMemAddressFree(m, 2 << 20));
+	OK(cuMemRelease(handle));
+}
+
+TWIN(mapping_outlives_its_context)
+{
+	CUmemGenericAllocationHandle handle;
+	CUcontext ctx;
+	CUdeviceptr m;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	m = mapped(&handle);
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
 	OK(cuMemUnmap(m, 2 << 20));
 	OK(cuMemAddressFree(m, 2 << 20));
 	OK(cuMemRelease(handle));

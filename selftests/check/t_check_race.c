@@ -3,6 +3,7 @@
  * The checker on programs whose operations are not ordered, and on programs that order them: by streams, events, the
  * host, the legacy stream, values, host functions and semaphores.
  */
+#include <gpumem.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -626,6 +627,80 @@ MISTAKE(columns_overlap, "race")
 
 	OK(cuMemcpy2DAsync(&left, w->a));
 	OK(WRONG(cuMemcpy2DAsync(&right, w->b)));
+}
+
+/* ---- external semaphores */
+
+static void raise_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = value };
+
+	OK(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
+static void await_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = value };
+
+	OK(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
+TWIN(read_after_write_with_semaphores)
+{
+	CUexternalSemaphore one, many;
+
+	OK(gpumem_create_semaphore(&one, 0, 0));
+	OK(gpumem_create_semaphore(&many, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(one, 0, w->a);
+	await_one(one, 0, w->b);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->b));
+	raise_one(many, 7, w->b);
+	await_one(many, 7, w->a);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(one));
+	OK(cuDestroyExternalSemaphore(many));
+}
+
+MISTAKE(semaphore_is_signalled_too_early, "race")
+{
+	CUexternalSemaphore semaphore;
+
+	OK(gpumem_create_semaphore(&semaphore, 0, 0));
+	raise_one(semaphore, 0, w->a);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	await_one(semaphore, 0, w->b);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(semaphore));
+}
+
+MISTAKE(semaphore_is_not_waited_for, "race")
+{
+	CUexternalSemaphore semaphore;
+
+	OK(gpumem_create_semaphore(&semaphore, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(semaphore, 1, w->a);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(semaphore));
+}
+
+/* ---- copies between contexts */
+
+TWIN(peer_copy_comes_after_all_work_and_before_all)
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuMemcpyPeer(w->q, w->ctx, w->p, w->ctx, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->b));
+}
+
+MISTAKE(peer_copy_in_a_stream_orders_nothing_else, "race")
+{
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(WRONG(cuMemcpyPeerAsync(w->q, w->ctx, w->p, w->ctx, BYTES, w->b)));
 }
 
 /* ---- batches: their copies have no order */
