@@ -4,7 +4,8 @@
  * of external memory.
  *
  * A mapped buffer begins SKEW bytes behind its reservation and ends within its last piece, so that
- * operations go across mappings.  Some of its pieces are imports of handles that are released.
+ * operations go across mappings.  Its pieces are memory of any device, and some are imports of handles
+ * that are released.  External memory is a handle, or the DMA-buf of an allocation.
  */
 #ifndef PROPERTY_MAPPED_H
 #define PROPERTY_MAPPED_H
@@ -18,12 +19,12 @@ static size_t mapped_bytes(const struct buffer *b)
 	return (SKEW + b->size + PIECE - 1) / PIECE * PIECE;
 }
 
-/* A handle of 2 MiB, or with @imported another handle of its memory. */
+/* A handle of 2 MiB of a device, or with @imported another handle of its memory. */
 static CUresult piece_make(CUmemGenericAllocationHandle *h, bool imported, int *fd)
 {
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = POSIX_FD,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = rnd(device_count) },
 	};
 	CUmemGenericAllocationHandle made;
 	CUresult result = cuMemCreate(h, PIECE, &prop, 0);
@@ -88,21 +89,41 @@ static bool mapped_renew(struct buffer *b)
 	       expect(CUDA_SUCCESS, pieces_open(at, PIECE));
 }
 
+/* The descriptor of a handle that nothing else holds. */
+static bool opaque_fd(int *fd)
+{
+	CUmemGenericAllocationHandle h;
+
+	return !piece_make(&h, false, NULL) && !cuMemExportToShareableHandle(fd, h, POSIX_FD, 0) &&
+	       !cuMemRelease(h);
+}
+
+/* The DMA-buf of an allocation that is freed. */
+static bool dmabuf_fd(int *fd)
+{
+	CUdeviceptr p;
+
+	return !cuMemAlloc(&p, PIECE) &&
+	       !cuMemGetHandleForAddressRange(fd, p, PIECE, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) &&
+	       !cuMemFree(p);
+}
+
 /* A buffer within external memory of one piece. */
 static bool external_make(struct buffer *b)
 {
-	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {
-		.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .size = PIECE,
-	};
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .size = PIECE };
 	CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = { .offset = SKEW, .size = b->size };
-	CUmemGenericAllocationHandle h;
+	bool dmabuf = chance(50);
 	CUexternalMemory memory;
 
-	return !piece_make(&h, false, NULL) &&
-	       !cuMemExportToShareableHandle(&desc.handle.fd, h, POSIX_FD, 0) &&
-	       !cuMemRelease(h) && !cuImportExternalMemory(&memory, &desc) &&
-	       !cuExternalMemoryGetMappedBuffer(&b->ptr, memory, &part) &&
-	       !cuDestroyExternalMemory(memory);
+	desc.type = dmabuf ? CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD : CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+	if (!(dmabuf ? dmabuf_fd(&desc.handle.fd) : opaque_fd(&desc.handle.fd)) ||
+	    cuImportExternalMemory(&memory, &desc))
+		return false;
+	/* The descriptor of a DMA-buf stays ours. */
+	if (dmabuf)
+		close(desc.handle.fd);
+	return !cuExternalMemoryGetMappedBuffer(&b->ptr, memory, &part) && !cuDestroyExternalMemory(memory);
 }
 
 #endif

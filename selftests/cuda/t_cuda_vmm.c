@@ -694,6 +694,7 @@ static int exporter(int sock)
 TEST_F(vmm, dmabuf_over_mappings)
 {
 	const CUmemRangeHandleType type = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+	const CUmemAccessDesc none = { .location.type = CU_MEM_LOCATION_TYPE_DEVICE };
 	CUdeviceptr d, block, p;
 	size_t bytes;
 	int fd = -1;
@@ -715,6 +716,12 @@ TEST_F(vmm, dmabuf_over_mappings)
 	ASSERT_CU(cuMemGetHandleForAddressRange(&fd, d + G / 2, 2 * G, type, 0));
 	EXPECT_EQ((off_t)(2 * G), lseek(fd, 0, SEEK_END));
 	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	/* Whoever has the DMA-buf needs no right to the mappings, and no mappings. */
+	ASSERT_CU(cuMemSetAccess(d, 3 * G, &none, 1));
+	EXPECT_NE(CUDA_SUCCESS, cuMemsetD8(d, 1, G));
+	ASSERT_CU(gpumem_import_dmabuf(&p, &bytes, fd, 0));
+	EXPECT_EQ(true, filled(p + G / 2, 12, G));
+	ASSERT_CU(gpumem_release_dmabuf(p));
 	ASSERT_CU(cuMemUnmap(d, 3 * G));
 	ASSERT_CU(cuMemAddressFree(d, 4 * G));
 	ASSERT_CU(gpumem_import_dmabuf(&p, &bytes, fd, 0));
