@@ -12,8 +12,8 @@ build=${BUILD:-$top/../build}
 
 formats=(nv12 yuv420p p010le yuv444p rgb0)
 sizes=(320x240 321x179)
-# A kind of context and a mode each.
-ways=("0 GPUMEM_INLINE=1" "1 GPUMEM_INLINE=0" "1 GPUMEM_STRICT=1" "0 GPUMEM_STRICT=1")
+# A kind of context and a mode each. With the checker, a report makes the process fail.
+ways=("0 GPUMEM_INLINE=1" "1 GPUMEM_INLINE=0" "1 GPUMEM_STRICT=1" "0 GPUMEM_STRICT=1" "0 GPUMEM_CHECK=1")
 # On a kernel that takes its time the odd size and two formats will do, in the mode that has the
 # kernel do everything, without what is ffmpeg's and this script's.
 few=
