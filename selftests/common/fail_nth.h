@@ -134,7 +134,8 @@ static inline bool fail_setup(bool page_faults)
 	fail_knob("task-filter", "N");
 	fail_knob("require-start", "0");
 	fail_knob("require-end", "0xffffffffffffffff");
-	if (!page_faults && !fail_text("asm_exc_page_fault", NULL, &from, &to))
+	/* The kernel warns when it finds no memory for the area of a new task's stack. */
+	if (!fail_text(page_faults ? "alloc_vmap_area" : "asm_exc_page_fault", NULL, &from, &to))
 		from = to = 0;
 	fail_reject(from, to);
 	/*
