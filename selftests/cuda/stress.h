@@ -5,9 +5,9 @@
  * A program is a list of operations, each in one stream.  Two operations conflict if both use a
  * block of memory and one of them writes it.  The list orders them: they are in one stream, or a
  * path of edges leads from one to the other.  An edge is a record and a wait for it, a write of a
- * word and a wait for its value, or a signal of a semaphore and a wait for it.  So the order of the list is one of the orders that the streams
- * may choose, and all such orders end with the same bytes.  The generator executes the list in its
- * order on a model: blocks consist of cells of 1 KiB, and a cell repeats one word.
+ * word and a wait for its value, or a signal of a semaphore and a wait for it.
+ * So the order of the list is one of the orders that the streams may choose, and all such orders end
+ * with the same bytes.  The generator executes the list in its order on a model: blocks consist of cells of 1 KiB, and a cell repeats one word.
  *
  * No edge for a conflict is superfluous: a clock says, for each pair of streams, up to which
  * position of the other a stream's next operation is ordered.  The generator makes an edge only

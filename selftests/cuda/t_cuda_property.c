@@ -15,8 +15,8 @@
  * Work in different streams has no order by itself.  The program notes the stream that used a
  * buffer last.  Before another stream uses the buffer, the host or that other stream (by an event,
  * by semaphores or by a word's value) waits for the noted stream, unless CUDA orders the two: the
- * legacy stream comes before and after blocking streams and the thread's own stream.  Some steps keep a stream busy, so that operations
- * queue up.
+ * legacy stream comes before and after blocking streams and the thread's own stream.  Some steps
+ * keep a stream busy, so that operations queue up.
  *
  * Each run prints its seed; GPUMEM_SEED repeats a run.  GPUMEM_STEPS is the number of steps.
  */
