@@ -14,19 +14,18 @@
  * Entries name the kernel's object by its id. So the id of a destroyed semaphore is destroyed only when all
  * entries that name it are done: the uses of a semaphore are the last such entry of each queue. A failed stream
  * still signals binary semaphores, because the kernel executes ADD entries in any case. A call that fails has used
- * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE. One more
- * exception: once the kernel refuses to number a signal, which only a client without a device meets, the numbers that
- * the call has got are lost.
+ * no semaphore, if it has at most AT_ONCE; of a longer list, it may have used a multiple of AT_ONCE. If the kernel
+ * refuses the number of a signal, the numbers that the call has got before are lost.
  *
  * Programs hold values of a table (core/table.h). A context has a list of the semaphores that were made or imported
  * while it was current, and destroys them when it ends. A destroyed semaphore is in a queue of dying ones. Each call
- * that makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's length,
- * and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds idle,
- * and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its work,
- * if no more others are still in use.
+ * that makes or destroys a semaphore looks at a few of the queue, so that its cost does not grow with the queue's
+ * length, and the queue does not grow with the number of calls. Each call that synchronizes frees all that it finds
+ * idle, and looks at no more than SYNC_TRIES others. So a semaphore ends with the first synchronization after its
+ * work, if no more others are still in use.
  *
  * Locks: semaphore_lock for the table, the queue and all semaphores, inside a stream's lock. The only system call
- * that is made under it takes a signal.
+ * that is made under it gets the number of a signal: it looks up an id and takes a spin lock.
  */
 #include <errno.h>
 #include <limits.h>

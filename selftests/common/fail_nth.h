@@ -114,8 +114,10 @@ static inline bool fail_spare_vmap(void)
 }
 
 /*
- * From now on every allocation and user copy of a task counts as a point.  Without @page_faults,
- * allocations in the process's own page faults do not count: the kernel retries such a fault.
+ * From now on every allocation and user copy of a task counts as a point, except those of one
+ * function.  Without @page_faults, it is the handler of the process's own page faults: the kernel
+ * retries such a fault.  Else it is what finds the area of a new task's stack: the kernel warns when
+ * that has no memory.
  */
 static inline bool fail_setup(bool page_faults)
 {
@@ -134,7 +136,6 @@ static inline bool fail_setup(bool page_faults)
 	fail_knob("task-filter", "N");
 	fail_knob("require-start", "0");
 	fail_knob("require-end", "0xffffffffffffffff");
-	/* The kernel warns when it finds no memory for the area of a new task's stack. */
 	if (!fail_text(page_faults ? "alloc_vmap_area" : "asm_exc_page_fault", NULL, &from, &to))
 		from = to = 0;
 	fail_reject(from, to);
