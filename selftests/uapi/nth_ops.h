@@ -24,7 +24,7 @@
 
 struct env {
 	int fd, client, other, dmabuf, card, exported;
-	__u32 vm, bo, stream_timeline, id, id2, handle, pool;
+	__u32 vm, bo, stream_timeline, id, id2, handle, pool, fence;
 	struct stream stream;
 	__u8 name[GPUMEM_TOKEN_SIZE];
 	__u64 value, chunk;

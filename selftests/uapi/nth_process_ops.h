@@ -245,4 +245,36 @@ static int drm_undo(struct env *e)
 	return ret ? ret : close_dmabuf(e);
 }
 
+/* --- a sync_file, with a fence of vgem, as a timeline */
+
+static int fence_setup(struct env *e)
+{
+	struct dma_buf_export_sync_file sync = { .flags = DMA_BUF_SYNC_READ };
+	int ret = export(e);
+
+	ret = ret ? ret : drm_import(e);
+	ret = ret ? ret : vgem_attach(e->card, e->handle, true, &e->fence);
+	if (!ret && ioctl(e->dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &sync))
+		ret = -errno;
+	e->exported = sync.fd;
+	return ret;
+}
+
+static int fence_import(struct env *e)
+{
+	return gp_timeline_import(e->fd, e->exported, &e->id2, NULL);
+}
+
+/* The timeline, if there is one, is raised by the fence. */
+static int fence_undo(struct env *e)
+{
+	int ret = vgem_signal(e->card, e->fence);
+
+	ret = ret ? ret : gp_timeline_wait(e->fd, e->id2, 1, mono_ns() + NSEC, NULL);
+	ret = ret ? ret : gp_destroy(e->fd, e->id2);
+	if (close(e->exported))
+		return -errno;
+	return ret ? ret : drm_undo(e);
+}
+
 #endif

@@ -171,6 +171,7 @@ OP(touch, mmap_far, touch_all, mmap_undo, .quiet = true);
 OP(dmabuf_sync, export, sync_cpu, close_dmabuf);
 OP(dmabuf_close, export, close_dmabuf, NULL, .quiet = true);
 OP(dmabuf_drm, export, drm_import, drm_undo, .drm = true);
+OP(timeline_import_fence, fence_setup, fence_import, fence_undo, .drm = true);
 OP(fdinfo, fdinfo_setup, fdinfo, fdinfo_undo);
 
 static bool settles(const struct fail_state *want, int client)
