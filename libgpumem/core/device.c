@@ -11,6 +11,7 @@
  *
  * Vocabulary: device, the ordinal that programs use; node, a NUMA node.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -340,15 +341,30 @@ CUresult device_by_bus_id(CUdevice *device, const char *text)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-bool node_exists(int node)
+/* As node_known(), for a file of sysfs. */
+static CUresult file_known(const char *path)
+{
+	if (!access(path, F_OK))
+		return CUDA_SUCCESS;
+	/* EFAULT: the kernel had no memory for the page with the path. */
+	return errno == ENOMEM || errno == EFAULT ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult node_known(int node)
 {
 	char path[64];
+	CUresult result;
 
 	if (node < 0)
-		return false;
+		return CUDA_ERROR_INVALID_VALUE;
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	result = file_known(path);
+	if (result != CUDA_ERROR_INVALID_VALUE || node)
+		return result;
 	/* A kernel without NUMA has one node and does not list it. */
-	return !access(path, F_OK) || (!node && access("/sys/devices/system/node", F_OK));
+	result = file_known("/sys/devices/system/node");
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? result :
+	       result ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUdevice device_of_index(unsigned int index)

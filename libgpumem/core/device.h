@@ -21,7 +21,7 @@ static inline bool device_valid(CUdevice device)
 /* The ordinal of the visible device that has an index in the client, or CU_DEVICE_INVALID. */
 CUdevice device_of_index(unsigned int index);
 
-/* Whether the system has a NUMA node. */
-bool node_exists(int node);
+/* SUCCESS if the system has a NUMA node, INVALID_VALUE if not, OUT_OF_MEMORY if the kernel cannot tell. */
+CUresult node_known(int node);
 
 #endif /* GPUMEM_CORE_DEVICE_H */

@@ -122,7 +122,7 @@ static CUresult location_known(const CUmemLocation *location)
 	case CU_MEM_LOCATION_TYPE_HOST:
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return node_exists(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		return node_known(location->id);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

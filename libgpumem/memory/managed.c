@@ -146,17 +146,16 @@ bool managed_place_known(CUmemLocationType type)
 	return type >= CU_MEM_LOCATION_TYPE_DEVICE && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
-/* Whether the device or the node of a location exists. */
-static bool location_exists(const CUmemLocation *location)
+/* SUCCESS if the device or the node of a location exists. */
+static CUresult location_known(const CUmemLocation *location)
 {
-	switch (location->type) {
-	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return device_valid(location->id);
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return node_exists(location->id);
-	default:
-		return managed_place_known(location->type);
-	}
+	bool known;
+
+	if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return node_known(location->id);
+	known = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? device_valid(location->id) :
+		managed_place_known(location->type);
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* CUDA defines advice and prefetches only for devices that access managed memory at the same time as the CPU. */
@@ -176,20 +175,24 @@ static struct location location_asked(const CUmemLocation *location)
 }
 
 /* As recorded: on a system with one node, a preferred node is reported as the host. */
-static struct location location_preferred(const CUmemLocation *location)
+static CUresult location_preferred(struct location *place, const CUmemLocation *location)
 {
-	struct location place = location_asked(location);
 	unsigned int node = 0;
+	CUresult result;
 
-	if (place.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) {
-		place.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-		place.id = getcpu(NULL, &node) ? 0 : node;
+	*place = location_asked(location);
+	if (place->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT) {
+		place->type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		place->id = getcpu(NULL, &node) ? 0 : node;
 	}
-	if (place.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !place.id && !node_exists(1)) {
-		place.type = CU_MEM_LOCATION_TYPE_HOST;
-		place.id = CU_DEVICE_CPU;
-	}
-	return place;
+	if (place->type != CU_MEM_LOCATION_TYPE_HOST_NUMA || place->id)
+		return CUDA_SUCCESS;
+	result = node_known(1);
+	if (result != CUDA_ERROR_INVALID_VALUE)
+		return result;
+	place->type = CU_MEM_LOCATION_TYPE_HOST;
+	place->id = CU_DEVICE_CPU;
+	return CUDA_SUCCESS;
 }
 
 /* The value of the older attributes, which have no types of locations. */
@@ -423,19 +426,22 @@ CUresult managed_advise(uint64_t ptr, uint64_t count, CUmem_advise advice, CUmem
 		saying.set = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-		if (!location_exists(&location))
-			return CUDA_ERROR_INVALID_VALUE;
+		result = location_known(&location);
+		if (result)
+			return result;
 		if (location_exclusive(&location))
 			return CUDA_ERROR_INVALID_DEVICE;
 		saying.what = SAY_PREFERRED;
-		saying.place = location_preferred(&location);
+		result = location_preferred(&saying.place, &location);
+		if (result)
+			return result;
 		break;
 	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
 		saying.what = SAY_PREFERRED;
 		break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-		if (!location_exists(&location) ||
+		if (location_known(&location) ||
 		    (location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
 		     location.type != CU_MEM_LOCATION_TYPE_HOST))
 			return CUDA_ERROR_INVALID_VALUE;
@@ -469,9 +475,9 @@ CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, 
 		return result;
 	if (!ptr || !count)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!location_exists(&location))
-		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE :
-			CUDA_ERROR_INVALID_VALUE;
+	result = location_known(&location);
+	if (result)
+		return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE : result;
 	if (location_exclusive(&location) || client.device[stream->ctx->device].exclusive)
 		return CUDA_ERROR_INVALID_DEVICE;
 	result = ranges_say(&range, 1);
@@ -481,17 +487,18 @@ CUresult managed_prefetch(uint64_t ptr, uint64_t count, CUmemLocation location, 
 /* ---- batches of prefetches and discards */
 
 /* As recorded, indices need not rise. They must lie in the batch, and the first must be 0. */
-static bool places_valid(const struct managed_batch *batch)
+static CUresult places_known(const struct managed_batch *batch)
 {
+	CUresult result = CUDA_SUCCESS;
 	size_t i;
 
 	if (!batch->places || !batch->indices || !batch->place_count ||
 	    batch->place_count > batch->count || batch->indices[0])
-		return false;
-	for (i = 0; i < batch->place_count; i++)
-		if (batch->indices[i] >= batch->count || !location_exists(&batch->places[i]))
-			return false;
-	return true;
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < batch->place_count && !result; i++)
+		result = batch->indices[i] >= batch->count ? CUDA_ERROR_INVALID_VALUE :
+			location_known(&batch->places[i]);
+	return result;
 }
 
 /* The ranges of a batch, as the program describes them. */
@@ -526,8 +533,11 @@ CUresult managed_batch(const struct managed_batch *batch, CUstream handle, bool 
 
 	if (result)
 		return result;
-	if (!batch->ptrs || !batch->sizes || !batch->count || (prefetch && !places_valid(batch)))
+	if (!batch->ptrs || !batch->sizes || !batch->count)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = prefetch ? places_known(batch) : CUDA_SUCCESS;
+	if (result)
+		return result;
 	/* CUDA defines batches only if no device is exclusive. */
 	if (client.exclusive)
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -557,6 +557,7 @@ struct change {
 static CUresult change_add(struct change *change, const CUmemAccessDesc *desc)
 {
 	uint32_t right = desc->flags, bit;
+	CUresult result;
 
 	if (right != CU_MEM_ACCESS_FLAGS_PROT_NONE && right != READ && right != (READ | WRITE))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -571,8 +572,9 @@ static CUresult change_add(struct change *change, const CUmemAccessDesc *desc)
 		change->writers = right & WRITE ? change->writers | bit : change->writers & ~bit;
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		if (!node_exists(desc->location.id))
-			return CUDA_ERROR_INVALID_VALUE;
+		result = node_known(desc->location.id);
+		if (result)
+			return result;
 		/* fall through */
 	case CU_MEM_LOCATION_TYPE_HOST:
 		change->host = true;

@@ -337,23 +337,29 @@ CUresult pool_trim(pool_t *pool, uint64_t keep)
 
 /* ---- making and destroying */
 
-/* Whether memory of a type can be at a location. */
-static bool place_valid(const CUmemLocation *location, int type)
+/* SUCCESS if memory of a type can be at a location. */
+static CUresult place_known(const CUmemLocation *location, int type)
 {
+	bool valid = false;
+
 	if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return false;
+		return CUDA_ERROR_INVALID_VALUE;
 	switch (location->type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return device_valid(location->id);
+		valid = device_valid(location->id);
+		break;
 	case CU_MEM_LOCATION_TYPE_HOST:
-		return true;
+		valid = true;
+		break;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return node_exists(location->id);
+		return node_known(location->id);
 	case CU_MEM_LOCATION_TYPE_NONE:
-		return type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+		valid = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+		break;
 	default:
-		return false;
+		break;
 	}
+	return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUmemLocation pool_location(CUmemoryPool pool)
@@ -364,10 +370,10 @@ CUmemLocation pool_location(CUmemoryPool pool)
 /* As recorded, unknown types of location are NOT_SUPPORTED. INVISIBLE is known, and no pool has it. */
 static CUresult place_check(const CUmemLocation *location, int type)
 {
-	if (place_valid(location, type))
-		return CUDA_SUCCESS;
-	return (unsigned int)location->type > CU_MEM_LOCATION_TYPE_INVISIBLE ?
-		CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+	CUresult result = place_known(location, type);
+
+	return result && (unsigned int)location->type > CU_MEM_LOCATION_TYPE_INVISIBLE ?
+		CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
 static bool same_location(const CUmemLocation *a, const CUmemLocation *b)
@@ -382,10 +388,12 @@ static CUresult props_check(const CUmemPoolProps *props)
 {
 	const unsigned int types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
 		CU_MEM_HANDLE_TYPE_FABRIC;
+	CUresult result = place_known(&props->location, props->allocType);
 	unsigned int i;
 
-	if (!place_valid(&props->location, props->allocType) ||
-	    (unsigned int)props->handleTypes & ~types)
+	if (result)
+		return result;
+	if ((unsigned int)props->handleTypes & ~types)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < sizeof(props->reserved); i++)
 		if (props->reserved[i])
@@ -523,24 +531,29 @@ CUresult pool_destroy(pool_t *pool)
 
 /* ---- access */
 
-static bool location_is_host(const CUmemLocation *location)
+/* SUCCESS if a location is the host's. */
+static CUresult host_known(const CUmemLocation *location)
 {
-	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
-	       (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && node_exists(location->id));
+	if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return node_known(location->id);
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult pool_get_access(CUmemAccess_flags *flags, pool_t *pool, const CUmemLocation *location)
 {
+	CUresult result;
 	bool may;
 
 	if (!flags || !pool_valid(pool) || !location)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_valid(location->id))
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_valid(location->id)) {
 		may = load_relaxed(&pool->access) >> location->id & 1;
-	else if (location_is_host(location))
+	} else {
+		result = host_known(location);
+		if (result)
+			return result;
 		may = pool_is(pool, POOL_HOST | POOL_MANAGED);
-	else
-		return CUDA_ERROR_INVALID_VALUE;
+	}
 	*flags = may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
 }

@@ -104,6 +104,29 @@ static CUresult discard_and_prefetch(struct env *e)
 						 e->stream);
 }
 
+/* Advice and a prefetch that name a node. */
+static CUresult advise_node(struct env *e)
+{
+	const CUmemLocation node = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA };
+	CUresult result = cuMemAdvise(e->ptr, BLOCK, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, node);
+
+	return result ? result : cuMemPrefetchAsync(e->ptr, BLOCK, node, 0, e->stream);
+}
+
+static CUresult advise_node_undo(struct env *e)
+{
+	int where[2] = { 77, 77 };
+	CUresult result = cuMemRangeGetAttribute(&where[0], sizeof(where[0]),
+						 CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, e->ptr, BLOCK);
+
+	if (!result)
+		result = cuMemRangeGetAttribute(&where[1], sizeof(where[1]),
+						CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, e->ptr, BLOCK);
+	if (!result && (where[0] != CU_DEVICE_CPU || where[1] != CU_DEVICE_CPU))
+		result = CUDA_ERROR_UNKNOWN;
+	return result ? result : free_ptr(e);
+}
+
 /* The memory can be used afterwards, and each half is where it was prefetched to. */
 static CUresult prefetch_undo(struct env *e)
 {
@@ -169,6 +192,26 @@ static CUresult place_managed(struct env *e)
 	};
 
 	return cuMemPoolCreate(&e->pool2, &props);
+}
+
+/* A pool of a node of the host. */
+static CUresult place_node(struct env *e)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA },
+	};
+
+	return cuMemPoolCreate(&e->pool2, &props);
+}
+
+static CUresult place_node_access(struct env *e)
+{
+	CUmemLocation node = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA };
+	CUmemAccess_flags flags = 0;
+	CUresult result = cuMemPoolGetAccess(&flags, e->pool2, &node);
+
+	return result || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? result : CUDA_ERROR_UNKNOWN;
 }
 
 static CUresult place_alloc(struct env *e)

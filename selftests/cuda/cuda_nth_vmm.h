@@ -9,6 +9,9 @@
 #ifndef CUDA_NTH_VMM_H
 #define CUDA_NTH_VMM_H
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <gpumem.h>
 
 #define PIECE		(2 * MIB)
@@ -46,6 +49,17 @@ static CUresult vmm_create_node(struct env *e)
 {
 	(void)e;
 	return vmm_make(CU_MEM_LOCATION_TYPE_HOST_NUMA);
+}
+
+/* The call bound the thread's memory to the node only while it lasted. */
+static CUresult vmm_create_node_undo(struct env *e)
+{
+	int mode = -1;
+
+	(void)e;
+	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) || mode)
+		return CUDA_ERROR_UNKNOWN;
+	return cuMemRelease(vmm.handle);
 }
 
 static CUresult vmm_release(struct env *e)
@@ -107,6 +121,36 @@ static CUresult vmm_access_undo(struct env *e)
 	CUresult result = cuMemsetD8(vmm.addr, 3, 2 * PIECE);
 
 	return result ? result : vmm_unplace(e);
+}
+
+/* Rights of a node of the host. */
+static CUresult vmm_access_node(struct env *e)
+{
+	const CUmemAccessDesc open = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	(void)e;
+	return cuMemSetAccess(vmm.addr, 2 * PIECE, &open, 1);
+}
+
+static CUresult vmm_access_node_undo(struct env *e)
+{
+	memset((void *)(uintptr_t)vmm.addr, 3, 2 * PIECE);
+	return vmm_unplace(e);
+}
+
+/* Two mappings of a node's memory without rights. */
+static CUresult vmm_mapped_node(struct env *e)
+{
+	CUresult result = vmm_create_node(e);
+
+	if (!result)
+		result = vmm_reserve(e);
+	if (!result)
+		result = vmm_map(e);
+	return result ? result : cuMemMap(vmm.addr + PIECE, PIECE, 0, vmm.handle, 0);
 }
 
 /* Rights of all devices in one call. */
