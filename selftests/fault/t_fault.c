@@ -342,6 +342,98 @@ TEST_F(fault, die)
 	EXPECT_EQ(3, self->o->out.results);
 }
 
+/* ---- a peer that dies */
+
+static struct program peer;		/* its "out" is shared with the programs that begin after it */
+
+/* Wait up to 20 s until another process has stored a number. */
+static bool number_comes(struct program *w, int i, uint64_t value)
+{
+	for (int ms = 0; ms < 20000; ms++) {
+		if (__atomic_load_n(&w->out->number[i], __ATOMIC_ACQUIRE) == value)
+			return true;
+		nap_ms(1);
+	}
+	return false;
+}
+
+static void number_set(struct program *w, int i, uint64_t value)
+{
+	__atomic_store_n(&w->out->number[i], value, __ATOMIC_RELEASE);
+}
+
+struct peer_handles {
+	CUipcMemHandle memory;
+	CUipcEventHandle event;
+};
+
+/* Exports memory, and an event behind work that does not end. */
+static void peer_dies(struct program *w)
+{
+	struct peer_handles *handles = (void *)w->out->bytes;
+	CUevent event;
+
+	program_memory(w);
+	OK(cuMemsetD8(w->p, 7, BYTES));
+	OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	OK(cuStreamWaitValue32(w->a, w->q, 99, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuEventRecord(event, w->a));
+	OK(cuIpcGetMemHandle(&handles->memory, w->p));
+	OK(cuIpcGetEventHandle(&handles->event, event));
+	number_set(w, 0, 1);
+	number_comes(w, 1, 1);
+	NOTE(cuMemcpyDtoD(w->q, w->p, 4096));
+}
+
+/* Waits for that event. */
+static void peer_survives(struct program *w)
+{
+	struct peer_handles *handles = (void *)peer.out->bytes;
+	CUdeviceptr theirs;
+	CUevent event;
+
+	program_memory(w);
+	w->out->number[0] = number_comes(&peer, 0, 1);
+	NOTE(cuIpcOpenMemHandle(&theirs, handles->memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	NOTE(cuIpcOpenEventHandle(&event, handles->event));
+	NOTE(cuStreamWaitEvent(w->a, event, 0));
+	NOTE(cuStreamQuery(w->a));
+	number_set(&peer, 1, 1);
+	NOTE(cuStreamSynchronize(w->a));
+	NOTE(cuIpcCloseMemHandle(theirs));
+	/* The context is lost, the process is not. */
+	NOTE(cuDevicePrimaryCtxReset(0));
+	OK(cuDevicePrimaryCtxRetain(&w->ctx, 0));
+	NOTE(cuMemAlloc(&w->p, BYTES));
+	NOTE(cuMemsetD8(w->p, 1, BYTES));
+	NOTE(cuIpcOpenMemHandle(&theirs, handles->memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+}
+
+TEST_F(fault, peer_dies)
+{
+	static const CUresult want[] = {
+		0, 0, 0, CUDA_ERROR_NOT_READY, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED,
+		0, 0, 0, CUDA_ERROR_INVALID_VALUE,
+	};
+	int err = memfd_create("stderr", 0);
+	pid_t pid;
+
+	pid = program_start(peer_dies, "die call=cuMemcpyDtoD", NULL, -1, &peer);
+	ASSERT_LT(0, pid);
+	RUN(peer_survives, NULL);
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_EQ(1, NUMBER(0));
+	EXPECT_EQ(10, self->o->out.results);
+	for (int i = 0; i < 10; i++) {
+		EXPECT_EQ(want[i], RESULT(i)) {
+			TH_LOG("call %d", i);
+		}
+	}
+	program_end(&peer, pid, err, self->o);
+	EXPECT_EQ(-SIGKILL, self->o->status);
+	EXPECT_EQ(0, self->o->out.results);
+}
+
 /* ---- work */
 
 static void copy_late(struct program *w)
@@ -545,7 +637,6 @@ TEST_F(fault, waiting)
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
 }
 
-
 static void hang(struct program *w)
 {
 	program_memory(w);
@@ -598,6 +689,52 @@ TEST_F(fault, run_time)
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
 	EXPECT_EQ(CUDA_SUCCESS, RESULT(3));
 	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(4));
+}
+
+/* Looks at its device whenever the test has changed the rules. */
+static void shrinks(struct program *w)
+{
+	size_t free_bytes, total;
+	CUdeviceptr ptr;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		OK(cuMemGetInfo(&free_bytes, &total));
+		w->out->number[2 + i] = total;
+		NOTE(cuMemAlloc(&ptr, 24 * MIB));
+		if (!w->out->result[i])
+			OK(cuMemFree(ptr));
+		number_set(w, 0, i + 1);
+		if (!number_comes(w, 1, i + 1))
+			exit(1);
+	}
+}
+
+TEST_F(fault, memory_at_run_time)
+{
+	static const char * const change[] = { "set --pid %d 'memory size=16M'", "clear --pid %d", "list --pid %d" };
+	int err = memfd_create("stderr", 0);
+	struct program w = { 0 };
+	char text[64];
+	pid_t pid;
+
+	if (!command_there())
+		SKIP(return, "the command is not built");
+	pid = program_start(shrinks, "", NULL, err, &w);
+	ASSERT_LT(0, pid);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_TRUE(number_comes(&w, 0, i + 1));
+		snprintf(text, sizeof(text), change[i], pid);
+		EXPECT_EQ(0, command("$gpumem fault %s", text));
+		number_set(&w, 1, i + 1);
+	}
+	program_end(&w, pid, err, self->o);
+	EXPECT_EQ(0, self->o->status);
+	EXPECT_LT(16 * MIB, NUMBER(2));
+	EXPECT_EQ(16 * MIB, NUMBER(3));
+	EXPECT_EQ(NUMBER(2), NUMBER(4));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(0));
+	EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, RESULT(1));
+	EXPECT_EQ(CUDA_SUCCESS, RESULT(2));
 }
 
 TEST_HARNESS_MAIN
