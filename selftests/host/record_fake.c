@@ -58,7 +58,9 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
 	(void)pool;
-	*(cuuint64_t *)value = (unsigned int)attribute * 1000u;
+	/* Of 8,000 bytes that the pool had at most, 6,000 were used at most. */
+	*(cuuint64_t *)value = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ? 8000 :
+		attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? 6000 : 1000;
 	return CUDA_SUCCESS;
 }
 
@@ -73,8 +75,12 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
+/* Takes as long as the environment says. */
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
+	const char *ms = getenv("FAKE_FREE_MS");
+
+	usleep(ms ? atoi(ms) * 1000 : 0);
 	return ptr >= (CUdeviceptr)memory && ptr < (CUdeviceptr)(memory + sizeof(memory)) ? CUDA_SUCCESS :
 		CUDA_ERROR_INVALID_VALUE;
 }
