@@ -61,14 +61,11 @@ bool bo_reached(struct gpumem_bo_retire *retire)
 
 uint64_t bo_internal(CUdevice device, uint64_t length, const char *name)
 {
-	/* In strict mode copies need staging memory also when the device is full: take host memory first. */
+	/* Copies need staging memory also when the device is full. In strict mode most do: take host memory first. */
 	uint32_t first = client.strict ? ALLOC_HOST : 0, second = client.strict ? 0 : ALLOC_HOST, bo;
-	/* So do copies of managed memory. */
-	bool both = client.strict || load_relaxed(&movable_used);
 	uint64_t addr;
 
-	if (bo_alloc(&bo, device, length, name, first) &&
-	    (!both || bo_alloc(&bo, device, length, name, second)))
+	if (bo_alloc(&bo, device, length, name, first) && bo_alloc(&bo, device, length, name, second))
 		return 0;
 	lock_take(&mem_lock);
 	addr = vm_reserve(round_up(length, SLOT));

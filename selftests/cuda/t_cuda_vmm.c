@@ -305,6 +305,28 @@ static int pieces_renew(const struct pieces *p, const struct taker *t)
 	return refused;
 }
 
+/* A process's first copies between mapped memory and its own work when the device is full. */
+TEST_F(vmm, full_device_copies)
+{
+	unsigned char *bytes = malloc(MIB);
+	CUdeviceptr d, rest;
+	size_t n = 256 * MIB;
+
+	ASSERT_NE(NULL, bytes);
+	ASSERT_CU(cuMemAddressReserve(&d, G, 0, 0, 0));
+	ASSERT_CU(put_memory(d, G));
+	while (n >= 4 * KIB)
+		if (cuMemAlloc(&rest, n))
+			n /= 2;
+	memset(bytes, 7, MIB);
+	EXPECT_CU(cuMemcpyHtoDAsync(d, bytes, MIB, self->s));
+	EXPECT_CU(cuStreamSynchronize(self->s));
+	memset(bytes, 8, MIB);
+	EXPECT_CU(cuMemcpyDtoH(bytes, d, MIB));
+	EXPECT_TRUE(all_are(bytes, 7, MIB));
+	free(bytes);
+}
+
 /*
  * The kernel refuses mappings when the process has vm.max_map_count of them.  The call that is refused changes
  * nothing, and no address of the reservation is lost, while another thread takes what addresses it can get.

@@ -38,15 +38,22 @@ struct memory {
 		return result_;			\
 } while (0)
 
+/* Give the device rights of mapped memory, CU_MEM_ACCESS_FLAGS_... */
+static inline CUresult memory_rights(const struct memory *m, CUmemAccess_flags flags)
+{
+	const CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE }, .flags = flags,
+	};
+
+	return cuMemSetAccess(m->base, m->reserved, &access, 1);
+}
+
 /* Two handles of one granule each; the test's bytes lie on both. */
 static inline CUresult memory_map(struct memory *m)
 {
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
-	};
-	const CUmemAccessDesc access = {
-		.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 	size_t granule;
 
@@ -60,7 +67,7 @@ static inline CUresult memory_map(struct memory *m)
 		TRY(cuMemMap(m->base + i * granule, granule, 0, m->handles[i], 0));
 	}
 	m->p = m->base + granule - BYTES / 2;
-	return cuMemSetAccess(m->base, m->reserved, &access, 1);
+	return memory_rights(m, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 static inline CUresult memory_import(struct memory *m)

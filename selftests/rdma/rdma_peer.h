@@ -52,6 +52,7 @@ enum far_op {
 	FAR_REGISTER,	/* slot, way, access: rkey */
 	FAR_DEREGISTER,	/* slot */
 	FAR_FREE,	/* slot */
+	FAR_RIGHTS,	/* slot, value: the device's rights of mapped memory */
 	FAR_FILL,	/* slot, value: the engine fills it with this byte */
 	FAR_WRITE,	/* slot, at, bytes, number: the engine writes a pattern */
 	FAR_HOLDS,	/* slot, at, bytes, number: value is true if it finds the pattern */
@@ -406,6 +407,8 @@ static inline int far_do(struct end *e, struct far_message *m)
 		return mr_end(&slot->mr);
 	case FAR_FREE:
 		return memory_free(&slot->memory);
+	case FAR_RIGHTS:
+		return memory_rights(&slot->memory, m->value);
 	case FAR_FILL:
 		ret = cuMemsetD8(slot->memory.p, m->value, BYTES);
 		return ret ? (int)ret : (int)cuCtxSynchronize();

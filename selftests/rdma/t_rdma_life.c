@@ -225,6 +225,56 @@ TEST_F(life, writer_killed)
 	EXPECT_EQ(0, far_end(&self->sc.far));
 }
 
+/* --- the rights of mapped memory */
+
+FIXTURE(rights)
+{
+	struct scene sc;
+};
+
+FIXTURE_VARIANT(rights)
+{
+	enum transport transport;
+	enum way way;
+};
+
+FIXTURE_VARIANT_ADD(rights, roce) { ROCE, BY_ADDRESS };
+FIXTURE_VARIANT_ADD(rights, iwarp) { IWARP, BY_ADDRESS };
+FIXTURE_VARIANT_ADD(rights, dmabuf) { PATCHED_ROCE, BY_DMABUF };
+FIXTURE_VARIANT_ADD(rights, odp) { PATCHED_ROCE, ON_DEMAND };
+
+FIXTURE_SETUP(rights)
+{
+	const char *lacks = scene_begin(_metadata, &self->sc, variant->transport, MAPPED, variant->way);
+
+	if (lacks)
+		SKIP(return, "%s", lacks);
+}
+
+QUIET_AFTERWARDS(rights)
+
+/*
+ * A region whose pages are held outlives the rights: what is written meanwhile is there when they come back.  With
+ * on-demand paging a write needs the CPU's right to the page, and fails.
+ */
+TEST_F(rights, taken)
+{
+	struct slot *slot = &self->sc.near.slots[0];
+	bool held = variant->way != ON_DEMAND;
+
+	ASSERT_CU(FAR(&self->sc.far, .op = FAR_RIGHTS, .value = CU_MEM_ACCESS_FLAGS_PROT_NONE));
+	ASSERT_TRUE(memory_write(&slot->memory, 0, BYTES, 2));
+	/* All of the memory is written twice; without a right the first write fails. */
+	EXPECT_TRUE(held ? traffic_moves(&self->sc.near) && traffic_moves(&self->sc.near) :
+		    traffic_stops(&self->sc.near));
+	EXPECT_TRUE(victim_says(&self->sc, FAR_HOARD));
+	ASSERT_CU(FAR(&self->sc.far, .op = FAR_RIGHTS, .value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	if (held)
+		EXPECT_TRUE(far_holds(&self->sc.far, 0, 0, BYTES, 2));
+	scene_end(_metadata, &self->sc, !held);
+	EXPECT_EQ(0, far_end(&self->sc.far));
+}
+
 /* --- imported memory */
 
 /* Ask the process that exported the memory; ptr of the answer. */
