@@ -394,6 +394,108 @@ TEST_F(rights, of_host_memory)
 	}
 }
 
+/*
+ * The device of the current context needs the right to what a copy uses, and the device of the stream needs none.  The
+ * engine of the stream's device executes the copy with the rights of the other device.
+ */
+TEST_F(rights, of_the_current_context)
+{
+	static const int steps[] = { RW, RO, NO };
+	unsigned char host_bytes[64];
+
+	for (int home = 0; home <= DEVICES; home++) {
+		CUdeviceptr d;
+
+		ASSERT_CU(cuMemAddressReserve(&d, G, 0, 0, 0));
+		ASSERT_CU(put_memory(d, home < DEVICES ? device(home) : host()));
+		for (int cur = 0; cur < DEVICES; cur++) {
+			ASSERT_CU(cuCtxSetCurrent(self->ctx[cur]));
+			ASSERT_CU(give(d, G, device(cur), RW));
+			ASSERT_CU(cuMemsetD8(d, 5, G));
+			ASSERT_CU(cuMemsetD8(self->own[cur], 9, G));
+			ASSERT_CU(cuCtxSynchronize());
+			for (unsigned int i = 0; i < ARRAY_SIZE(steps); i++) {
+				const CUresult reads = allowed(steps[i], RO), writes = allowed(steps[i], RW);
+				CUstream other = self->s[!cur];
+
+				ASSERT_CU(give(d, G, device(cur), steps[i]));
+				ASSERT_CU(give(d, G, device(!cur), NO));
+				memset(host_bytes, 0, sizeof(host_bytes));
+				EXPECT_EQ(reads, cuMemcpyDtoDAsync(self->own[cur], d, G / 2, other));
+				EXPECT_EQ(reads, cuMemcpyDtoHAsync(host_bytes, d, sizeof(host_bytes), other));
+				EXPECT_EQ(writes, cuMemcpyDtoDAsync(d, self->own[cur] + G / 2, G / 2, other));
+				EXPECT_EQ(writes, cuMemcpyAsync(d + G - 64, self->own[cur] + G / 2, 64, other));
+				EXPECT_CU(cuStreamSynchronize(other));
+				if (!reads)
+					EXPECT_TRUE(all_are(host_bytes, i ? 9 : 5, sizeof(host_bytes)));
+				if (!reads)
+					EXPECT_TRUE(sees(self->own[cur], i ? 9 : 5, G / 2));
+			}
+			/* The right of the stream's device is not enough. */
+			ASSERT_CU(give(d, G, device(!cur), RW));
+			EXPECT_EQ(INVALID, cuMemcpyDtoDAsync(self->own[cur], d, G, self->s[!cur]));
+			EXPECT_EQ(INVALID, cuMemcpyDtoDAsync(d, self->own[cur], G, self->s[!cur]));
+			ASSERT_CU(cuCtxSetCurrent(self->ctx[!cur]));
+			ASSERT_CU(cuMemcpyDtoD(self->own[!cur], d, G));
+			ASSERT_CU(cuCtxSynchronize());
+			EXPECT_TRUE(sees(self->own[!cur], 9, G / 2) && sees(self->own[!cur] + G / 2, 5, G / 2 - 64) &&
+				    sees(self->own[!cur] + G - 64, 9, 64));
+		}
+		ASSERT_CU(cuCtxSetCurrent(self->ctx[0]));
+		ASSERT_CU(cuMemUnmap(d, G));
+		ASSERT_CU(cuMemAddressFree(d, G));
+	}
+}
+
+/* Whether @n bytes, at most 128, have a value as a copy sees them: the CPU may have no right. */
+static bool copied(CUdeviceptr d, unsigned char value, size_t n)
+{
+	unsigned char bytes[128];
+
+	memset(bytes, ~value, n);
+	return !cuMemcpyDtoH(bytes, d, n) && all_are(bytes, value, n);
+}
+
+/* A range over mappings of memory of a device and of the host is like any other: each part needs the right. */
+TEST_F(rights, over_device_and_host)
+{
+	unsigned char host_bytes[128];
+
+	for (int host_first = 0; host_first < 2; host_first++) {
+		CUdeviceptr d, edge;
+
+		ASSERT_CU(cuMemAddressReserve(&d, 2 * G, 0, 0, 0));
+		ASSERT_CU(put_memory(d, host_first ? host() : device(0)));
+		ASSERT_CU(put_memory(d + G, host_first ? device(0) : node(0)));
+		ASSERT_CU(give(d, 2 * G, device(0), RW));
+		edge = d + G - 64;
+		memset(host_bytes, 1, sizeof(host_bytes));
+		EXPECT_CU(cuMemcpyHtoD(edge, host_bytes, 128));
+		EXPECT_TRUE(copied(edge, 1, 128));
+		EXPECT_CU(cuMemsetD8(self->own[0], 2, G));
+		EXPECT_CU(cuMemcpyDtoD(edge, self->own[0], 128));
+		EXPECT_TRUE(copied(edge, 2, 128));
+		EXPECT_CU(cuMemsetD8(edge, 3, 128));
+		EXPECT_CU(cuMemcpyDtoDAsync(self->own[0], edge, 128, self->s[0]));
+		EXPECT_CU(cuStreamSynchronize(self->s[0]));
+		EXPECT_TRUE(sees(self->own[0], 3, 128));
+		for (int part = 0; part < 2; part++) {
+			ASSERT_CU(give(d + part * G, G, device(0), RO));
+			EXPECT_CU(cuMemcpyDtoD(self->own[0], edge, 128));
+			EXPECT_EQ(INVALID, cuMemcpyDtoD(edge, self->own[0], 128));
+			ASSERT_CU(cuCtxSynchronize());
+			ASSERT_CU(give(d + part * G, G, device(0), NO));
+			EXPECT_EQ(INVALID, cuMemcpyDtoD(self->own[0], edge, 128));
+			EXPECT_EQ(INVALID, cuMemsetD8(edge, 4, 128));
+			ASSERT_CU(give(d + part * G, G, device(0), RW));
+			EXPECT_TRUE(copied(edge, 3, 128));
+		}
+		ASSERT_CU(cuCtxSynchronize());
+		ASSERT_CU(cuMemUnmap(d, 2 * G));
+		ASSERT_CU(cuMemAddressFree(d, 2 * G));
+	}
+}
+
 /* Memory of the second device from a descriptor is the second device's, and the first can get a right to it. */
 TEST_F(rights, imported_of_second_device)
 {
