@@ -28,7 +28,7 @@ CUresult peer_disable(CUcontext peer);
 
 /* From a layer above (pool/pool.c): whether contexts of a device may use a pool's memory. */
 bool pool_reached_from(CUmemoryPool pool, CUdevice device);
-/* From a layer above (memory/vmm.c): whether a device has a right (PROT_READ or PROT_WRITE) in a mapping. */
+/* From a layer above (memory/vmm_rights.c): whether a device has a right (PROT_READ or PROT_WRITE) in a mapping. */
 bool vmm_allows(const struct span *span, CUdevice device, int right);
 
 #endif /* GPUMEM_EXEC_PEER_H */

@@ -32,7 +32,7 @@ UP = {
     "pool_lookup": "the index meets pools' chunks; a pointer in each block would make lookups slower",
     "pool_location": "attributes of managed memory return its pool's location; a span need not have it",
     "pool_reached_from": "a span names its pool; a mask in each span would make lookups slower",
-    "vmm_allows": "the rights of a mapping are those of memory/vmm.c; the span has its alloc only",
+    "vmm_allows": "the rights of a mapping are those of memory/vmm_rights.c; the span has its alloc only",
 }
 
 top, objects = sys.argv[1:]
