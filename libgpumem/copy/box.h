@@ -103,6 +103,16 @@ struct copy_part {
 /* The next part of a copy, which is not tiled. False: there is none. Needs no lock. */
 bool copy_part(const struct copy *copy, struct copy_part *at, struct copy *part);
 
+/* ---- ends (end.c) */
+
+static inline uint64_t copy_slices(const struct copy *copy)
+{
+	return copy->depth ? copy->depth : 1;
+}
+
+/* Look up the memory at an end, and check that all of the copy fits; @kind: enum end_flags. */
+CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind);
+
 /* ---- copies between two ends (memcpy.c) */
 
 /* The context whose device needs access to both ends of a copy in @stream. Batches use the stream's context. */
@@ -113,8 +123,6 @@ static inline CUcontext copy_reach(CUstream stream)
 	return ctx ? ctx : stream->ctx;
 }
 
-/* Look up the memory at an end, and check that all of the copy fits; @kind: enum end_flags. */
-CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind);
 /* Execute a copy whose ends are checked and that is not empty. @flags: enum call_flags. */
 CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags);
 /*

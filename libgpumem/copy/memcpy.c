@@ -33,11 +33,7 @@
  *
  * A 3D copy is queued slice by slice, a copy of a tiled array strip by strip (box.h). A copy between contexts
  * needs no current context: without one, stream 0 means the default stream of a context that an end belongs to.
- * box.c resolves descriptors of 2D and 3D copies and of arrays.
- *
- * As recorded, a copy of memory of a device's pool needs cuMemPoolSetAccess() for one device. This is the device of
- * the current context, whatever the stream. In a batch, it is the device of the stream's context. In a copy between
- * contexts, it is the device of the context that the call names for that end.
+ * box.c resolves descriptors of 2D and 3D copies and of arrays, and end.c looks up the memory at an end.
  *
  * Locks: the stream's lock while a copy is submitted or inline; inside it early_lock for the queues that read
  * early.
@@ -49,9 +45,6 @@
  * Vocabulary: end (box.h); host, memory that the engine does not reach; slice, the rows at one depth;
  * piece, what one staging buffer holds; early, as above.
  */
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "copy/box.h"
 #include "copy/plain_copy.h"
 #include "copy/torn.h"
@@ -66,97 +59,10 @@ static void *at(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-static uint64_t slices(const struct copy *copy)
-{
-	return copy->depth ? copy->depth : 1;
-}
-
 /* Bytes from the first byte of an end to the end of its last. */
 static uint64_t extent(const struct copy *copy, const struct copy_end *end)
 {
-	return (slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
-}
-
-/*
- * Check that a copy may use memory of a pool. As recorded, host memory of a pool needs no access, and is no device memory
- * to copies that want such. A copy reaches memory of other devices that is not a pool's.
- */
-static CUresult pool_check(const struct copy_end *end, const struct span *span, unsigned int kind)
-{
-	CUresult result;
-
-	if (likely(!span->pool))
-		return CUDA_SUCCESS;
-	if (span_pool_host(span))
-		return kind & END_HOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	result = ctx_valid(end->reach);
-	if (!result && !ctx_reaches(end->reach, span))
-		result = CUDA_ERROR_INVALID_VALUE;
-	return result;
-}
-
-CUresult copy_end_find(const struct copy *copy, struct copy_end *end, unsigned int kind)
-{
-	int right = end == &copy->dst ? PROT_WRITE : PROT_READ;
-	uint64_t rows, above, bytes;
-	CUdevice device = 0;
-	struct span span;
-	CUresult result;
-
-	if (!end->addr || __builtin_mul_overflow(copy->height - 1, end->pitch, &rows) ||
-	    __builtin_mul_overflow(slices(copy) - 1, end->slice, &above) ||
-	    __builtin_add_overflow(rows, above, &rows) ||
-	    __builtin_add_overflow(rows, copy->width, &bytes) || end->addr + bytes < end->addr)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (vm_lookup(end->addr, &span)) {
-		/* As recorded, the named or current context's device needs the right. The stream's device needs none. */
-		if (span.flags & ALLOC_MAPPED) {
-			result = ctx_valid(end->reach);
-			if (result)
-				return result;
-			device = end->reach->device;
-			end->rights = client.device[device].index + 1;
-		}
-		if (!vmm_covers(&span, end->addr, bytes, device, right)) {
-			/* The CPU copies mapped memory of the host to which host locations have the right. */
-			if (!(span.flags & ALLOC_MAPPED) || !vmm_covers(&span, end->addr, bytes, CU_DEVICE_CPU, right))
-				return CUDA_ERROR_INVALID_VALUE;
-			end->host = true;
-			return CUDA_SUCCESS;
-		}
-		/* Memory that was registered for reading may be mapped read-only. */
-		if (end == &copy->dst && span.flags & ALLOC_READ_ONLY)
-			return CUDA_ERROR_INVALID_VALUE;
-		result = pool_check(end, &span, kind);
-		if (result)
-			return result;
-		/* A copy that may take the memory for the host's reaches it. */
-		if (unlikely(span.flags & ALLOC_HOST_ONLY))
-			end->host_only = end->checked = !(kind & END_HOST);
-		end->host = end->io = span.flags & ALLOC_IO;
-		end->pinned = span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
-		end->managed_host = kind & END_NAMED_HOST && span.flags & ALLOC_MANAGED;
-		end->shared = span.flags & ALLOC_NOT_INLINE;
-		/* Managed memory always has SYNC_MEMOPS, which concerns calls without a stream. */
-		end->sync = (span.flags & (ALLOC_SYNC_MEMOPS | ALLOC_MANAGED)) == ALLOC_SYNC_MEMOPS;
-		/*
-		 * A mapping may go away while the calling thread accesses it, and a page of managed memory may be
-		 * missing: leave both to the engine.
-		 */
-		end->dark = span_dark(&span) || span.flags & (ALLOC_MAPPED | ALLOC_MOVABLE | ALLOC_ATTACHED);
-		if ((span.flags & ALLOC_NOT_INLINE) == ALLOC_MOVABLE && !span_dark(&span))
-			end->movable = true;
-		end->ctx = span.ctx;
-		return CUDA_SUCCESS;
-	}
-	/* Addresses of the arena are never the program's own memory. */
-	if (vm_reserved(end->addr) || (!(kind & END_HOST) && !pageable_range(end->addr, bytes)))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (kind & END_HOST)
-		end->host = true;
-	else
-		end->pageable = end->checked = end->dark = true;
-	return CUDA_SUCCESS;
+	return (copy_slices(copy) - 1) * end->slice + (copy->height - 1) * end->pitch + copy->width;
 }
 
 /* Whether the device of a copy's stream may access an end. */
@@ -205,7 +111,7 @@ bool copy_overlaps(const struct copy *copy)
 static struct copy next_slice(const struct copy *copy, uint64_t done)
 {
 	bool down = copy->dst.addr > copy->src.addr && copy_overlaps(copy);
-	uint64_t z = down ? slices(copy) - 1 - done : done;
+	uint64_t z = down ? copy_slices(copy) - 1 - done : done;
 	struct copy slice = *copy;
 
 	slice.dst.addr += z * copy->dst.slice;
@@ -239,7 +145,7 @@ void copy_now(const struct copy *copy)
 {
 	uint64_t done;
 
-	for (done = 0; done < slices(copy); done++) {
+	for (done = 0; done < copy_slices(copy); done++) {
 		const struct copy slice = next_slice(copy, done);
 
 		rows_now(&slice);
@@ -503,7 +409,7 @@ static CUresult through(struct queue *queue, const struct copy *copy, uint64_t b
 	CUresult result = CUDA_SUCCESS;
 	uint64_t done;
 
-	for (done = 0; !result && done < slices(copy); done++) {
+	for (done = 0; !result && done < copy_slices(copy); done++) {
 		const struct copy slice = next_slice(copy, done);
 		struct piece piece = { 0 };
 
@@ -629,7 +535,7 @@ static CUresult put_slices(CUstream stream, struct queue *queue, const struct co
 	CUresult result = CUDA_SUCCESS;
 	uint64_t done;
 
-	for (done = 0; !result && done < slices(copy); done++) {
+	for (done = 0; !result && done < copy_slices(copy); done++) {
 		const struct copy slice = next_slice(copy, done);
 
 		result = put_slice(stream, queue, &slice);
@@ -732,7 +638,7 @@ static CUresult copy_out_queued(CUstream stream, const struct copy *copy)
 	struct copy direct;
 
 	if (!client.device[stream->ctx->device].pageable || copy->dst.io || vm_reserved(copy->dst.addr) ||
-	    copy->src.host || copy->src.shared || copy->width * copy->height * slices(copy) < DIRECT_LEAST)
+	    copy->src.host || copy->src.shared || copy->width * copy->height * copy_slices(copy) < DIRECT_LEAST)
 		return copy_queued(stream, copy, true);
 	direct = *copy;
 	end_direct(&direct.dst);
@@ -766,7 +672,7 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 			return result;
 	}
 	/* A pageable source is read before the call returns in any case, so its size does not matter. */
-	may = wait || copy->src.host || flags & CALL_SYNC || copy->width * copy->height * slices(copy) <= INLINE_MAX;
+	may = wait || copy->src.host || flags & CALL_SYNC || copy->width * copy->height * copy_slices(copy) <= INLINE_MAX;
 	if (by == BY_CALLER && may && try_inline(stream, copy, wait, &result))
 		return result;
 	if (by == BY_NEAR && may && try_near(stream, copy, wait, &result))
