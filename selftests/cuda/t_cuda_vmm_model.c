@@ -8,10 +8,15 @@
  * references or mappings of it.  A *descriptor* of an export keeps a memory.  A *reservation* has a
  * mapping or none for each of its pieces of 2 MiB.
  *
+ * Memory is a device's, the host's as a whole, or that of node 0.  A mapping has the right of the
+ * device and the right of host locations, which memory of a device never gets.
+ *
  * Contents are compared at the first and the last WINDOW bytes of each piece.  A fill may begin and
  * end anywhere in them and go across mappings; a copy moves pieces.  The engine must do what the
- * rights permit and refuse the rest, which then changes nothing.  The CPU's rights are tested by
- * system calls, which answer EFAULT where a load or store would end the process.
+ * rights permit and refuse the rest, which then changes nothing.  The CPU copies an end in memory of
+ * the host to which host locations have the right.  Accesses by the CPU need the right of any location,
+ * in strict mode that of host locations.  They are tested by system calls, which answer EFAULT where a
+ * load or store would end the process.
  *
  * About one call in four is wrong on purpose: an old handle, a range that cuts a mapping, a size
  * that is not the handle's.  It must have the documented result and change nothing.
@@ -21,59 +26,12 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "cuda_util.h"
+#include "vmm_model.h"
 
-#define PIECE		(2 * MIB)
-#define WINDOW		512
-#define MOST_PIECES	3		/* of a memory */
-#define MEMORIES	10
-#define HANDLES		20
-#define FDS		4
-#define RESERVATIONS	4
-#define PLACES		10		/* pieces of a reservation, at most */
 #define STEPS		4000
-#define POSIX_FD	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-#define READS		CU_MEM_ACCESS_FLAGS_PROT_READ
-#define WRITES		CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
-struct memory {
-	unsigned int users;		/* handles that live, and descriptors; 0: free */
-	unsigned int pieces;
-	unsigned char seen[MOST_PIECES][2][WINDOW];	/* of each piece: its first bytes, its last */
-};
-
-struct handle {
-	struct memory *memory;		/* NULL: none */
-	CUmemGenericAllocationHandle value;
-	unsigned int refs, maps;
-	bool closed;			/* cannot be exported: imported, or made without a type */
-};
-
-struct fd {
-	struct memory *memory;		/* NULL: none */
-	int fd;
-};
-
-struct place {
-	struct handle *handle;		/* NULL: nothing is mapped */
-	unsigned int piece;		/* of the memory */
-	unsigned int right;
-};
-
-struct reservation {
-	CUdeviceptr base;
-	unsigned int places;		/* 0: none */
-	struct place place[PLACES];
-};
-
-static struct memory memories[MEMORIES];
-static struct handle handles[HANDLES];
-static struct fd fds[FDS];
-static struct reservation reservations[RESERVATIONS];
-static struct rng rng;
 static int pipes[2];
 static unsigned char *host;
-static CUmemGenericAllocationHandle old;	/* a value that was valid once */
 
 enum op { RESERVE, FREE, CREATE, RELEASE, RETAIN, MAP, UNMAP, ACCESS, GET_ACCESS, EXPORT, IMPORT,
 	  CLOSE, FILL, COPY, READ, CPU, OPS };
@@ -85,10 +43,18 @@ static const char *const names[OPS] = {
 
 static unsigned int done[OPS], refused[OPS];
 
-static unsigned int below(unsigned int n)
-{
-	return rng_below(&rng, n);
-}
+/* What must come up in a run, apart from each operation. */
+enum event { IN_DEVICE, IN_HOST, IN_NODE, HOST_RIGHT, HOST_RIGHT_REFUSED, COPY_BY_CPU, COPY_OVER_KINDS, CPU_BY_HOST,
+	     CPU_HOST_READS_ONLY, EVENTS };
+
+static const char *const events[EVENTS] = {
+	"memory of a device", "memory of the host", "memory of a node", "rights of the host",
+	"rights of the host in memory of a device", "copies that the host's right permits",
+	"copies over several kinds of memory", "accesses that only the host's right permits",
+	"memory that the host may only read",
+};
+
+static unsigned int came[EVENTS];
 
 static bool expect(enum op op, CUresult result, CUresult want)
 {
@@ -101,94 +67,6 @@ static bool expect(enum op op, CUresult result, CUresult want)
 	else
 		done[op]++;
 	return true;
-}
-
-/* --- the model's objects */
-
-static void memory_leave(struct memory *memory)
-{
-	memory->users--;
-}
-
-static struct handle *handle_room(void)
-{
-	for (unsigned int i = 0; i < HANDLES; i++)
-		if (!handles[i].memory)
-			return &handles[i];
-	return NULL;
-}
-
-static void handle_enter(struct handle *handle, struct memory *memory,
-			 CUmemGenericAllocationHandle value, bool closed)
-{
-	*handle = (struct handle) { memory, value, 1, 0, closed };
-	memory->users++;
-}
-
-/* After a reference or a mapping went. */
-static void handle_check(struct handle *handle)
-{
-	if (handle->refs || handle->maps)
-		return;
-	old = handle->value;
-	memory_leave(handle->memory);
-	handle->memory = NULL;
-}
-
-/* A handle that lives, or NULL; it may have mappings and no references. */
-static struct handle *any_handle(void)
-{
-	struct handle *handle = NULL;
-
-	for (unsigned int tries = 0; tries < 4 && (!handle || !handle->memory); tries++)
-		handle = &handles[below(HANDLES)];
-	return handle->memory ? handle : NULL;
-}
-
-static struct reservation *any_reservation(void)
-{
-	struct reservation *r = NULL;
-
-	for (unsigned int tries = 0; tries < 4 && (!r || !r->places); tries++)
-		r = &reservations[below(RESERVATIONS)];
-	return r->places ? r : NULL;
-}
-
-/* A random place, rather one that is mapped, or rather one that is not. */
-static unsigned int any_place(const struct reservation *r, bool mapped)
-{
-	unsigned int i = below(r->places);
-
-	for (unsigned int tries = 0; tries < 3 && mapped != !!r->place[i].handle; tries++)
-		i = below(r->places);
-	return i;
-}
-
-static CUdeviceptr at(const struct reservation *r, unsigned int place)
-{
-	return r->base + (CUdeviceptr)place * PIECE;
-}
-
-/* Whether a mapping begins at a place, which may be the reservation's end. */
-static bool begins(const struct reservation *r, unsigned int place)
-{
-	return place == r->places || !r->place[place].handle || !r->place[place].piece;
-}
-
-/* A random range of places; mostly that of whole mappings. */
-static void any_range(const struct reservation *r, unsigned int *from, unsigned int *to)
-{
-	unsigned int most;
-
-	*from = any_place(r, true);
-	most = r->places - *from;
-	*to = *from + 1 + below(below(3) && most > 3 ? 3 : most);
-	if (!below(3))
-		return;
-	while (!begins(r, *from))
-		--*from;
-	while (!begins(r, *to))
-		++*to;
 }
 
 /* --- steps that change objects; each returns whether the answer was right */
@@ -230,18 +108,33 @@ static bool address_free(void)
 
 static bool create(void)
 {
-	bool closed = !below(4);
+	static const CUmemLocationType places[] = {
+		CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST,
+		CU_MEM_LOCATION_TYPE_HOST_NUMA,
+	};
+	const CUmemLocationType where = places[below(4)];
+	/* Memory of the host as a whole cannot be exported. */
+	bool closed = where == CU_MEM_LOCATION_TYPE_HOST || !below(4);
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = closed ? 0 : POSIX_FD,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.location = { .type = where },
 	};
 	struct memory *memory = &memories[below(MEMORIES)];
 	CUmemGenericAllocationHandle value;
 	struct handle *handle = handle_room();
 	unsigned int pieces = 1 + below(MOST_PIECES);
 
-	if (!below(8))
+	switch (below(24)) {
+	case 0:
 		return expect(CREATE, cuMemCreate(&value, PIECE + 4096, &prop, 0), INVALID);
+	case 1:
+		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+		return expect(CREATE, cuMemCreate(&value, PIECE, &prop, 0), INVALID);
+	case 2:
+		prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
+		prop.requestedHandleTypes = POSIX_FD;
+		return expect(CREATE, cuMemCreate(&value, PIECE, &prop, 0), INVALID);
+	}
 	if (memory->users || !handle)
 		return true;
 	if (!expect(CREATE, cuMemCreate(&value, pieces * PIECE, &prop, 0), CUDA_SUCCESS))
@@ -249,6 +142,9 @@ static bool create(void)
 	/* New memory is zero. */
 	memset(memory, 0, sizeof(*memory));
 	memory->pieces = pieces;
+	memory->where = where;
+	came[where == CU_MEM_LOCATION_TYPE_DEVICE ? IN_DEVICE :
+	     where == CU_MEM_LOCATION_TYPE_HOST ? IN_HOST : IN_NODE]++;
 	handle_enter(handle, memory, value, closed);
 	return true;
 }
@@ -317,7 +213,7 @@ static bool map(void)
 	if (want)
 		return true;
 	for (unsigned int i = 0; i < pieces; i++)
-		r->place[first + i] = (struct place) { handle, i, 0 };
+		r->place[first + i] = (struct place) { handle, i, 0, 0 };
 	handle->maps++;
 	return true;
 }
@@ -352,15 +248,25 @@ static bool unmap(void)
 	return true;
 }
 
+static bool of_device(const struct place *p)
+{
+	return p->handle->memory->where == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUmemLocation location(CUmemLocationType type)
+{
+	return (CUmemLocation) { .type = type };
+}
+
 static bool set_access(void)
 {
 	static const unsigned int rights[] = { 0, READS, WRITES, WRITES };
-	CUmemAccessDesc desc[2] = {
-		{ { .type = CU_MEM_LOCATION_TYPE_DEVICE }, rights[below(4)] },
-		{ { .type = CU_MEM_LOCATION_TYPE_HOST }, WRITES },
-	};
+	static const CUmemLocationType hosts[] = { CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA };
+	const unsigned int right = rights[below(4)], host_right = rights[below(4)];
 	struct reservation *r = any_reservation();
-	unsigned int from, to, count = 1;
+	bool device = false, to_device, to_host, wrong = !below(20);
+	unsigned int from, to, count = 0;
+	CUmemAccessDesc desc[4];
 	CUresult want;
 
 	if (!r)
@@ -369,31 +275,55 @@ static bool set_access(void)
 	if (!expect(ACCESS, cuCtxSynchronize(), CUDA_SUCCESS))
 		return false;
 	want = begins(r, from) && begins(r, to) ? CUDA_SUCCESS : INVALID;
-	for (unsigned int i = from; i < to; i++)
+	for (unsigned int i = from; i < to; i++) {
 		if (!r->place[i].handle)
 			want = INVALID;
-	/* No host location gets a right in memory of a device. */
-	if (!below(10)) {
-		count = 2;
-		want = want ? want : CUDA_ERROR_NOT_SUPPORTED;
+		else
+			device |= of_device(&r->place[i]);
 	}
+	/* No host location gets a right in memory of a device; try it now and then. */
+	to_host = device ? !below(10) : below(4);
+	to_device = !to_host || below(2);
+	if (to_host && below(2))
+		/* Overruled by the entry of the host's other location. */
+		desc[count++] = (CUmemAccessDesc) { location(hosts[0]), rights[below(4)] };
+	if (to_host)
+		desc[count++] = (CUmemAccessDesc) { location(hosts[below(2)]), host_right };
+	if (to_device)
+		desc[count++] = (CUmemAccessDesc) { location(CU_MEM_LOCATION_TYPE_DEVICE), right };
+	if (wrong)
+		desc[count++] = (CUmemAccessDesc) { location(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT), WRITES };
+	if (wrong)
+		want = INVALID;
+	else if (!want && device && to_host)
+		want = CUDA_ERROR_NOT_SUPPORTED;
 	if (!expect(ACCESS, cuMemSetAccess(at(r, from), (to - from) * PIECE, desc, count), want))
 		return false;
-	for (unsigned int i = from; !want && i < to; i++)
-		r->place[i].right = desc[0].flags;
+	came[HOST_RIGHT_REFUSED] += want == CUDA_ERROR_NOT_SUPPORTED;
+	came[HOST_RIGHT] += !want && to_host && host_right;
+	for (unsigned int i = from; !want && i < to; i++) {
+		if (to_device)
+			r->place[i].right = right;
+		if (to_host)
+			r->place[i].host = host_right;
+	}
 	return true;
 }
 
-/* The right of a mapping, its handle's properties, and its addresses. */
+/* A right of a mapping, its handle's properties, and its addresses. */
 static bool get_access(void)
 {
-	const CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+	static const CUmemLocationType types[] = {
+		CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA,
+	};
+	const CUmemLocation none = location(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+	const CUmemLocation here = location(types[below(3)]);
 	struct reservation *r = any_reservation();
 	unsigned long long right = 99;
+	unsigned int i, want;
 	CUmemAllocationProp prop;
 	const struct place *p;
 	CUdeviceptr base, in;
-	unsigned int i;
 	size_t size;
 
 	if (!r)
@@ -401,23 +331,28 @@ static bool get_access(void)
 	i = below(r->places);
 	p = &r->place[i];
 	in = at(r, i) + below(PIECE);
+	if (!expect(GET_ACCESS, cuMemGetAccess(&right, &none, in), CUDA_ERROR_INVALID_DEVICE) || right != 99)
+		return false;
 	if (!expect(GET_ACCESS, cuMemGetAccess(&right, &here, in), p->handle ? CUDA_SUCCESS : INVALID))
 		return false;
-	/* Memory without a right has no address range. */
+	/* Memory to which no device has a right has no address range. */
 	if (!expect(GET_ACCESS, cuMemGetAddressRange(&base, &size, in),
 		    p->handle && p->right ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND))
 		return false;
 	if (!p->handle)
 		return true;
-	if (right != p->right || (right && (base != at(r, i - p->piece) ||
-					    size != p->handle->memory->pieces * PIECE))) {
-		printf("# right %llu, not %u; %zu bytes\n", right, p->right, size);
+	/* The host as a whole has the rights of all locations. */
+	want = here.type == CU_MEM_LOCATION_TYPE_DEVICE ? p->right :
+		here.type == CU_MEM_LOCATION_TYPE_HOST ? p->right | p->host : p->host;
+	if (right != want || (p->right && (base != at(r, i - p->piece) ||
+					   size != p->handle->memory->pieces * PIECE))) {
+		printf("# right %llu of location type %d, not %u\n", right, here.type, want);
 		return false;
 	}
 	if (!expect(GET_ACCESS, cuMemGetAllocationPropertiesFromHandle(&prop, p->handle->value),
 		    p->handle->refs ? CUDA_SUCCESS : INVALID))
 		return false;
-	return !p->handle->refs || (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	return !p->handle->refs || (prop.location.type == p->handle->memory->where &&
 		!prop.location.id && prop.type == CU_MEM_ALLOCATION_TYPE_PINNED);
 }
 
@@ -487,6 +422,32 @@ static bool permits(const struct reservation *r, unsigned int from, unsigned int
 		if (!r->place[i].handle || (r->place[i].right & right) != right)
 			return false;
 	return true;
+}
+
+/* The same of the right of host locations. */
+static bool host_permits(const struct reservation *r, unsigned int from, unsigned int to, unsigned int right)
+{
+	for (unsigned int i = from; i < to; i++)
+		if (!r->place[i].handle || (r->place[i].host & right) != right)
+			return false;
+	return true;
+}
+
+/*
+ * Whether a copy may have an end at a range of places.  The engine accesses it with the device's right, or else the
+ * CPU with the right of host locations.
+ */
+static bool copy_permits(const struct reservation *r, unsigned int from, unsigned int to, unsigned int right)
+{
+	return permits(r, from, to, right) || host_permits(r, from, to, right);
+}
+
+/* Count what a copy that was done at a range of places shows. */
+static void copy_note(const struct reservation *r, unsigned int from, unsigned int to, unsigned int right)
+{
+	came[COPY_BY_CPU] += !permits(r, from, to, right);
+	for (unsigned int i = from + 1; i < to; i++)
+		came[COPY_OVER_KINDS] += of_device(&r->place[i]) != of_device(&r->place[i - 1]);
 }
 
 /* An offset in one of the windows of a piece. */
@@ -559,10 +520,17 @@ static bool copy(void)
 	n = 1 + below(n < 3 ? n : 3);
 	if (meet(r, to, s, from, n))
 		return true;
-	good = permits(r, to, to + n, WRITES) && permits(s, from, from + n, READS);
+	good = copy_permits(r, to, to + n, WRITES) && copy_permits(s, from, from + n, READS);
 	if (!expect(COPY, cuMemcpyDtoD(at(r, to), at(s, from), n * PIECE),
 		    good ? CUDA_SUCCESS : INVALID))
 		return false;
+	/* One copy by the CPU at a time: warm_up() had as much staging memory made as one needs. */
+	if (!expect(COPY, cuCtxSynchronize(), CUDA_SUCCESS))
+		return false;
+	if (good) {
+		copy_note(r, to, to + n, WRITES);
+		copy_note(s, from, from + n, READS);
+	}
 	for (unsigned int i = 0; good && i < n; i++)
 		memcpy(window(&r->place[to + i], 0), window(&s->place[from + i], 0), 2 * WINDOW);
 	return true;
@@ -579,13 +547,14 @@ static bool read_back(void)
 		return true;
 	i = any_place(r, true);
 	both = i + 1 < r->places && r->place[i + 1].handle;
-	good = permits(r, i, i + 1 + both, READS);
+	good = copy_permits(r, i, i + 1 + both, READS);
 	memset(host, 0xee, 2 * WINDOW);
 	if (!expect(READ, cuMemcpyDtoH(host, at(r, i) + PIECE - WINDOW, WINDOW << both),
 		    good ? CUDA_SUCCESS : INVALID))
 		return false;
 	if (!good)
 		return all_are(host, 0xee, 2 * WINDOW);
+	copy_note(r, i, i + 1 + both, READS);
 	if (memcmp(host, window(&r->place[i], 1), WINDOW) ||
 	    (both && memcmp(host + WINDOW, window(&r->place[i + 1], 0), WINDOW))) {
 		printf("# wrong contents at place %u\n", i);
@@ -611,10 +580,11 @@ static bool cpu_may(unsigned char *p, bool into)
 	return read(pipes[0], some, WINDOW) != WINDOW;
 }
 
-/* The CPU has the device's right; in strict mode it has none. */
+/* The CPU has the rights of the device and of host locations together; in strict mode those of host locations. */
 static bool by_cpu(void)
 {
 	struct reservation *r = any_reservation();
+	unsigned int may;
 	bool readable, writable;
 	unsigned char *p;
 	unsigned int i;
@@ -623,12 +593,16 @@ static bool by_cpu(void)
 		return true;
 	i = any_place(r, true);
 	p = cpu(at(r, i));
-	readable = !strict() && permits(r, i, i + 1, READS);
-	writable = !strict() && permits(r, i, i + 1, WRITES);
+	/* A place where nothing is mapped has no rights. */
+	may = r->place[i].host | (strict() ? 0 : r->place[i].right);
+	readable = may & READS;
+	writable = may == WRITES;
 	if (!expect(CPU, cuCtxSynchronize(), CUDA_SUCCESS))
 		return false;
 	done[CPU] += readable;
 	refused[CPU] += !readable;
+	came[CPU_BY_HOST] += readable && !(r->place[i].right & READS);
+	came[CPU_HOST_READS_ONLY] += readable && !writable && r->place[i].host;
 	if (cpu_may(p, false) != readable ||
 	    (readable && memcmp(host, window(&r->place[i], 0), WINDOW))) {
 		printf("# place %u: the CPU sees something else, readable %d\n", i, readable);
@@ -672,7 +646,8 @@ static long long bytes_held(void)
 	long long bytes = 0;
 
 	for (unsigned int i = 0; i < MEMORIES; i++)
-		bytes += memories[i].users ? memories[i].pieces * PIECE : 0;
+		if (memories[i].where == CU_MEM_LOCATION_TYPE_DEVICE)
+			bytes += memories[i].users ? memories[i].pieces * PIECE : 0;
 	return bytes;
 }
 
@@ -696,6 +671,26 @@ static bool end_all(void)
 	return true;
 }
 
+/* Have several copies from memory of the process wait at a time, for more bytes than a copy of the model has. */
+static bool warm_up_staging(CUdeviceptr p)
+{
+	unsigned char *bytes = calloc(2, PIECE);
+	volatile cuuint32_t *word;
+	CUstream s;
+	bool good;
+
+	good = bytes && !cuMemAllocHost((void **)&word, sizeof(*word)) &&
+	       !cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) && !gate_put(s, word);
+	for (unsigned int i = 0; good && i < MOST_PIECES; i++)
+		good = !cuMemcpyHtoDAsync(p, bytes, 2 * PIECE, s);
+	if (!good)
+		return false;
+	gate_open(word);
+	good = !cuStreamSynchronize(s) && !cuStreamDestroy(s) && !cuMemFreeHost((void *)word);
+	free(bytes);
+	return good;
+}
+
 /* One use of everything. */
 static bool warm_up(void)
 {
@@ -709,7 +704,7 @@ static bool warm_up(void)
 	return !cuMemAddressReserve(&p, 2 * PIECE, 0, 0, 0) &&
 	       !cuMemCreate(&old, 2 * PIECE, &prop, 0) && !cuMemMap(p, 2 * PIECE, 0, old, 0) &&
 	       !cuMemSetAccess(p, 2 * PIECE, &all, 1) && !cuMemsetD8(p, 1, 2 * PIECE) &&
-	       !cuMemcpyDtoD(p, p + PIECE, PIECE) && !cuMemcpyDtoH(host, p, 2 * WINDOW) &&
+	       warm_up_staging(p) && !cuMemcpyDtoD(p, p + PIECE, PIECE) && !cuMemcpyDtoH(host, p, 2 * WINDOW) &&
 	       !cuCtxSynchronize() && !cuMemUnmap(p, 2 * PIECE) && !cuMemRelease(old) &&
 	       !cuMemAddressFree(p, 2 * PIECE);
 }
@@ -737,11 +732,14 @@ QUIET_AFTERWARDS(model)
 static bool covered(void)
 {
 	for (enum op op = 0; op < OPS; op++) {
-		if (!done[op] && !(op == CPU && strict()))
+		if (!done[op])
 			return false;
 		if (!refused[op] && op != RESERVE && op != CLOSE && op != UNMAP)
 			return false;
 	}
+	for (enum event event = 0; event < EVENTS; event++)
+		if (!came[event])
+			return false;
 	return true;
 }
 
@@ -766,6 +764,8 @@ TEST_F_TIMEOUT(model, random, 100000)
 	}
 	for (enum op op = 0; op < OPS; op++)
 		printf("# %s: %u, %u refused\n", names[op], done[op], refused[op]);
+	for (enum event event = 0; event < EVENTS; event++)
+		printf("# %s: %u\n", events[event], came[event]);
 	EXPECT_TRUE(!cover || covered());
 	fflush(stdout);
 	ASSERT_TRUE(end_all());
