@@ -78,13 +78,17 @@ static struct step *access_step(const struct call *call, struct actor *actor, co
 		step->writes = true;
 		step->dst = transfer->dst.span;
 		memory_hold(step->dst.memory);
+		if (async && memory_is_pinned(step->dst.memory))
+			mapped_used(step->dst.memory, step->op);
 	}
 	if (transfer->src.span.memory) {
 		step->reads = true;
 		step->src = transfer->src.span;
 		memory_hold(step->src.memory);
-		if (async && memory_is_pinned(step->src.memory))
+		if (async && memory_is_pinned(step->src.memory)) {
+			mapped_used(step->src.memory, step->op);
 			pinned_read(&step->src, &step->box, step->op);
+		}
 	}
 	return step;
 }

@@ -66,7 +66,10 @@ static void alloc_pitch(struct call *call)
 
 static void alloc_host(struct call *call)
 {
-	made(call, MEMORY_HOST, output(call), call->value[1]);
+	struct memory *memory = made(call, MEMORY_HOST, output(call), call->value[1]);
+
+	if (memory)
+		mapped_born(memory);
 }
 
 static void alloc_managed(struct call *call)
@@ -231,15 +234,17 @@ static void free_host_begin(struct call *call)
 {
 	struct memory *memory = memory_exact(call->value[0], KIND(HOST));
 
-	if (memory)
-		free_waiting(call, memory);
+	if (!memory)
+		return;
+	mapped_look(memory);
+	free_waiting(call, memory);
 }
 
 static void unregister_begin(struct call *call)
 {
 	struct memory *memory = memory_exact(call->value[0], KIND(REGISTERED));
 
-	pinned_mapped();
+	mapped_look_all();
 	if (memory)
 		free_waiting(call, memory);
 }

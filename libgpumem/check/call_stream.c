@@ -113,6 +113,7 @@ static void stream_synchronize(struct call *call)
 		stream_invalid(call, 0);
 	if (!actor)
 		return;
+	mapped_queued();
 	host_waited(actor);
 	pinned_compare(false);
 }
@@ -291,6 +292,7 @@ static void event_synchronize(struct call *call)
 	}
 	if (!event)
 		return;
+	mapped_queued();
 	event_known(event);
 	pinned_compare(false);
 }
@@ -357,8 +359,8 @@ static void context_synchronize(struct call *call)
 
 	if (call->result)
 		return;
+	mapped_look_all();
 	host_waited_context(context ? context : driver->context());
-	pinned_mapped();
 }
 
 /* A context ended: its work is done, and its memory is gone. */
@@ -369,6 +371,13 @@ static void context_over(const void *context)
 	host_waited_context(context);
 	context_end(context);
 	object_remove("context", (uintptr_t)context);
+}
+
+/* The driver frees the context's memory. */
+static void context_end_begin(struct call *call)
+{
+	(void)call;
+	mapped_look_all();
 }
 
 static void context_destroy(struct call *call)
@@ -386,6 +395,7 @@ static void context_destroy(struct call *call)
 static void primary_end_begin(struct call *call)
 {
 	call->value[PRIMARY] = (uintptr_t)driver->primary(call->value[0]);
+	mapped_look_all();
 }
 
 static void primary_release(struct call *call)
@@ -549,9 +559,9 @@ const struct call_type calls_stream[] = {
 	{ "cuCtxWaitEvent", NULL, context_wait_event },
 	{ "cuCtxSynchronize", NULL, context_synchronize },
 	{ "cuCtxSynchronize_v2", NULL, context_synchronize },
-	{ "cuCtxDestroy", NULL, context_destroy },
-	{ "cuCtxDestroy_v2", NULL, context_destroy },
-	{ "cuCtxDetach", NULL, context_destroy },
+	{ "cuCtxDestroy", context_end_begin, context_destroy },
+	{ "cuCtxDestroy_v2", context_end_begin, context_destroy },
+	{ "cuCtxDetach", context_end_begin, context_destroy },
 	{ "cuDevicePrimaryCtxRelease", primary_end_begin, primary_release },
 	{ "cuDevicePrimaryCtxRelease_v2", primary_end_begin, primary_release },
 	{ "cuDevicePrimaryCtxReset", primary_end_begin, primary_reset },

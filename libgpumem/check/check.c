@@ -441,8 +441,8 @@ static __attribute__((destructor)) void finish(void)
 	/* Another thread may be in a call for ever. */
 	if (!pthread_mutex_timedlock(&check_lock, &soon)) {
 		driver->pairs(pair_happened);
+		mapped_look_all();
 		steps_settle_all();
-		pinned_mapped();
 		leaks_report(NULL);
 		reports_finish();
 		running = false;

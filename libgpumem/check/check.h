@@ -216,6 +216,9 @@ struct memory {
 	struct page **pages;		/* NULL: as the memory was born */
 	uint64_t writes;		/* accesses that wrote */
 	bool reported;			/* that it was unmapped */
+	struct op *queued;		/* the last asynchronous use, if mapped_queued() is to look at it; or NULL */
+	uint64_t file;			/* of pinned memory: a number of the file that is mapped there, or 0 */
+	struct memory *next_queued;
 	unsigned int refs;
 	struct memory *next;		/* of arrays */
 };
@@ -405,8 +408,20 @@ void found_unordered_free(const struct op *op, const struct memory *memory, cons
 void pinned_read(const struct span *span, const struct box *box, struct op *op);
 /* The host's clock moved on: compare what is done. @changed: the program may have changed it since, so do not report. */
 void pinned_compare(bool changed);
-/* Find registered memory that the program unmapped. */
-void pinned_mapped(void);
+
+/* ---- host memory that the program unmapped (mapped.c) */
+
+/* Whether pages are mapped at all bytes: 0, or an error. */
+int unmapped(uint64_t addr, uint64_t bytes);
+/* Pinned memory was made. */
+void mapped_born(struct memory *memory);
+/* An asynchronous operation uses pinned or registered memory. */
+void mapped_used(struct memory *memory, struct op *op);
+/* The program waits for work: look at the memory that asynchronous operations use, before the host's clock moves on. */
+void mapped_queued(void);
+/* Look at one memory, or at all pinned and registered memory. */
+void mapped_look(struct memory *memory);
+void mapped_look_all(void);
 
 /* ---- calls (call_*.c) */
 

@@ -148,6 +148,7 @@ void memory_drop(struct memory *memory)
 	shadow_free(memory);
 	op_drop(memory->born);
 	op_drop(memory->freed);
+	op_drop(memory->queued);
 	spare_give(&spare_memories, memory);
 }
 

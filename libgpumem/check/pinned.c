@@ -3,15 +3,10 @@
  * Mistakes with host memory that queued work uses.
  *
  * When an asynchronous operation reads pinned memory, the checker takes a sum of the bytes. When the host knows that
- * the operation is done, the bytes must still have that sum, unless another operation has written them. Registered
- * memory must still be mapped then.
+ * the operation is done, the bytes must still have that sum, unless another operation has written them.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "check/check.h"
 
@@ -30,21 +25,6 @@ struct sum {
 static struct spares spare_sums;
 static struct sum *sums, **sums_end = &sums;
 static unsigned int sum_count;
-
-/*
- * 0 if pages are mapped at all bytes, else an error. msync() looks at the mappings only; mincore() would look at each page.
- * A system call, because msync() is a cancellation point.
- */
-static int unmapped(uint64_t addr, uint64_t bytes)
-{
-	static uint64_t page;
-	uint64_t from;
-
-	if (!page)
-		page = sysconf(_SC_PAGESIZE);
-	from = addr / page * page;
-	return syscall(SYS_msync, from, addr + bytes - from, MS_ASYNC) ? errno : 0;
-}
 
 #define COLUMNS	4u			/* words that are summed side by side */
 #define ODD	0x9e3779b97f4a7c15ull
@@ -187,30 +167,10 @@ void pinned_compare(bool changed_since)
 		*at = sum->next;
 		if (sums_end == &sum->next)
 			sums_end = at;
-		if (!changed_since && !sum->memory->dead && sum->memory->writes == sum->writes &&
+		if (!changed_since && !sum->memory->dead && !sum->memory->reported && sum->memory->writes == sum->writes &&
 		    (options.strict || !maybe_polled(sum->op)) &&
 		    sum_of(sum->memory, sum->at, sum->bytes, &now) && now != sum->sum)
 			changed(sum);
 		sum_free(sum);
 	}
-}
-
-static void check_mapped(struct memory *memory, void *arg)
-{
-	struct report report;
-
-	(void)arg;
-	if (memory->kind != MEMORY_REGISTERED || memory->reported || unmapped(memory->base, memory->size) != ENOMEM)
-		return;
-	memory->reported = true;
-	report_begin(&report, REPORT_HOST_UNMAPPED, "registered memory was unmapped: %llu bytes at 0x%llx",
-		     (unsigned long long)memory->size, (unsigned long long)memory->base);
-	report_detail(&report, "cuMemHostUnregister() must come before munmap() or free()");
-	report_stack(&report, memory->born->stack, "registered by %s", memory->born->call);
-	report_end(&report);
-}
-
-void pinned_mapped(void)
-{
-	memories_each(check_mapped, NULL);
 }

@@ -41,7 +41,7 @@ static const struct {
 	[REPORT_UNINITIALIZED] = { "uninitialized", "A copy reads bytes that nobody wrote." },
 	[REPORT_LEAK] = { "leak", "The program did not give something back." },
 	[REPORT_HOST_WRITE] = { "host-write", "The CPU changed pinned memory while queued work read it." },
-	[REPORT_HOST_UNMAPPED] = { "host-unmapped", "Registered memory was unmapped." },
+	[REPORT_HOST_UNMAPPED] = { "host-unmapped", "Pinned or registered memory was unmapped." },
 };
 
 struct seen {

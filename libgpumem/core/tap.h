@@ -15,7 +15,7 @@
 
 #include "cuda.h"
 
-#define TAP_VERSION	2u
+#define TAP_VERSION	3u
 #define PATTERN_FREED	0xdd		/* of freed memory that is kept for the checker */
 #define PATTERN_ZONE	0xfd		/* of red zones, which are behind memory for the checker */
 #define TAP_VALUES	12u		/* arguments of a call that are reported */
@@ -59,6 +59,8 @@ struct tap_client {
 	bool (*alive)(const void *context);
 	/* Whether the CPU does not reach device memory. */
 	bool (*strict)(void);
+	/* Map the pinned memory at an address again where the program has unmapped it. What lies there instead stays. */
+	void (*mend)(uint64_t addr);
 	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
 	void (*verify)(void);
 	/* Whether there are blocks whose calls were not reported. */

@@ -67,6 +67,6 @@ static void verify(void)
 
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
-	.cpu = cpu, .alive = alive, .strict = strict, .verify = verify,
+	.cpu = cpu, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
 	.pairs_any = pairs_any, .pairs = pairs_take,
 };

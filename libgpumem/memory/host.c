@@ -292,6 +292,34 @@ CUresult host_alloc(void **ptr, uint64_t bytes, unsigned int flags)
 	return result;
 }
 
+/* Whether an address has no mapping. A system call, because msync() is a cancellation point. */
+static bool is_hole(uint64_t page)
+{
+	return syscall(SYS_msync, page, PAGE, MS_ASYNC) && errno == ENOMEM;
+}
+
+void host_mend(uint64_t addr)
+{
+	struct span span;
+	uint64_t page, from, end;
+
+	if (!vm_lookup(addr, &span) || !(span.flags & ALLOC_HOST) || span.pool)
+		return;
+	page = span.base & ~(PAGE - 1);
+	end = round_up(span.base + span.size + red_zone(span.flags), PAGE);
+	while (page < end) {
+		for (from = page; page < end && is_hole(page); page += PAGE)
+			;
+		/* Another thread may get the addresses meanwhile: it keeps them. */
+		if (page > from)
+			mmap((void *)(uintptr_t)from, page - from, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_FIXED_NOREPLACE, client.fd,
+			     GPUMEM_MMAP_OFFSET(span.bo) + from - span.block_base);
+		else
+			page += PAGE;
+	}
+}
+
 CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags)
 {
 	CUcontext ctx;

@@ -12,6 +12,8 @@ CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags);
 CUresult host_flags(unsigned int *flags, const void *host);
 CUresult host_register(void *ptr, uint64_t bytes, unsigned int flags);
 CUresult host_unregister(void *ptr);
+/* Map pinned memory again where the program has unmapped it: the rest of the library may write it once it is freed. */
+void host_mend(uint64_t addr);
 /*
  * Called for each registration of a context that is destroyed. mem_lock is held, and dropped in between.
  */

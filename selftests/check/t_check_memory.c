@@ -710,6 +710,17 @@ MISTAKE(registered_memory_unmapped, "host-unmapped")
 	cuMemHostUnregister(m);
 }
 
+MISTAKE(registered_memory_unmapped_while_work_reads, "host-unmapped")
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(WRONG(cuMemHostRegister(m, BYTES, 0)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	munmap(m, BYTES);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemHostUnregister(m));
+}
+
 TWIN(registered_memory_unregistered_first)
 {
 	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -717,6 +728,96 @@ TWIN(registered_memory_unregistered_first)
 	OK(cuMemHostRegister(m, BYTES, 0));
 	OK(cuMemHostUnregister(m));
 	munmap(m, BYTES);
+}
+
+/* Pinned memory that is small shares its mapping with other memory. */
+#define LARGE		(4u << 20)
+
+MISTAKE(pinned_memory_unmapped, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(munmap(m, LARGE));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(small_pinned_memory_unmapped, "host-unmapped")
+{
+	char *m;
+
+	OK(WRONG(cuMemHostAlloc((void **)&m, 4 * BYTES, CU_MEMHOSTALLOC_PORTABLE)));
+	OK(munmap((void *)(((uintptr_t)m + BYTES) & -(uintptr_t)BYTES), BYTES));
+	OK(cuMemFreeHost(m));
+	/* The library uses the bytes again. */
+	OK(cuMemAllocHost((void **)&m, 4 * BYTES));
+	memset(m, 1, 4 * BYTES);
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_unmapped_while_work_reads, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(munmap(m, LARGE));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_unmapped_while_work_writes, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemHostAlloc(&m, LARGE, 0)));
+	OK(cuMemcpyDtoHAsync(m, w->p, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(munmap(m, LARGE));
+	OK(cuEventSynchronize(w->e));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_replaced, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(mmap((char *)m + LARGE / 2, LARGE / 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		0) == MAP_FAILED);
+	OK(cuCtxSynchronize());
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(context_destroyed_with_unmapped_memory, "host-unmapped")
+{
+	CUcontext ctx;
+	void *m;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	/* What is not freed is told to be no leak. */
+	OK(gpumem_check_tell((uintptr_t)m, 1, GPUMEM_CHECK_KEEPS));
+	OK(munmap(m, LARGE));
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+TWIN(pinned_memory_freed_while_work_uses_it)
+{
+	void *m, *n;
+
+	OK(cuMemAllocHost(&m, LARGE));
+	OK(cuMemHostAlloc(&n, LARGE, CU_MEMHOSTALLOC_WRITECOMBINED));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(cuMemcpyDtoHAsync(n, w->p, BYTES, w->a));
+	/* Rights of their own divide a mapping. */
+	OK(mprotect((char *)m + BYTES, BYTES, PROT_READ));
+	OK(cuStreamSynchronize(w->a));
+	OK(mprotect((char *)m + BYTES, BYTES, PROT_READ | PROT_WRITE));
+	OK(cuMemFreeHost(m));
+	OK(cuMemFreeHost(n));
 }
 
 TEST_HARNESS_MAIN
