@@ -333,6 +333,36 @@ static void share(struct call *call)
 		shadow_open(memory);
 }
 
+/* An export has made a descriptor, which the program closes. */
+static void described(const struct call *call, const char *what)
+{
+	if (!call->result)
+		export_add(what, *(const int *)(uintptr_t)call->value[0], call);
+}
+
+static void share_dmabuf(struct call *call)
+{
+	share(call);
+	described(call, "descriptor of a DMA-buf");
+}
+
+static void share_handle(struct call *call)
+{
+	if (call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		described(call, "descriptor of a memory handle");
+}
+
+static void share_pool(struct call *call)
+{
+	if (call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		described(call, "descriptor of a pool");
+}
+
+static void share_semaphore(struct call *call)
+{
+	described(call, "descriptor of a semaphore");
+}
+
 static void told(struct call *call)
 {
 	struct memory *memory = call->result ? NULL : memory_at(call->value[0]);
@@ -413,6 +443,40 @@ MAKES(3) ENDS(3)
 MAKES(4) ENDS(4)
 MAKES(5) ENDS(5)
 MAKES(6)
+
+static void import_pool(struct call *call)
+{
+	if (!call->result && call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		export_forget(call->value[1]);
+	makes_0(call);
+}
+
+static void import_handle(struct call *call)
+{
+	if (!call->result && call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		export_forget(call->value[1]);
+	makes_1(call);
+}
+
+/* These imports close the descriptor, except that of a DMA-buf. */
+static void import_memory(struct call *call)
+{
+	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc = (const void *)(uintptr_t)call->value[1];
+
+	if (!call->result && desc->type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
+		export_forget(desc->handle.fd);
+	makes_3(call);
+}
+
+static void import_semaphore(struct call *call)
+{
+	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc = (const void *)(uintptr_t)call->value[1];
+
+	if (!call->result && (desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD ||
+			      desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD))
+		export_forget(desc->handle.fd);
+	makes_4(call);
+}
 
 /* ---- arrays */
 
@@ -598,7 +662,7 @@ const struct call_type calls_memory[] = {
 	{ "cuExternalMemoryGetMappedBuffer", NULL, import },
 	{ "gpumem_import_dmabuf", NULL, import },
 	{ "gpumem_release_dmabuf", close_begin, free_end },
-	{ "gpumem_host_get_dmabuf_fd", NULL, share },
+	{ "gpumem_host_get_dmabuf_fd", NULL, share_dmabuf },
 	{ "gpumem_check_tell", NULL, told },
 	{ "cuMemFree_v2", free_begin, free_end },
 	{ "cuMemFreeHost", free_host_begin, free_end },
@@ -607,23 +671,26 @@ const struct call_type calls_memory[] = {
 	{ "cuIpcCloseMemHandle", close_begin, free_end },
 	{ "cuIpcGetMemHandle", NULL, share },
 	{ "cuMemPoolExportPointer", NULL, share },
-	{ "cuMemGetHandleForAddressRange", NULL, share },
+	{ "cuMemGetHandleForAddressRange", NULL, share_dmabuf },
+	{ "cuMemExportToShareableHandle", NULL, share_handle },
+	{ "cuMemPoolExportToShareableHandle", NULL, share_pool },
+	{ "gpumem_export_semaphore", NULL, share_semaphore },
 	{ "cuMemMap", NULL, map },
 	{ "cuMemUnmap", unmap_begin, NULL },
 	{ "cuArrayCreate_v2", NULL, array },
 	{ "cuArray3DCreate_v2", NULL, array_3d },
 	{ "cuArrayDestroy", array_destroy_begin, NULL },
 	{ "cuMemPoolCreate", NULL, makes_0 },
-	{ "cuMemPoolImportFromShareableHandle", NULL, makes_0 },
+	{ "cuMemPoolImportFromShareableHandle", NULL, import_pool },
 	{ "cuMemPoolDestroy", NULL, pool_destroy },
 	{ "cuMemCreate", NULL, makes_1 },
-	{ "cuMemImportFromShareableHandle", NULL, makes_1 },
+	{ "cuMemImportFromShareableHandle", NULL, import_handle },
 	{ "cuMemRelease", NULL, ends_1 },
 	{ "cuMemAddressReserve", NULL, makes_2 },
 	{ "cuMemAddressFree", NULL, ends_2 },
-	{ "cuImportExternalMemory", NULL, makes_3 },
+	{ "cuImportExternalMemory", NULL, import_memory },
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
-	{ "cuImportExternalSemaphore", NULL, makes_4 },
+	{ "cuImportExternalSemaphore", NULL, import_semaphore },
 	{ "gpumem_create_semaphore", NULL, makes_4 },
 	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
 	{ "cuMipmappedArrayCreate", NULL, mipmap_made },

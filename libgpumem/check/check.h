@@ -473,6 +473,11 @@ void host_waited(struct actor *actor);
 /* Things other than memory, streams and events that a program gives back: by what they are, and a handle. */
 void object_add(const char *what, uint64_t key, const struct call *call);
 void object_remove(const char *what, uint64_t key);
+/* Descriptors of exports (exports.c). */
+void export_add(const char *what, int fd, const struct call *call);
+void export_forget(int fd);
+/* Call @each for those that are still open. */
+void exports_open(void (*each)(const char *what, const char *call, const struct stack *stack));
 /* All memory, pools, streams and events that the program did not give back. @context: of one that ends, or NULL. */
 void leaks_report(const void *context);
 /* Forget the memory of a context that ends. */

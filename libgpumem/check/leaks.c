@@ -99,6 +99,11 @@ static void count_event(struct event *event, void *arg)
 		count("event", "cuEventCreate", event->made, 0);
 }
 
+static void count_export(const char *what, const char *call, const struct stack *stack)
+{
+	count(what, call, stack, 0);
+}
+
 void leaks_report(const void *context)
 {
 	struct report report;
@@ -113,6 +118,8 @@ void leaks_report(const void *context)
 	events_each(count_event, (void *)context);
 	for (object = objects; !context && object; object = object->next)
 		count(object->what, object->call, object->stack, 0);
+	if (!context)
+		exports_open(count_export);
 	for (i = 0; i < group_count; i++) {
 		const struct group *group = &groups[i];
 
