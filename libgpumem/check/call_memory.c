@@ -111,8 +111,10 @@ static void import_pool_memory(struct call *call)
 {
 	struct memory *memory = imported(call);
 
-	if (memory)
-		memory->context = NULL;
+	if (!memory)
+		return;
+	memory->context = NULL;
+	memory->pool = (const void *)(uintptr_t)call->value[1];
 }
 
 static void alloc_async(struct call *call, unsigned int stream)

@@ -215,7 +215,9 @@ static void no_access(const struct call *call, const struct memory *memory, uint
 
 	report_begin(&report, REPORT_NO_ACCESS, "%s uses memory of a pool at 0x%llx", call->name,
 		     (unsigned long long)addr);
-	report_detail(&report, "the device needs cuMemPoolSetAccess()");
+	report_detail(&report, memory->kind == MEMORY_IMPORTED ?
+		      "the device needs cuMemPoolSetAccess() of the imported pool: the exporter's does not count" :
+		      "the device needs cuMemPoolSetAccess()");
 	report_stack(&report, call->stack, "used by %s", call->name);
 	report_stack(&report, memory->born->stack, "%s of %llu bytes, made by %s", memory_name(memory),
 		     (unsigned long long)memory->size, memory->born->call);
@@ -228,7 +230,13 @@ static void no_access(const struct call *call, const struct memory *memory, uint
  */
 static bool lacks_access(const struct call *call, const struct memory *memory)
 {
-	return memory->host ? !strncmp(call->name, "cuMemset", 8) : memory->context != driver->context();
+	const void *context = driver->context();
+
+	if (memory->kind != MEMORY_POOL && !(memory->kind == MEMORY_IMPORTED && memory->pool))
+		return false;
+	if (memory->host && strncmp(call->name, "cuMemset", 8))
+		return false;
+	return context && !driver->reached(memory->base, context);
 }
 
 void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
@@ -240,7 +248,7 @@ void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
 	if (memory) {
 		if (bytes > memory->base + memory->size - addr)
 			out_of_bounds(call, memory, addr, bytes);
-		else if (memory->kind == MEMORY_POOL && lacks_access(call, memory))
+		else if (lacks_access(call, memory))
 			no_access(call, memory, addr);
 		return;
 	}

@@ -208,7 +208,7 @@ struct memory {
 	struct op *born;
 	struct op *freed;		/* or NULL */
 	const void *context;
-	const void *pool;		/* or NULL */
+	const void *pool;		/* that it was allocated from or imported from, as the call names it; or NULL */
 	uint64_t row, rows;		/* of an array: bytes of a row, rows of a slice */
 	unsigned int element;		/* of an array: bytes */
 	bool level;			/* of a mipmapped array */

@@ -2,10 +2,10 @@
 /*
  * Descriptors that the program got from an export: of DMA-bufs, memory handles, pools and semaphores.
  *
- * The checker does not see close(). It notes which file each descriptor is, and looks when the process ends whether the
- * descriptor is still that file. The inode tells DMA-bufs apart. The other files share one inode, and only their kind is
- * known. So an import from a descriptor forgets the descriptor: it may have been closed, and its number may be that of a
- * file which the program received.
+ * The checker does not see close(). It notes which file each descriptor is, and looks when the process ends whether
+ * the descriptor is still that file. The inode tells DMA-bufs apart. The other files share one inode, and only their
+ * kind is known. So an import from a descriptor forgets the descriptor: it may have been closed, and its number may be
+ * that of a file which the program received.
  */
 #include <stdio.h>
 #include <stdlib.h>

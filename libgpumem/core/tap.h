@@ -55,11 +55,13 @@ struct tap_client {
 	bool (*range)(uint64_t addr, uint64_t *base, uint64_t *size);
 	/* Whether an address belongs to host or managed memory. */
 	bool (*cpu)(uint64_t addr);
+	/* Whether the device of a context has access to the memory at an address. */
+	bool (*reached)(uint64_t addr, const void *context);
 	/* Whether a context has not ended. */
 	bool (*alive)(const void *context);
 	/* Whether the CPU does not reach device memory. */
 	bool (*strict)(void);
-	/* Map the pinned memory at an address again where the program has unmapped it. What lies there instead stays. */
+	/* Map pinned memory again where the program has unmapped it. What lies there instead stays. */
 	void (*mend)(uint64_t addr);
 	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
 	void (*verify)(void);

@@ -47,6 +47,13 @@ static bool cpu(uint64_t addr)
 	return vm_lookup(addr, &span) && span.flags & (ALLOC_ANY_HOST | ALLOC_MANAGED);
 }
 
+static bool reached(uint64_t addr, const void *context)
+{
+	struct span span;
+
+	return vm_lookup(addr, &span) && ctx_reaches((CUcontext)context, &span);
+}
+
 static bool alive(const void *context)
 {
 	const struct CUctx_st *ctx = context;
@@ -67,6 +74,6 @@ static void verify(void)
 
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
-	.cpu = cpu, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
+	.cpu = cpu, .reached = reached, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
 	.pairs_any = pairs_any, .pairs = pairs_take,
 };

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checker on programs of two processes: memory, pools and events of another process that a program uses wrongly or
+ * does not give back; and on their correct twins.
+ *
+ * The other process is this program, exec'ed anew. It is not checked. It has made memory, a pool with an allocation and
+ * an event, and offers them by a socket. It waits for an event of the program when it is asked to, and records its own.
+ */
+#include <sys/socket.h>
+
+#include "kselftest_harness.h"
+#include "check_util.h"
+
+#define POSIX_FD	CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+#define SHARED		(2u << 20)
+
+struct offer {
+	CUipcMemHandle memory;
+	CUipcEventHandle event;
+	CUmemPoolPtrExportData in_pool;
+};
+
+/* ---- the other process; its standard input is the socket */
+
+static int other_main(void)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.handleTypes = POSIX_FD,
+	};
+	CUdeviceptr memory, in_pool;
+	CUipcEventHandle handle;
+	CUevent event, theirs;
+	struct offer offer;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUcontext ctx;
+	int fd;
+
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuMemAlloc(&memory, SHARED));
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemAllocFromPoolAsync(&in_pool, SHARED, pool, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuIpcGetMemHandle(&offer.memory, memory));
+	OK(cuIpcGetEventHandle(&offer.event, event));
+	OK(cuMemPoolExportPointer(&offer.in_pool, in_pool));
+	OK(cuMemPoolExportToShareableHandle(&fd, pool, POSIX_FD, 0));
+	OK(write(STDIN_FILENO, &offer, sizeof(offer)) != sizeof(offer));
+	OK(send_fd(STDIN_FILENO, fd));
+	while (read(STDIN_FILENO, &handle, sizeof(handle)) == sizeof(handle)) {
+		OK(cuIpcOpenEventHandle(&theirs, handle));
+		OK(cuStreamWaitEvent(stream, theirs, 0));
+		OK(cuEventRecord(event, stream));
+		OK(cuEventDestroy(theirs));
+		OK(!tell(STDIN_FILENO));
+	}
+	OK(cuStreamSynchronize(stream));
+	return 0;
+}
+
+struct other {
+	struct offer offer;
+	int sock, pool;			/* the socket, and the descriptor of the pool */
+	pid_t pid;
+};
+
+static void other_start(struct other *other)
+{
+	int ends[2];
+
+	OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	other->pid = fork();
+	if (!other->pid) {
+		dup2(ends[1], STDIN_FILENO);
+		setenv("GPUMEM_CHECK", "0", 1);
+		execl("/proc/self/exe", "t_check_ipc", "other", NULL);
+		_exit(4);
+	}
+	close(ends[1]);
+	other->sock = ends[0];
+	OK(read(other->sock, &other->offer, sizeof(other->offer)) != sizeof(other->offer));
+	other->pool = recv_fd(other->sock);
+	OK(other->pool < 0);
+}
+
+static void other_end(struct other *other)
+{
+	int status;
+
+	close(other->pool);
+	close(other->sock);
+	OK(waitpid(other->pid, &status, 0) != other->pid);
+	OK(status);
+}
+
+/* ---- memory */
+
+MISTAKE(opened_memory_is_not_closed, "leak")
+{
+	struct other other;
+	CUdeviceptr m;
+
+	other_start(&other);
+	OK(WRONG(cuIpcOpenMemHandle(&m, other.offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)));
+	OK(cuMemsetD8(m, 1, BYTES));
+	OK(cuStreamSynchronize(NULL));
+	other_end(&other);
+}
+
+/* Each open has a close. */
+MISTAKE(memory_opened_twice_is_closed_once, "leak")
+{
+	struct other other;
+	CUdeviceptr m, n;
+
+	other_start(&other);
+	OK(WRONG(cuIpcOpenMemHandle(&m, other.offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)));
+	OK(cuIpcOpenMemHandle(&n, other.offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	OK(cuIpcCloseMemHandle(n));
+	other_end(&other);
+}
+
+TWIN(opened_memory_is_closed)
+{
+	struct other other;
+	CUdeviceptr m, n;
+
+	other_start(&other);
+	OK(cuIpcOpenMemHandle(&m, other.offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	OK(cuIpcOpenMemHandle(&n, other.offer.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	OK(cuMemsetD8(m, 1, BYTES));
+	OK(cuStreamSynchronize(NULL));
+	OK(cuIpcCloseMemHandle(m));
+	OK(cuIpcCloseMemHandle(n));
+	other_end(&other);
+}
+
+/* ---- pools */
+
+static CUmemoryPool pool_import(const struct other *other)
+{
+	CUmemoryPool pool;
+
+	OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)other->pool, POSIX_FD, 0));
+	return pool;
+}
+
+MISTAKE(imported_pool_is_not_destroyed, "leak")
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	OK(WRONG(cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)other.pool, POSIX_FD, 0)));
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	OK(cuMemFree(m));
+	other_end(&other);
+}
+
+TWIN(imported_pool_is_given_back)
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	OK(cuMemsetD8Async(m, 1, BYTES, w->a));
+	OK(cuMemFreeAsync(m, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
+/* Fill memory of an imported pool on device 1. */
+static CUresult fill_on_the_other_device(struct program *w, CUdeviceptr m)
+{
+	CUcontext ctx;
+	CUstream stream;
+	CUresult result;
+
+	OK(cuDevicePrimaryCtxRetain(&ctx, 1));
+	OK(cuCtxSetCurrent(ctx));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	result = WRONG(cuMemsetD8Async(m, 1, BYTES, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuStreamDestroy(stream));
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuDevicePrimaryCtxRelease(1));
+	return result;
+}
+
+MISTAKE(imported_pool_is_used_without_access, "no-access")
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	if (!fill_on_the_other_device(w, m))
+		_exit(3);
+	OK(cuMemFree(m));
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
+TWIN(imported_pool_is_used_with_access)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolSetAccess(pool, &access, 1));
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	OK(fill_on_the_other_device(w, m));
+	OK(cuMemFree(m));
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
+/* A call that is refused for another reason is no lack of access. */
+TWIN(imported_pool_is_used_with_a_wrong_argument)
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	if (!cuMemsetD32Async(m + 1, 1, 1, w->a))
+		_exit(3);
+	OK(cuMemFree(m));
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
+/* ---- events: the program fills memory, the other process waits for that and answers, the program reads in stream b */
+
+enum order {
+	ORDERED, RECORDED_TOO_EARLY, NOT_WAITED_FOR,
+};
+
+static void ask_the_other(struct program *w, struct other *other, CUevent *theirs, enum order order)
+{
+	CUipcEventHandle handle;
+	CUevent own;
+
+	OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	if (order == RECORDED_TOO_EARLY)
+		OK(cuEventRecord(own, w->a));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	if (order != RECORDED_TOO_EARLY)
+		OK(cuEventRecord(own, w->a));
+	OK(cuIpcGetEventHandle(&handle, own));
+	OK(cuIpcOpenEventHandle(theirs, other->offer.event));
+	OK(write(other->sock, &handle, sizeof(handle)) != sizeof(handle));
+	OK(!hear(other->sock));
+	if (order != NOT_WAITED_FOR)
+		OK(cuStreamWaitEvent(w->b, *theirs, 0));
+	OK(cuEventDestroy(own));
+}
+
+TWIN(event_of_another_process_is_waited_for)
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	ask_the_other(w, &other, &theirs, ORDERED);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+static const char *const in_strict_mode[] = { "GPUMEM_CHECK=strict", NULL };
+
+PROGRAM(event_of_another_process_is_waited_for_in_strict_mode, NULL, in_strict_mode)
+{
+	event_of_another_process_is_waited_for_body(w);
+}
+
+/* Without strict mode, the answer by the socket counts as order. */
+PROGRAM(event_of_another_process_is_not_waited_for, "race", in_strict_mode)
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	ask_the_other(w, &other, &theirs, NOT_WAITED_FOR);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+MISTAKE(event_for_another_process_is_recorded_too_early, "race")
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	ask_the_other(w, &other, &theirs, RECORDED_TOO_EARLY);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+/* The host waits for the other process instead. */
+TWIN(event_of_another_process_is_synchronized_with)
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	ask_the_other(w, &other, &theirs, NOT_WAITED_FOR);
+	OK(cuEventSynchronize(theirs));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+MISTAKE(opened_event_is_not_destroyed, "leak")
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	OK(WRONG(cuIpcOpenEventHandle(&theirs, other.offer.event)));
+	other_end(&other);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "other"))
+		return other_main();
+	return test_harness_run(argc, argv);
+}
