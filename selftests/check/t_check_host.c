@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checker on programs whose CPU changes pinned and registered memory while queued work reads it, or which unmap such
+ * memory; and on their correct twins.
+ */
+#include <gpumem.h>
+
+#include "kselftest_harness.h"
+#include "check_util.h"
+
+/* ---- memory that the CPU changes */
+
+/* Changes that sums of words may not show. */
+MISTAKE(signs_changed_while_queued_work_reads, "host-write")
+{
+	double *numbers = (double *)w->pinned;
+	unsigned int i;
+
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = i + 1;
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = -numbers[i];
+	OK(cuStreamSynchronize(w->a));
+}
+
+MISTAKE(numbers_swapped_while_queued_work_reads, "host-write")
+{
+	uint64_t *numbers = (uint64_t *)w->pinned, number;
+	unsigned int i;
+
+	for (i = 0; i < BYTES / sizeof(*numbers); i++)
+		numbers[i] = i + 1;
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	number = numbers[8];
+	numbers[8] = numbers[12];
+	numbers[12] = number;
+	OK(cuStreamSynchronize(w->a));
+}
+
+MISTAKE(pinned_source_changed_too_early, "host-write")
+{
+	memset(w->pinned, 1, BYTES);
+	OK(WRONG(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a)));
+	memset(w->pinned, 2, BYTES);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(pinned_source_changed_after_synchronization)
+{
+	memset(w->pinned, 1, BYTES);
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	memset(w->pinned, 2, BYTES);
+}
+
+TWIN(other_bytes_of_pinned_memory_changed)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES / 2, w->a));
+	memset(w->pinned + BYTES / 2, 2, BYTES / 2);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(bytes_between_rows_changed)
+{
+	CUDA_MEMCPY2D rows = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = w->pinned, .srcPitch = 64,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = w->p, .dstPitch = 64, .WidthInBytes = 32,
+		.Height = BYTES / 64,
+	};
+
+	OK(cuMemcpy2DAsync(&rows, w->a));
+	memset(w->pinned + 32, 1, 32);
+	OK(cuStreamSynchronize(w->a));
+}
+
+TWIN(source_changed_after_the_elapsed_time)
+{
+	CUevent from, to;
+	float ms;
+
+	OK(cuEventCreate(&from, 0));
+	OK(cuEventCreate(&to, 0));
+	OK(cuEventRecord(from, w->a));
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuEventRecord(to, w->a));
+	while (cuEventElapsedTime(&ms, from, to) == CUDA_ERROR_NOT_READY)
+		;
+	memset(w->pinned, 1, BYTES);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuEventDestroy(from));
+	OK(cuEventDestroy(to));
+}
+
+TWIN(pageable_source_changed_after_the_call)
+{
+	OK(cuMemcpyHtoDAsync(w->p, w->pageable, BYTES, w->a));
+	memset(w->pageable, 2, BYTES);
+	OK(cuStreamSynchronize(w->a));
+}
+
+/* ---- memory that the program unmaps */
+
+MISTAKE(registered_memory_unmapped, "host-unmapped")
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(WRONG(cuMemHostRegister(m, BYTES, 0)));
+	munmap(m, BYTES);
+	cuMemHostUnregister(m);
+}
+
+MISTAKE(registered_memory_unmapped_while_work_reads, "host-unmapped")
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(WRONG(cuMemHostRegister(m, BYTES, 0)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	munmap(m, BYTES);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemHostUnregister(m));
+}
+
+TWIN(registered_memory_unregistered_first)
+{
+	void *m = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	OK(cuMemHostRegister(m, BYTES, 0));
+	OK(cuMemHostUnregister(m));
+	munmap(m, BYTES);
+}
+
+/* Pinned memory that is small shares its mapping with other memory. */
+#define LARGE		(4u << 20)
+
+MISTAKE(pinned_memory_unmapped, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(munmap(m, LARGE));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(small_pinned_memory_unmapped, "host-unmapped")
+{
+	char *m;
+
+	OK(WRONG(cuMemHostAlloc((void **)&m, 4 * BYTES, CU_MEMHOSTALLOC_PORTABLE)));
+	OK(munmap((void *)(((uintptr_t)m + BYTES) & -(uintptr_t)BYTES), BYTES));
+	OK(cuMemFreeHost(m));
+	/* The library uses the bytes again. */
+	OK(cuMemAllocHost((void **)&m, 4 * BYTES));
+	memset(m, 1, 4 * BYTES);
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_unmapped_while_work_reads, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(munmap(m, LARGE));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_unmapped_while_work_writes, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemHostAlloc(&m, LARGE, 0)));
+	OK(cuMemcpyDtoHAsync(m, w->p, BYTES, w->a));
+	OK(cuEventRecord(w->e, w->a));
+	OK(munmap(m, LARGE));
+	OK(cuEventSynchronize(w->e));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(pinned_memory_replaced, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(mmap((char *)m + LARGE / 2, LARGE / 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		0) == MAP_FAILED);
+	OK(cuCtxSynchronize());
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(context_destroyed_with_unmapped_memory, "host-unmapped")
+{
+	CUcontext ctx;
+	void *m;
+
+	OK(cuCtxCreate(&ctx, NULL, 0, 0));
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	/* What is not freed is told to be no leak. */
+	OK(gpumem_check_tell((uintptr_t)m, 1, GPUMEM_CHECK_KEEPS));
+	OK(munmap(m, LARGE));
+	OK(cuCtxDestroy(ctx));
+	OK(cuCtxSetCurrent(w->ctx));
+}
+
+TWIN(pinned_memory_freed_while_work_uses_it)
+{
+	void *m, *n;
+
+	OK(cuMemAllocHost(&m, LARGE));
+	OK(cuMemHostAlloc(&n, LARGE, CU_MEMHOSTALLOC_WRITECOMBINED));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(cuMemcpyDtoHAsync(n, w->p, BYTES, w->a));
+	/* Rights of their own divide a mapping. */
+	OK(mprotect((char *)m + BYTES, BYTES, PROT_READ));
+	OK(cuStreamSynchronize(w->a));
+	OK(mprotect((char *)m + BYTES, BYTES, PROT_READ | PROT_WRITE));
+	OK(cuMemFreeHost(m));
+	OK(cuMemFreeHost(n));
+}
+
+TEST_HARNESS_MAIN
