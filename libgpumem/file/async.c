@@ -357,6 +357,8 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 	CUfileError_t result = file_result(CU_FILE_INVALID_VALUE);
 	struct memory memory;
 	struct job *job;
+	size_t now;
+	off_t at;
 
 	if (!base || !size || !file_offset || !offset || !bytes)
 		return result;
@@ -375,11 +377,13 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
 	 * are now, though the program may still change them.
 	 */
-	if (!write && !memory_check(&memory, *offset, *size))
-		request_wrote(&memory, *offset, *size);
+	now = *size;
+	at = *offset;
 	result.err = job_submit(job, fh, stream, &result.cu_err);
 	if (result.err)
 		free(job);
+	else if (!write && !memory_check(&memory, at, now))
+		request_wrote(&memory, at, now);
 	return result;
 }
 

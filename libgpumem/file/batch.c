@@ -265,9 +265,6 @@ static CUfileOpError request_make(const CUfileIOParams_t *params, struct request
 	if (request->file)
 		driver_busy_locked();
 	driver_unlock();
-	/* Whatever reads the bytes before the request is done reads too early anyway. */
-	if (request->file && !request->write)
-		request_wrote(&memory, params->u.batch.devPtr_offset, size);
 	return request->file ? CU_FILE_SUCCESS : CU_FILE_HANDLE_NOT_REGISTERED;
 }
 
@@ -278,7 +275,9 @@ static void batch_start(struct batch *batch, const CUfileIOParams_t *params, con
 	unsigned int place = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
+		uint64_t addr = requests[i].addr;
 		struct entry *entry;
+		ssize_t wrote;
 
 		while (batch->entries[place].state != ENTRY_FREE)
 			place++;
@@ -292,11 +291,14 @@ static void batch_start(struct batch *batch, const CUfileIOParams_t *params, con
 		if (batch->ringed) {
 			operation_next(&entry->request, 0, &entry->operation);
 			entry_submit(batch, entry);
+			wrote = entry->state == ENTRY_RUNNING ? (ssize_t)entry->request.size : 0;
 		} else {
-			ssize_t result = request_run(&entry->request);
-
-			entry_end(batch, entry, result < 0 ? CUFILE_FAILED : CUFILE_COMPLETE, result);
+			wrote = request_run(&entry->request);
+			entry_end(batch, entry, wrote < 0 ? CUFILE_FAILED : CUFILE_COMPLETE, wrote);
 		}
+		/* Whatever reads the bytes before the request is done reads too early anyway. */
+		if (!requests[i].write && requests[i].device && wrote > 0)
+			check_tell(addr, wrote, GPUMEM_CHECK_WROTE);
 	}
 	if (batch->ringed)
 		batch_kick(batch);

@@ -374,6 +374,75 @@ MISTAKE(a_file_was_read_into_half, "uninitialized")
 	OK(cuMemFree(m));
 }
 
+/* Submit two reads in one batch. @second: the file of the second one, or NULL: the same. */
+static CUfileOpError read_batch(CUdeviceptr m, CUfileHandle_t second)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	CUfileIOParams_t reads[2];
+	CUfileIOEvents_t events[2];
+	CUfileBatchHandle_t batch;
+	unsigned int i, nr = 2;
+	CUfileHandle_t file;
+	CUfileOpError err;
+
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	OK(cuFileBatchIOSetUp(&batch, 2).err);
+	for (i = 0; i < 2; i++)
+		reads[i] = (CUfileIOParams_t) {
+			.mode = CUFILE_BATCH, .opcode = CUFILE_READ, .fh = i && second ? second : file,
+			.u.batch = {
+				.devPtr_base = (void *)m, .devPtr_offset = i * BYTES / 2, .size = BYTES / 2,
+			},
+		};
+	err = cuFileBatchIOSubmit(batch, 2, reads, 0).err;
+	if (!err)
+		OK(cuFileBatchIOGetStatus(batch, 2, &nr, events, NULL).err);
+	cuFileBatchIODestroy(batch);
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
+	return err;
+}
+
+TWIN(files_are_read_in_a_batch)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	OK(read_batch(m, NULL));
+	OK(cuMemcpyDtoH(w->pageable, m, BYTES));
+	OK(cuMemFree(m));
+}
+
+/* The second request is wrong, so the first one is not submitted either. */
+MISTAKE(a_batch_is_refused, "uninitialized")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	if (!read_batch(m, (CUfileHandle_t)w))
+		_exit(3);
+	OK(WRONG(cuMemcpyDtoH(w->pageable, m, BYTES / 2)));
+	OK(cuMemFree(m));
+}
+
+MISTAKE(an_asynchronous_read_is_refused, "uninitialized")
+{
+	size_t bytes = BYTES;
+	off_t at = 0, to = 0;
+	CUdeviceptr m;
+	ssize_t done;
+
+	OK(cuFileDriverOpen().err);
+	OK(cuMemAlloc(&m, BYTES));
+	if (!cuFileReadAsync((CUfileHandle_t)w, (void *)m, &bytes, &at, &to, &done, w->a).err)
+		_exit(3);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, m, BYTES, w->a)));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFree(m));
+}
+
 TWIN(pinned_memory_is_the_cpus)
 {
 	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
