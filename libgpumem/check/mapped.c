@@ -132,13 +132,17 @@ static void found(struct memory *memory, const char *how)
 static void look(struct memory *memory, void *arg)
 {
 	int maps = *(const int *)arg;
+	const char *how = NULL;
 
 	if (!memory_is_pinned(memory) || memory->reported)
 		return;
 	if (unmapped(memory->base, memory->size) == ENOMEM)
-		found(memory, "unmapped");
+		how = "unmapped";
 	else if (replaced(maps, memory))
-		found(memory, "replaced by another mapping");
+		how = "replaced by another mapping";
+	/* If another thread ends the context meanwhile, the driver has unmapped the memory. */
+	if (how && driver->alive(memory->context))
+		found(memory, how);
 }
 
 void mapped_look(struct memory *memory)

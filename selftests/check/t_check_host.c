@@ -163,7 +163,22 @@ MISTAKE(pinned_memory_unmapped_while_work_reads, "host-unmapped")
 	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
 	OK(munmap(m, LARGE));
 	OK(cuStreamSynchronize(w->a));
+	/* The checker has noticed: the memory is there again. */
+	memset(m, 1, LARGE);
 	OK(cuMemFreeHost(m));
+}
+
+TEST(report_says_that_queued_work_uses_it)
+{
+	struct outcome *outcome = malloc(sizeof(*outcome));
+
+	ASSERT_NE(NULL, outcome);
+	program_run(pinned_memory_unmapped_while_work_reads_body, no_environment, shared_line(), outcome);
+	EXPECT_NE(NULL, strstr(outcome->text, "host-unmapped: pinned memory was unmapped while queued work may use it"));
+	EXPECT_NE(NULL, strstr(outcome->text, "  used by cuMemcpyHtoDAsync_v2 in stream 1:\n"));
+	program_run(pinned_memory_unmapped_body, no_environment, shared_line(), outcome);
+	EXPECT_NE(NULL, strstr(outcome->text, "host-unmapped: pinned memory was unmapped: 4194304 bytes"));
+	free(outcome);
 }
 
 MISTAKE(pinned_memory_unmapped_while_work_writes, "host-unmapped")
@@ -175,6 +190,7 @@ MISTAKE(pinned_memory_unmapped_while_work_writes, "host-unmapped")
 	OK(cuEventRecord(w->e, w->a));
 	OK(munmap(m, LARGE));
 	OK(cuEventSynchronize(w->e));
+	memset(m, 1, LARGE);
 	OK(cuMemFreeHost(m));
 }
 
