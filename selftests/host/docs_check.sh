@@ -62,6 +62,23 @@ cat "$work"/html/_images/*.svg 2>/dev/null | tr -d '\n' | sed 's/<text/\n<text/g
 	comm -23 "$work/locks" "$work/drawn" | sed 's/^/not in the picture: /'; } >"$work/log"
 none "the picture of the lock order has each lock of the list"
 
+# Each kind of the checker's reports has an example, and each example is shown.
+reports=$docs/checker-reports.rst
+sed -n 's/^\t\[REPORT_[A-Z_]*\] = { "\([a-z-]*\)".*/\1/p' "$top/libgpumem/check/report.c" >"$work/kinds"
+{
+	[ "$(wc -l <"$work/kinds")" -ge 15 ] || echo "the kinds were not found"
+	while read -r kind; do
+		grep -q "^gpumem-check: $kind: " "$top/examples/check/$kind.txt" || echo "$kind has no example"
+		grep -qx "$kind" "$reports" || echo "$kind has no section"
+	done <"$work/kinds"
+	for file in "$top"/examples/check/*.c; do
+		for shown in "$(basename "$file")" "$(basename "$file" .c).txt"; do
+			grep -qx "\.\. literalinclude:: ../examples/check/$shown" "$reports" || echo "$shown is not shown"
+		done
+	done
+} >"$work/log" 2>&1
+none "each kind of the checker's reports has an example"
+
 # Links of README.md, and files of Documentation/ that sources and scripts name.
 {
 	grep -oE '\]\([^)#:]+(#[^)]*)?\)' "$top/README.md" | sed 's/^](//; s/[#)].*//'
@@ -111,13 +128,14 @@ none "programs in the documents compile"
 if [ $# = 0 ]; then
 	mkdir -p "$work/copy"
 	(cd "$top" && tar -cf - README.md Makefile Documentation kmod uapi tools libgpumem debian \
-		selftests) | tar -xf - -C "$work/copy"
+		selftests examples) | tar -xf - -C "$work/copy"
 	name=alone
 	printf 'Alone\n=====\n\n:doc:`no-such-page`, see uapi.rst, ``kmod/lost.c``, ``t_lost``.\n' >"$work/copy/Documentation/$name.rst"
+	rm "$work/copy/examples/check/leak.txt"
 	"$0" "$work/copy" >"$work/log" 2>&1
 	grep -q '^# .*no-such-page' "$work/log" && grep -q '^# < alone' "$work/log" &&
 		grep -q '^# .*alone.rst:4:' "$work/log" && grep -q '^# .*there is no kmod/lost.c' "$work/log" &&
-		grep -q '^# .*there is no t_lost' "$work/log"
+		grep -q '^# .*there is no t_lost' "$work/log" && grep -q '^# leak has no example' "$work/log"
 	verdict $? "a document with faults is found"
 fi
 
