@@ -506,34 +506,41 @@ static void host_function(struct call *call)
 	step_submit(step);
 }
 
-static void semaphores(struct call *call, enum step_kind kind)
+static void semaphore(struct actor *actor, enum step_kind kind, CUexternalSemaphore handle, uint64_t value)
 {
-	const CUexternalSemaphore *list = (const void *)(uintptr_t)call->value[0];
-	struct actor *actor = call->result ? NULL : call_actor(call, 3);
-	uint64_t i;
+	struct step *step = step_new(kind, actor);
 
-	for (i = 0; actor && i < call->value[2]; i++) {
-		struct step *step = step_new(kind, actor);
-
-		if (!step)
-			return;
-		step->addr = (uintptr_t)list[i];
+	if (!step)
+		return;
+	step->addr = (uintptr_t)handle;
+	step->value = value;
+	step_submit(step);
+	/* The semaphore may also be another handle of this one, or carry what other processes know. */
+	step = kind == STEP_AWAIT ? step_new(kind, actor) : NULL;
+	if (step)
 		step_submit(step);
-		/* The semaphore may also be another handle of this one, or carry what other processes know. */
-		step = kind == STEP_AWAIT ? step_new(kind, actor) : NULL;
-		if (step)
-			step_submit(step);
-	}
 }
 
 static void semaphores_signal(struct call *call)
 {
-	semaphores(call, STEP_SIGNAL);
+	const CUexternalSemaphore *list = (const void *)(uintptr_t)call->value[0];
+	const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *params = (const void *)(uintptr_t)call->value[1];
+	struct actor *actor = call->result ? NULL : call_actor(call, 3);
+	uint64_t i;
+
+	for (i = 0; actor && i < call->value[2]; i++)
+		semaphore(actor, STEP_SIGNAL, list[i], params[i].params.fence.value);
 }
 
 static void semaphores_wait(struct call *call)
 {
-	semaphores(call, STEP_AWAIT);
+	const CUexternalSemaphore *list = (const void *)(uintptr_t)call->value[0];
+	const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params = (const void *)(uintptr_t)call->value[1];
+	struct actor *actor = call->result ? NULL : call_actor(call, 3);
+	uint64_t i;
+
+	for (i = 0; actor && i < call->value[2]; i++)
+		semaphore(actor, STEP_AWAIT, list[i], params[i].params.fence.value);
 }
 
 const struct call_type calls_stream[] = {

@@ -2,8 +2,8 @@
 /*
  * Steps: the steps of streams, in an order in which the streams may execute them.
  *
- * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet, or comes after
- * a step that waits. Steps that wait are in one list, in the order of submission. Whenever a value is written,
+ * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet or for a signal that
+ * waits itself, or comes after a step that waits. Steps that wait are in one list, in the order of submission. Whenever a value is written,
  * the list is walked, and steps that can run do.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
@@ -41,6 +41,8 @@ struct word {
 /* What a semaphore, or an event of other processes, has been given. */
 struct object {
 	uint64_t key;
+	uint64_t value;			/* the highest one that was signalled */
+	unsigned int signals, awaits;
 	struct clock clock;
 	struct object *next;
 };
@@ -428,8 +430,12 @@ static void run(struct step *step)
 		break;
 	case STEP_SIGNAL:
 		object = object_of(step->addr);
-		if (object)
+		if (object) {
 			clock_join(&object->clock, &actor->clock);
+			object->signals++;
+			if (object->value < step->value)
+				object->value = step->value;
+		}
 		/* Other processes may pass it on by whatever they signal. */
 		object = object_of(0);
 		if (object)
@@ -437,8 +443,10 @@ static void run(struct step *step)
 		break;
 	case STEP_AWAIT:
 		object = object_of(step->addr);
-		if (object)
+		if (object) {
 			clock_join(&actor->clock, &object->clock);
+			object->awaits++;
+		}
 		outside_step(actor);
 		break;
 	}
@@ -490,8 +498,27 @@ static bool step_blocked(const struct step *step)
 	return blocked;
 }
 
+/*
+ * Whether a wait needs a signal that was submitted before it and has not run. What other processes signal is not known, so
+ * no other wait waits here.
+ */
+static bool signal_missing(const struct step *await)
+{
+	const struct object *object = await->addr ? object_of(await->addr) : NULL;
+	const struct step *step;
+
+	if (!object || (await->value ? object->value >= await->value : object->signals > object->awaits))
+		return false;
+	for (step = waiting; step && step != await; step = step->next)
+		if (step->kind == STEP_SIGNAL && step->addr == await->addr && step->value >= await->value)
+			return true;
+	return false;
+}
+
 static bool step_ready(const struct step *step)
 {
+	if (step->kind == STEP_AWAIT)
+		return !waiting || !signal_missing(step);
 	if (step->kind == STEP_WAIT)
 		return step->version->done;
 	if (step->kind == STEP_WAIT_VALUE)

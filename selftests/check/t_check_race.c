@@ -663,6 +663,45 @@ TWIN(read_after_write_with_semaphores)
 	OK(cuDestroyExternalSemaphore(many));
 }
 
+/* The signal is behind a wait for a value that is written last. */
+TWIN(semaphore_is_signalled_late)
+{
+	CUexternalSemaphore one, many;
+
+	OK(gpumem_create_semaphore(&one, 0, 0));
+	OK(gpumem_create_semaphore(&many, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(one, 0, w->a);
+	raise_one(many, 5, w->a);
+	await_one(one, 0, w->b);
+	OK(cuMemsetD8Async(w->p, 3, 64, w->b));
+	await_one(many, 4, w->blocking);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p + 64, BYTES - 64, w->blocking));
+	OK(cuStreamWriteValue32(CU_STREAM_PER_THREAD, w->q, 7, 0));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(one));
+	OK(cuDestroyExternalSemaphore(many));
+}
+
+/* A later signal of the same semaphore waits for what comes after the wait. */
+TWIN(a_wait_needs_no_later_signal)
+{
+	CUexternalSemaphore many;
+
+	OK(gpumem_create_semaphore(&many, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	raise_one(many, 1, w->blocking);
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	raise_one(many, 2, w->a);
+	await_one(many, 1, w->b);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->b));
+	OK(cuStreamWriteValue32(w->b, w->q, 7, 0));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(many));
+}
+
 MISTAKE(semaphore_is_signalled_too_early, "race")
 {
 	CUexternalSemaphore semaphore;
