@@ -25,10 +25,14 @@ trap 'rm -rf "$work"' EXIT
 golden=$top/golden/h200-580
 export LD_LIBRARY_PATH="$library/compat:$library/lib" ORACLE_PATIENCE="${ORACLE_PATIENCE:-10}"
 export ORACLE_OVERSUBSCRIBE=1
-# ORACLE_CHECK=1: with the checker, whose reports go to a file; the answers must be the same.
+# ORACLE_CHECK=1: with the checker.  The answers must be the same but for check_exceptions.tsv, and the reports those of
+# check_expected.tsv.
+exceptions=$top/oracle/exceptions.tsv
 if [ "${ORACLE_CHECK:-0}" != 0 ]; then
 	export GPUMEM_CHECK=log GPUMEM_CHECK_LEAKS=0 GPUMEM_CHECK_LOG="$work/reports"
 	: >"$work/reports"
+	cat "$exceptions" "$top/oracle/check_exceptions.tsv" >"$work/exceptions"
+	exceptions=$work/exceptions
 fi
 # As in "settings".
 seconds=${GPUMEM_TIMEOUT:-900}
@@ -43,8 +47,26 @@ unset LD_LIBRARY_PATH ORACLE_PATIENCE ORACLE_OVERSUBSCRIBE
 	cat "$golden/public.tsv" "$golden/public_two.tsv" "$golden/public_rt.tsv"
 	awk -F '\t' '!/^#/ { print "dev.attributes." $2 "\t" $3 }' "$golden/device_attributes.tsv"
 } >"$work/golden"
-"$top/oracle/compare.py" --tap "$work/golden" "$work/out" "$top/oracle/exceptions.tsv"
+"$top/oracle/compare.py" --tap "$work/golden" "$work/out" "$exceptions" >"$work/tap"
 result=$?
+if [ -e "$work/reports" ]; then
+	. "$top/common/check_counts.sh"
+	# One result more: the numbers of reports of each group and kind.
+	last=$(sed -n 's/^1\.\.//p' "$work/tap")
+	sed "s/^1\\.\\.$last\$/1..$((last + 1))/" "$work/tap"
+	check_counts run_group "$work/reports" >"$work/counts"
+	check_table "$top/oracle/check_expected.tsv" 1-3 >"$work/expected"
+	if [ -s "$work/counts" ] && diff "$work/expected" "$work/counts" >"$work/diff"; then
+		echo "ok $((last + 1)) reports of the checker"
+	else
+		sed 's/^/# /' "$work/diff"
+		echo "not ok $((last + 1)) reports of the checker"
+		result=1
+	fi
+	[ -z "${ORACLE_REPORTS:-}" ] || cat "$work/reports" "$work/counts"
+else
+	cat "$work/tap"
+fi
 
 # The number of differences of each class, in one line.
 awk -F '\t' '!/^#/ && NF == 3 { n[$2]++ } END { for (c in n) print n[c] " " c }' \
@@ -60,11 +82,4 @@ else
 	echo >"$work/mapping"
 fi
 echo "# exceptions.tsv: $(cat "$work/classes")$(cat "$work/mapping")"
-if [ -e "$work/reports" ]; then
-	# How many reports each function of the programs has, by kind.
-	awk '/^gpumem-check: / { kind = $2; next }
-		/^    #0 / && kind { n[kind " " $2]++; kind = "" }
-		END { for (k in n) print "# checker: " k ", " n[k] }' "$work/reports" | sort
-	[ -z "${ORACLE_REPORTS:-}" ] || cat "$work/reports"
-fi
 exit "$result"
