@@ -14,7 +14,7 @@ PLAN is what gomp wrote: programs, what GCC's comments expect of each, and its "
 The libraries that a test finds are ours and the plugin.  A test has passed when its exit status and
 its output are what GCC's testsuite wants AND the witness (witness.c) saw it do what it needs:
 libgomp falls back to the host where it may.  Tests that need memory, and succeed, run once more in
-strict mode.  Once for each suite a test is run where there is no libcuda.so.1; it must not pass
+strict mode, and once more with the checker, which must have no report.  Once for each suite a test is run where there is no libcuda.so.1; it must not pass
 there.  A test that is to fail must end by itself, not by a signal.
 
 After the tests every counter of /sys/class/gpumem is what it was.
@@ -33,7 +33,9 @@ import warnings
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 # By default the library itself copies what is small.  In strict mode the kernel copies, and the
 # processor cannot touch device memory, which it must where constructs run on the host.
-MODES = {"": {}, " (strict)": {"GPUMEM_STRICT": "1"}}
+# A report of the checker makes a process end with 66.  libgomp keeps memory until the process ends.
+MODES = {"": {}, " (strict)": {"GPUMEM_STRICT": "1"},
+         " (checker)": {"GPUMEM_CHECK": "1", "GPUMEM_CHECK_LEAKS": "0"}}
 SUITE = {"openacc": {"ACC_DEVICE_TYPE": "nvidia"}, "openmp": {"OMP_TARGET_OFFLOAD": "MANDATORY"},
          "openmp-host": {}}
 SLOTS = 2 + 256
