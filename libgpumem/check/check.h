@@ -309,7 +309,7 @@ struct step {
 	struct box box;
 	struct memory *memory;		/* STEP_ALLOC, STEP_FREE: a reference */
 	struct version *version;	/* STEP_RECORD, STEP_WAIT: a reference */
-	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object and its value, or 0 */
+	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object, its value or 0 */
 	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
 	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
 	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */

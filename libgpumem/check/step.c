@@ -2,9 +2,9 @@
 /*
  * Steps: the steps of streams, in an order in which the streams may execute them.
  *
- * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet or for a signal that
- * waits itself, or comes after a step that waits. Steps that wait are in one list, in the order of submission. Whenever a value is written,
- * the list is walked, and steps that can run do.
+ * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet or for a signal
+ * that waits itself, or comes after a step that waits. Steps that wait are in one list, in the order of submission.
+ * Whenever a value is written, the list is walked, and steps that can run do.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
  * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the
@@ -499,8 +499,8 @@ static bool step_blocked(const struct step *step)
 }
 
 /*
- * Whether a wait needs a signal that was submitted before it and has not run. What other processes signal is not known, so
- * no other wait waits here.
+ * Whether a wait needs a signal that was submitted before it and has not run. What other processes signal is not
+ * known, so no other wait waits here.
  */
 static bool signal_missing(const struct step *await)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# The programs of examples/check/ have the reports of Documentation/checker-reports.rst: what NAME prints is NAME.txt, but
-# for addresses and the folders of source files.  Needs root and the module.
+# The programs of examples/check/ have the reports of Documentation/checker-reports.rst: what NAME prints is
+# NAME.txt, but for addresses and the folders of source files.  Needs root and the module.
 set -u
 top=$(cd "$(dirname "$0")" && pwd)
 # Installed, the script and examples/ lie beside common/; in the sources a folder below.

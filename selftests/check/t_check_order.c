@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The checker's verdict on random programs, and on programs with one synchronization left out that they need, beside the verdict of a
- * reachability search over the recorded calls, which shares nothing with the checker.
+ * The checker's verdict on random programs, and on programs with one synchronization left out that they need, beside
+ * the verdict of a reachability search over the recorded calls, which shares nothing with the checker.
  *
- * A program is a list of steps. Each step has two nodes in a graph: what it does in a stream, or waits for, and what the
- * host knows when the call returns. The edges are those of "Rules of order" in Documentation/checker.rst. The program is
- * wrong if two steps use the same buffer, one of them writes, and there is no path between them.
+ * A program is a list of steps. Each step has two nodes in a graph: what it does in a stream, or waits for, and what
+ * the host knows when the call returns. The edges are those of "Rules of order" in Documentation/checker.rst. The
+ * program is wrong if two steps use the same buffer, one of them writes, and there is no path between them.
  *
- * A wait for a value may be submitted before the write. A program in which a call would then never return is not run: the
- * graph, with edges for all that may keep a call from returning, has a cycle.
+ * A wait for a value may be submitted before the write. A program in which a call would then never return is not run:
+ * the graph, with edges for all that may keep a call from returning, has a cycle.
  */
 #include <gpumem.h>
 #include <semaphore.h>
@@ -538,7 +538,7 @@ static bool agrees(struct outcome *outcome, unsigned int *wrong_ones)
 	return false;
 }
 
-/* Leave out what a step orders: the step, or that the host waits for it. False: it orders nothing more than a stream. */
+/* Leave out what a step orders: the step, or that the host waits for it. False: it orders no more than a stream. */
 static bool weaken(struct step *step)
 {
 	enum op weaker = NOTHING;

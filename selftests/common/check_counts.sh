@@ -3,8 +3,8 @@
 # How many reports of the checker a log has, for scripts that compare them with a table: they source this file.
 
 # check_counts CALLER LOG: a line "NAME<TAB>KIND<TAB>COUNT" for each test or group and each kind, sorted.  NAME is the
-# function that CALLER, main() or the start of a thread calls in the first stack that has one of them, without the prefix
-# of a group or of kselftest's harness; "-" without a stack.
+# function that CALLER, main() or the start of a thread calls in the first stack that has one of them, without the
+# prefix of a group or of kselftest's harness; "-" without a stack.
 check_counts()
 {
 	awk -v caller="$1" '
