@@ -14,8 +14,9 @@ PLAN is what gomp wrote: programs, what GCC's comments expect of each, and its "
 The libraries that a test finds are ours and the plugin.  A test has passed when its exit status and
 its output are what GCC's testsuite wants AND the witness (witness.c) saw it do what it needs:
 libgomp falls back to the host where it may.  Tests that need memory, and succeed, run once more in
-strict mode, and once more with the checker, which must have no report.  Once for each suite a test is run where there is no libcuda.so.1; it must not pass
-there.  A test that is to fail must end by itself, not by a signal.
+strict mode, and once more with the checker, which must have no report.  Once for each suite a test
+is run where there is no libcuda.so.1; it must not pass there.  A test that is to fail must end by
+itself, not by a signal.
 
 After the tests every counter of /sys/class/gpumem is what it was.
 """
