@@ -477,6 +477,15 @@ static void import_semaphore(struct call *call)
 	if (!call->result && (desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD ||
 			      desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD))
 		export_forget(desc->handle.fd);
+	if (!call->result && output(call))
+		semaphore_made(output(call), desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD, 0);
+	makes_4(call);
+}
+
+static void create_semaphore(struct call *call)
+{
+	if (!call->result && output(call))
+		semaphore_made(output(call), !(call->value[2] & GPUMEM_SEMAPHORE_TIMELINE), call->value[1]);
 	makes_4(call);
 }
 
@@ -693,7 +702,7 @@ const struct call_type calls_memory[] = {
 	{ "cuImportExternalMemory", NULL, import_memory },
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
 	{ "cuImportExternalSemaphore", NULL, import_semaphore },
-	{ "gpumem_create_semaphore", NULL, makes_4 },
+	{ "gpumem_create_semaphore", NULL, create_semaphore },
 	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
 	{ "cuMipmappedArrayCreate", NULL, mipmap_made },
 	{ "cuMipmappedArrayGetLevel", NULL, mipmap_level },

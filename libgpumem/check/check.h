@@ -323,6 +323,8 @@ struct step *step_new(enum step_kind kind, struct actor *actor);
 void step_free(struct step *step);
 /* Run a step, or keep it until it can run. Takes all of its references. */
 void step_submit(struct step *step);
+/* A semaphore was made or imported. @value: what it begins with. */
+void semaphore_made(uint64_t handle, bool binary, uint64_t value);
 /* The program knows that an actor's steps are done: run them. */
 void steps_settle(struct actor *actor);
 void steps_settle_all(void);

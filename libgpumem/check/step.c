@@ -2,8 +2,8 @@
 /*
  * Steps: the steps of streams, in an order in which the streams may execute them.
  *
- * Each step runs when it is submitted, unless it has to wait for a value that nobody has written yet or for a signal
- * that waits itself, or comes after a step that waits. Steps that wait are in one list, in the order of submission.
+ * Each step runs when it is submitted, but for three: one that waits for a value that nobody has written yet, one that
+ * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in the order of submission.
  * Whenever a value is written, the list is walked, and steps that can run do.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
@@ -43,6 +43,7 @@ struct object {
 	uint64_t key;
 	uint64_t value;			/* the highest one that was signalled */
 	unsigned int signals, awaits;
+	bool counts;			/* a binary semaphore: signals count, and values do not */
 	struct clock clock;
 	struct object *next;
 };
@@ -235,6 +236,26 @@ static struct object *object_of(uint64_t key)
 		objects = object;
 	}
 	return object;
+}
+
+void semaphore_made(uint64_t handle, bool binary, uint64_t value)
+{
+	struct object *object = object_of(handle);
+
+	if (!object)
+		return;
+	object->counts = binary;
+	object->value = binary ? 0 : value;
+	object->signals = binary && value;
+	object->awaits = 0;
+}
+
+/* Whether a semaphore has what a wait needs. */
+static bool signalled(const struct object *object, const struct step *await)
+{
+	if (object->counts || !await->value)
+		return object->signals > object->awaits;
+	return object->value >= await->value;
 }
 
 void objects_known(void)
@@ -499,20 +520,21 @@ static bool step_blocked(const struct step *step)
 }
 
 /*
- * Whether a wait needs a signal that was submitted before it and has not run. What other processes signal is not
- * known, so no other wait waits here.
+ * The signal that a wait needs, if it was submitted before the wait and has not run; else NULL. What other processes
+ * signal is not known, so no other wait waits here.
  */
-static bool signal_missing(const struct step *await)
+static const struct step *signal_missing(const struct step *await)
 {
 	const struct object *object = await->addr ? object_of(await->addr) : NULL;
 	const struct step *step;
 
-	if (!object || (await->value ? object->value >= await->value : object->signals > object->awaits))
-		return false;
+	if (!object || signalled(object, await))
+		return NULL;
 	for (step = waiting; step && step != await; step = step->next)
-		if (step->kind == STEP_SIGNAL && step->addr == await->addr && step->value >= await->value)
-			return true;
-	return false;
+		if (step->kind == STEP_SIGNAL && step->addr == await->addr &&
+		    (object->counts || step->value >= await->value))
+			return step;
+	return NULL;
 }
 
 static bool step_ready(const struct step *step)
@@ -598,6 +620,7 @@ static void find_waiting(struct actor *actor, void *found)
 static bool force_below(const struct actor *actor, unsigned int nested)
 {
 	struct step *step = first_of(actor);
+	const struct step *signal;
 	struct actor *other = NULL;
 
 	if (!step || !nested)
@@ -608,6 +631,9 @@ static bool force_below(const struct actor *actor, unsigned int nested)
 	}
 	if (step->kind == STEP_WAIT && !step->version->done && step->version->actor != actor)
 		return force_below(step->version->actor, nested - 1);
+	signal = step->kind == STEP_AWAIT ? signal_missing(step) : NULL;
+	if (signal && signal->actor != actor)
+		return force_below(signal->actor, nested - 1);
 	if (actor->kind == ACTOR_BLOCKING)
 		other = actor->context->legacy;
 	else if (actor->kind == ACTOR_LEGACY)

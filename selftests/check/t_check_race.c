@@ -684,6 +684,28 @@ TWIN(semaphore_is_signalled_late)
 	OK(cuDestroyExternalSemaphore(many));
 }
 
+/* The values of binary semaphores mean nothing. */
+TWIN(values_of_a_binary_semaphore)
+{
+	CUexternalSemaphore one, raised;
+
+	OK(gpumem_create_semaphore(&one, 0, 0));
+	OK(gpumem_create_semaphore(&raised, 1, 0));
+	raise_one(one, 1, w->b);
+	await_one(one, 1, w->b);
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(one, 1, w->a);
+	await_one(one, 9, w->b);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	/* It begins signalled: this wait needs no signal. */
+	await_one(raised, 0, w->blocking);
+	OK(cuStreamWriteValue32(w->blocking, w->q, 7, 0));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(one));
+	OK(cuDestroyExternalSemaphore(raised));
+}
+
 /* A later signal of the same semaphore waits for what comes after the wait. */
 TWIN(a_wait_needs_no_later_signal)
 {
