@@ -389,6 +389,7 @@ static void peer_dies(struct program *w)
 static void peer_survives(struct program *w)
 {
 	struct peer_handles *handles = (void *)peer.out->bytes;
+	CUresult result = CUDA_SUCCESS;
 	CUdeviceptr theirs;
 	CUevent event;
 
@@ -406,7 +407,14 @@ static void peer_survives(struct program *w)
 	OK(cuDevicePrimaryCtxRetain(&w->ctx, 0));
 	NOTE(cuMemAlloc(&w->p, BYTES));
 	NOTE(cuMemsetD8(w->p, 1, BYTES));
-	NOTE(cuIpcOpenMemHandle(&theirs, handles->memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	/* The handle is void when the peer's descriptors are closed. */
+	for (int ms = 0; !result && ms < 20000; ms++) {
+		nap_ms(1);
+		result = cuIpcOpenMemHandle(&theirs, handles->memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+		if (!result)
+			OK(cuIpcCloseMemHandle(theirs));
+	}
+	NOTE(result);
 }
 
 TEST_F(fault, peer_dies)
