@@ -61,7 +61,10 @@ bool bo_reached(struct gpumem_bo_retire *retire)
 
 uint64_t bo_internal(CUdevice device, uint64_t length, const char *name)
 {
-	/* Copies need staging memory also when the device is full. In strict mode most do: take host memory first. */
+	/*
+	 * Host memory stands in for the device's when the device is full, because copies need staging memory then, too. In
+	 * strict mode all copies of pageable memory need it, so host memory comes first.
+	 */
 	uint32_t first = client.strict ? ALLOC_HOST : 0, second = client.strict ? 0 : ALLOC_HOST, bo;
 	uint64_t addr;
 

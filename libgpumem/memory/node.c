@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <linux/mempolicy.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,5 +43,5 @@ void node_restore(const struct node_policy *before)
 	/* A call that fails for want of memory is made again: the thread's own allocations would go to the node. */
 	while (tries-- && syscall(SYS_set_mempolicy, before->mode, none ? NULL : before->nodes, none ? 0 : NODES) &&
 	       starved())
-		sched_yield();
+		usleep(1000);
 }
