@@ -246,9 +246,10 @@ static void unregister_begin(struct call *call)
 {
 	struct memory *memory = memory_exact(call->value[0], KIND(REGISTERED));
 
-	mapped_look_all();
-	if (memory)
-		free_waiting(call, memory);
+	if (!memory)
+		return;
+	mapped_look(memory);
+	free_waiting(call, memory);
 }
 
 static void unregister_end(struct call *call)
@@ -460,7 +461,7 @@ static void import_handle(struct call *call)
 	makes_1(call);
 }
 
-/* These imports close the descriptor, except that of a DMA-buf. */
+/* cuImportExternalMemory() closes the descriptor; that of a DMA-buf stays open. */
 static void import_memory(struct call *call)
 {
 	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc = (const void *)(uintptr_t)call->value[1];

@@ -115,6 +115,7 @@ static void stream_synchronize(struct call *call)
 		return;
 	mapped_queued();
 	host_waited(actor);
+	mapped_done();
 	pinned_compare(false);
 }
 
@@ -294,6 +295,7 @@ static void event_synchronize(struct call *call)
 		return;
 	mapped_queued();
 	event_known(event);
+	mapped_done();
 	pinned_compare(false);
 }
 
@@ -301,12 +303,15 @@ static void event_elapsed(struct call *call)
 {
 	unsigned int i;
 
+	if (!call->result)
+		mapped_queued();
 	for (i = 1; !call->result && i < 3; i++) {
 		struct event *event = event_of((CUevent)(uintptr_t)call->value[i]);
 
 		if (event)
 			event_known(event);
 	}
+	mapped_done();
 	pinned_compare(false);
 }
 
@@ -361,6 +366,7 @@ static void context_synchronize(struct call *call)
 		return;
 	mapped_look_all();
 	host_waited_context(context ? context : driver->context());
+	mapped_done();
 }
 
 /* A context ended: its work is done, and its memory is gone. */

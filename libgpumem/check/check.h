@@ -217,8 +217,12 @@ struct memory {
 	uint64_t writes;		/* accesses that wrote */
 	bool reported;			/* that it was unmapped */
 	struct op *queued;		/* the last asynchronous use, if mapped_queued() is to look at it; or NULL */
-	uint64_t file;			/* of pinned memory: a number of the file that is mapped there, or 0 */
-	struct memory *next_queued;
+	/*
+	 * Of pinned memory: a number of the file that is mapped there, or 0. It is made of device and inode. If two
+	 * files have one number, a report is missed.
+	 */
+	uint64_t file;
+	struct memory *next_queued, **link_queued;
 	unsigned int refs;
 	struct memory *next;		/* of arrays */
 };
@@ -421,6 +425,10 @@ void mapped_born(struct memory *memory);
 void mapped_used(struct memory *memory, struct op *op);
 /* The program waits for work: look at the memory that asynchronous operations use, before the host's clock moves on. */
 void mapped_queued(void);
+/* The host's clock moved on: forget what the host knows to be done. */
+void mapped_done(void);
+/* The memory is freed. */
+void mapped_unused(struct memory *memory);
 /* Look at one memory, or at all pinned and registered memory. */
 void mapped_look(struct memory *memory);
 void mapped_look_all(void);

@@ -7,7 +7,8 @@
  * it synchronizes a context, and when it ends. The kernel tells which file is mapped at pinned memory, so a mapping in
  * its place is noticed as well. Registered memory is the program's, whatever is mapped there.
  *
- * The driver then maps the pinned memory again where nothing is mapped, because it writes to freed memory.
+ * The driver then maps the pinned memory again where nothing is mapped, because its quarantine fills freed memory
+ * with a pattern.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ struct mapping_query {
 
 #define QUERY_MAPPING	_IOWR('f', 17, struct mapping_query)
 
-static struct memory *queued;		/* by next_queued; a reference each */
+static struct memory *queued;		/* by next_queued; none of them is dead */
 
 int unmapped(uint64_t addr, uint64_t bytes)
 {
@@ -50,25 +51,29 @@ int unmapped(uint64_t addr, uint64_t bytes)
 
 /* ---- mappings */
 
-static int maps_open(void)
+/* /proc/self/maps, which is opened when it is first asked. */
+struct maps {
+	int fd;				/* -1: not open */
+};
+
+#define NO_MAPS		{ .fd = -1 }
+
+static void maps_close(const struct maps *maps)
 {
 	/* As above. */
-	return syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-}
-
-static void maps_close(int maps)
-{
-	if (maps >= 0)
-		syscall(SYS_close, maps);
+	if (maps->fd >= 0)
+		syscall(SYS_close, maps->fd);
 }
 
 /* The file that is mapped at an address, as a number, and where the mapping ends. 0: none, or not known. */
-static uint64_t file_at(int maps, uint64_t addr, uint64_t *end)
+static uint64_t file_at(struct maps *maps, uint64_t addr, uint64_t *end)
 {
 	struct mapping_query query = { .size = sizeof(query), .addr = addr };
 
 	*end = 0;
-	if (maps < 0 || ioctl(maps, QUERY_MAPPING, &query))
+	if (maps->fd < 0)
+		maps->fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (maps->fd < 0 || ioctl(maps->fd, QUERY_MAPPING, &query))
 		return 0;
 	*end = query.end;
 	return query.inode ? query.inode ^ (uint64_t)query.major << 52 ^ (uint64_t)query.minor << 40 : 0;
@@ -76,15 +81,15 @@ static uint64_t file_at(int maps, uint64_t addr, uint64_t *end)
 
 void mapped_born(struct memory *memory)
 {
-	int maps = maps_open();
+	struct maps maps = NO_MAPS;
 	uint64_t end;
 
-	memory->file = file_at(maps, memory->base, &end);
-	maps_close(maps);
+	memory->file = file_at(&maps, memory->base, &end);
+	maps_close(&maps);
 }
 
 /* Whether other mappings lie in the place of pinned memory. */
-static bool replaced(int maps, const struct memory *memory)
+static bool replaced(struct maps *maps, const struct memory *memory)
 {
 	uint64_t at = memory->base, end;
 
@@ -112,7 +117,8 @@ static void found(struct memory *memory, const char *how)
 	const struct op *op = use(memory);
 	struct report report;
 
-	if (op && !options.strict && maybe_polled(op))
+	/* Nobody can have polled for an operation that has not run. */
+	if (op && op->time && !options.strict && maybe_polled(op))
 		op = NULL;
 	memory->reported = true;
 	/* First of all, because a report may itself map files, and the kernel may choose these addresses. */
@@ -129,36 +135,42 @@ static void found(struct memory *memory, const char *how)
 	report_end(&report);
 }
 
+/* If another thread ends the context meanwhile, the driver has unmapped the memory, and does not know it any more. */
+static bool lives(const struct memory *memory)
+{
+	uint64_t base, size;
+
+	return driver->alive(memory->context) && driver->range(memory->base, &base, &size) && base == memory->base;
+}
+
 static void look(struct memory *memory, void *arg)
 {
-	int maps = *(const int *)arg;
-	const char *how = NULL;
+	bool hole;
 
-	if (!memory_is_pinned(memory) || memory->reported)
+	/* Registered memory is not mapped again, so it has one report only. */
+	if (!memory_is_pinned(memory) || (memory->reported && memory->kind == MEMORY_REGISTERED))
 		return;
-	if (unmapped(memory->base, memory->size) == ENOMEM)
-		how = "unmapped";
-	else if (replaced(maps, memory))
-		how = "replaced by another mapping";
-	/* If another thread ends the context meanwhile, the driver has unmapped the memory. */
-	if (how && driver->alive(memory->context))
-		found(memory, how);
+	hole = unmapped(memory->base, memory->size) == ENOMEM;
+	if (memory->reported && hole)
+		driver->mend(memory->base);
+	else if (!memory->reported && (hole || replaced(arg, memory)) && lives(memory))
+		found(memory, hole ? "unmapped" : "replaced by another mapping");
 }
 
 void mapped_look(struct memory *memory)
 {
-	int maps = maps_open();
+	struct maps maps = NO_MAPS;
 
 	look(memory, &maps);
-	maps_close(maps);
+	maps_close(&maps);
 }
 
 void mapped_look_all(void)
 {
-	int maps = maps_open();
+	struct maps maps = NO_MAPS;
 
 	memories_each(look, &maps);
-	maps_close(maps);
+	maps_close(&maps);
 }
 
 /* ---- memory that queued work uses */
@@ -169,30 +181,44 @@ void mapped_used(struct memory *memory, struct op *op)
 		op_drop(memory->queued);
 	} else {
 		memory->next_queued = queued;
-		queued = memory_hold(memory);
+		memory->link_queued = &queued;
+		if (queued)
+			queued->link_queued = &memory->next_queued;
+		queued = memory;
 	}
 	memory->queued = op_hold(op);
 }
 
+void mapped_unused(struct memory *memory)
+{
+	if (!memory->queued)
+		return;
+	*memory->link_queued = memory->next_queued;
+	if (memory->next_queued)
+		memory->next_queued->link_queued = memory->link_queued;
+	op_drop(memory->queued);
+	memory->queued = NULL;
+}
+
 void mapped_queued(void)
 {
-	struct memory **at = &queued, *memory;
-	int maps;
+	struct maps maps = NO_MAPS;
+	struct memory *memory;
 
 	if (!queued)
 		return;
-	maps = maps_open();
-	while ((memory = *at)) {
-		if (!memory->dead)
-			look(memory, &maps);
-		if (!memory->dead && use(memory)) {
-			at = &memory->next_queued;
-			continue;
-		}
-		*at = memory->next_queued;
-		op_drop(memory->queued);
-		memory->queued = NULL;
-		memory_drop(memory);
+	for (memory = queued; memory; memory = memory->next_queued)
+		look(memory, &maps);
+	maps_close(&maps);
+}
+
+void mapped_done(void)
+{
+	struct memory *memory, *next;
+
+	for (memory = queued; memory; memory = next) {
+		next = memory->next_queued;
+		if (!use(memory))
+			mapped_unused(memory);
 	}
-	maps_close(maps);
 }

@@ -148,7 +148,6 @@ void memory_drop(struct memory *memory)
 	shadow_free(memory);
 	op_drop(memory->born);
 	op_drop(memory->freed);
-	op_drop(memory->queued);
 	spare_give(&spare_memories, memory);
 }
 
@@ -173,6 +172,7 @@ void memory_retire(struct memory *memory, struct op *op)
 	memory->freed = op;
 	memory->dead = true;
 	words_forget(memory);
+	mapped_unused(memory);
 	if (!op || memory->kind == MEMORY_ARRAY) {
 		memory_drop(memory);
 		return;

@@ -292,32 +292,38 @@ CUresult host_alloc(void **ptr, uint64_t bytes, unsigned int flags)
 	return result;
 }
 
-/* Whether an address has no mapping. A system call, because msync() is a cancellation point. */
-static bool is_hole(uint64_t page)
+/* Whether a range has a page without a mapping. A system call, because msync() is a cancellation point. */
+static bool has_hole(uint64_t from, uint64_t end)
 {
-	return syscall(SYS_msync, page, PAGE, MS_ASYNC) && errno == ENOMEM;
+	return syscall(SYS_msync, from, end - from, MS_ASYNC) && errno == ENOMEM;
+}
+
+/* Map the holes of a range again. mem_lock is held. */
+static void mend(const struct span *span, uint64_t from, uint64_t end)
+{
+	uint64_t middle = from + (end - from) / PAGE / 2 * PAGE;
+
+	if (!has_hole(from, end))
+		return;
+	/* Another thread may get some of the addresses meanwhile: it keeps them. */
+	if (mmap((void *)(uintptr_t)from, end - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		 client.fd, GPUMEM_MMAP_OFFSET(span->bo) + from - span->block_base) != MAP_FAILED ||
+	    errno != EEXIST || middle == from)
+		return;
+	/* Part of it is mapped. */
+	mend(span, from, middle);
+	mend(span, middle, end);
 }
 
 void host_mend(uint64_t addr)
 {
 	struct span span;
-	uint64_t page, from, end;
 
-	if (!vm_lookup(addr, &span) || !(span.flags & ALLOC_HOST) || span.pool)
-		return;
-	page = span.base & ~(PAGE - 1);
-	end = round_up(span.base + span.size + red_zone(span.flags), PAGE);
-	while (page < end) {
-		for (from = page; page < end && is_hole(page); page += PAGE)
-			;
-		/* Another thread may get the addresses meanwhile: it keeps them. */
-		if (page > from)
-			mmap((void *)(uintptr_t)from, page - from, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_FIXED_NOREPLACE, client.fd,
-			     GPUMEM_MMAP_OFFSET(span.bo) + from - span.block_base);
-		else
-			page += PAGE;
-	}
+	/* The lock keeps the memory: another thread may end its context. */
+	lock_take(&mem_lock);
+	if (vm_lookup(addr, &span) && span.flags & ALLOC_HOST && !span.pool)
+		mend(&span, span.base & ~(PAGE - 1), round_up(span.base + span.size + red_zone(span.flags), PAGE));
+	lock_drop(&mem_lock);
 }
 
 CUresult host_pointer(uint64_t *ptr, const void *host, unsigned int flags)

@@ -5,6 +5,8 @@
  */
 #include <gpumem.h>
 
+#include <malloc.h>
+
 #include "kselftest_harness.h"
 #include "check_util.h"
 
@@ -206,6 +208,39 @@ MISTAKE(pinned_memory_replaced, "host-unmapped")
 	OK(cuMemFreeHost(m));
 }
 
+/* The second hole has no report of its own, but the library writes to all bytes when it frees them. */
+MISTAKE(pinned_memory_unmapped_twice, "host-unmapped")
+{
+	char *m;
+
+	OK(WRONG(cuMemAllocHost((void **)&m, LARGE)));
+	OK(munmap(m, BYTES));
+	OK(cuCtxSynchronize());
+	OK(munmap(m + LARGE / 2, BYTES));
+	OK(cuMemFreeHost(m));
+}
+
+MISTAKE(many_pages_of_pinned_memory_unmapped, "host-unmapped")
+{
+	unsigned int i;
+	char *m, *own;
+
+	OK(WRONG(cuMemAllocHost((void **)&m, LARGE)));
+	memset(m, 1, LARGE);
+	for (i = 0; i < 64; i++)
+		OK(munmap(m + (i * i + 1) * BYTES % LARGE, BYTES));
+	OK(munmap(m + LARGE / 2, 9 * BYTES));
+	/* In the middle of a hole is a page that stays. */
+	own = m + LARGE / 2 + 4 * BYTES;
+	OK(mmap(own, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED);
+	*own = 2;
+	OK(cuCtxSynchronize());
+	/* The pages that are mapped again have their bytes. */
+	for (i = 0; i < LARGE / BYTES; i++)
+		OK(m[i * BYTES] != (m + i * BYTES == own ? 2 : 1));
+	OK(cuMemFreeHost(m));
+}
+
 MISTAKE(context_destroyed_with_unmapped_memory, "host-unmapped")
 {
 	CUcontext ctx;
@@ -234,6 +269,32 @@ TWIN(pinned_memory_freed_while_work_uses_it)
 	OK(mprotect((char *)m + BYTES, BYTES, PROT_READ | PROT_WRITE));
 	OK(cuMemFreeHost(m));
 	OK(cuMemFreeHost(n));
+}
+
+#define ROUNDS		1500u		/* more than the freed memories that the checker remembers */
+
+static void rounds(struct program *w)
+{
+	unsigned int i;
+	void *m;
+
+	for (i = 0; i < ROUNDS; i++) {
+		OK(cuMemAllocHost(&m, BYTES));
+		OK(cuMemcpyDtoHAsync(m, w->p, BYTES, w->a));
+		OK(cuCtxSynchronize());
+		OK(cuMemFreeHost(m));
+	}
+}
+
+PROGRAM(freed_memory_is_forgotten_without_stream_synchronization, NULL, without_stacks)
+{
+	size_t before;
+
+	rounds(w);
+	before = mallinfo2().uordblks;
+	rounds(w);
+	/* Of each memory the checker would keep more than 100 bytes. */
+	OK(before && mallinfo2().uordblks > before + ROUNDS * 50);
 }
 
 TEST_HARNESS_MAIN
