@@ -447,17 +447,22 @@ MAKES(4) ENDS(4)
 MAKES(5) ENDS(5)
 MAKES(6)
 
-static void import_pool(struct call *call)
+/* An import from a shareable handle of a pool or of memory. */
+static void import_shareable(const struct call *call)
 {
 	if (!call->result && call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		export_forget(call->value[1]);
+}
+
+static void import_pool(struct call *call)
+{
+	import_shareable(call);
 	makes_0(call);
 }
 
 static void import_handle(struct call *call)
 {
-	if (!call->result && call->value[2] == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		export_forget(call->value[1]);
+	import_shareable(call);
 	makes_1(call);
 }
 

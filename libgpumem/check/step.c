@@ -3,8 +3,8 @@
  * Steps: the steps of streams, in an order in which the streams may execute them.
  *
  * Each step runs when it is submitted, but for three: one that waits for a value that nobody has written yet, one that
- * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in the order of submission.
- * Whenever a value is written, the list is walked, and steps that can run do.
+ * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in
+ * the order of submission. Whenever a value is written, the list is walked, and steps that can run do.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
  * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the

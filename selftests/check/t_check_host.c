@@ -293,8 +293,8 @@ PROGRAM(freed_memory_is_forgotten_without_stream_synchronization, NULL, without_
 	rounds(w);
 	before = mallinfo2().uordblks;
 	rounds(w);
-	/* Of each memory the checker would keep more than 100 bytes. */
-	OK(before && mallinfo2().uordblks > before + ROUNDS * 50);
+	/* Of each memory the checker would keep more than 100 bytes. An allocator without figures shows nothing. */
+	OK(!before || mallinfo2().uordblks > before + ROUNDS * 50);
 }
 
 TEST_HARNESS_MAIN

@@ -706,6 +706,30 @@ TWIN(values_of_a_binary_semaphore)
 	OK(cuDestroyExternalSemaphore(raised));
 }
 
+/*
+ * The program waits for a stream behind a signal behind a value of the CPU. Another stream's wait is not over then, so
+ * what comes after it is not ordered by the first one.
+ */
+MISTAKE(copy_behind_another_value, "race")
+{
+	CUdeviceptr word = (uintptr_t)w->pinned + BYTES - 64;
+	CUexternalSemaphore many;
+
+	OK(gpumem_create_semaphore(&many, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	*(volatile unsigned int *)(uintptr_t)word = 0;
+	OK(cuStreamWaitValue32(w->blocking, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(WRONG(cuMemcpyDtoDAsync(w->q + 64, w->p, 64, w->blocking)));
+	OK(cuStreamWaitValue32(w->a, word, 5, CU_STREAM_WAIT_VALUE_EQ));
+	raise_one(many, 1, w->a);
+	await_one(many, 1, w->b);
+	*(volatile unsigned int *)(uintptr_t)word = 5;
+	OK(cuStreamSynchronize(w->b));
+	OK(cuMemsetD8Async(w->p, 3, 64, w->b));
+	OK(cuStreamWriteValue32(CU_STREAM_PER_THREAD, w->q, 7, 0));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(many));
+}
+
 /* A later signal of the same semaphore waits for what comes after the wait. */
 TWIN(a_wait_needs_no_later_signal)
 {
