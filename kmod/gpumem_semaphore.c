@@ -31,6 +31,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sync_file.h>
 #include <linux/workqueue.h>
@@ -169,9 +170,18 @@ static int gpumem_semaphore_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Two descriptors are of the same semaphore if they show the same number. */
+static void gpumem_semaphore_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	const struct gpumem_timeline *timeline = file->private_data;
+
+	seq_printf(m, "gpumem-semaphore:\t%llu\n", timeline->number);
+}
+
 static const struct file_operations gpumem_semaphore_fops = {
 	.owner = THIS_MODULE,
 	.release = gpumem_semaphore_release,
+	.show_fdinfo = gpumem_semaphore_show_fdinfo,
 	.llseek = noop_llseek,
 };
 

@@ -430,6 +430,7 @@ int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
 
 int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 {
+	static atomic64_t numbers = ATOMIC64_INIT(0);
 	struct gpumem_timeline_create *cmd = ucmd->cmd;
 	struct gpumem_timeline *timeline;
 	int ret;
@@ -440,6 +441,7 @@ int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 	if (!timeline)
 		return -ENOMEM;
 	timeline->counting = cmd->flags & GPUMEM_TIMELINE_COUNTING;
+	timeline->number = atomic64_inc_return(&numbers);
 	ret = gpumem_object_reserve(ucmd, &timeline->obj);
 	if (ret) {
 		gpumem_object_put(&timeline->obj);

@@ -49,6 +49,8 @@ struct gpumem_timeline {
 	bool of_stream;
 	/** @counting: clients may take from it; constant */
 	bool counting;
+	/** @number: shown by fdinfo; unique; 0: cannot be exported; constant */
+	u64 number;
 	/** @taken: number of signals that clients took; @lock */
 	u64 taken;
 	/** @sync: raised by a fence alone (gpumem_semaphore.c); or NULL; constant */

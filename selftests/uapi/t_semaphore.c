@@ -12,6 +12,7 @@
 #include <linux/dma-buf.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,6 +81,53 @@ TEST_F(semaphore, shared)
 	EXPECT_EQ(-ETIMEDOUT, gp_timeline_wait(self->fd, id, 9, 0, &wait));
 	EXPECT_EQ(8, wait.reached);
 	EXPECT_EQ(0, gp_timeline_signal(self->fd, id, 9));
+}
+
+/* The number that the fdinfo of a descriptor shows, or 0. */
+static unsigned long long shown_number(int fd)
+{
+	unsigned long long number = 0;
+	char path[64], line[128];
+	FILE *info;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	info = fopen(path, "r");
+	while (info && fgets(line, sizeof(line), info))
+		if (sscanf(line, "gpumem-semaphore:\t%llu", &number) == 1)
+			break;
+	if (info)
+		fclose(info);
+	return number;
+}
+
+/* All descriptors of a semaphore show its number, whichever client exported them. */
+TEST_F(semaphore, numbers)
+{
+	int first, second, of_import, of_other, of_counting;
+	__u32 id, again, other, counting;
+
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &id));
+	ASSERT_EQ(0, gp_timeline_create(self->fd, 0, &other));
+	ASSERT_EQ(0, gp_counting_create(self->fd, 0, &counting));
+	first = gp_timeline_export(self->fd, id, 0);
+	second = gp_timeline_export(self->fd, id, 0);
+	of_other = gp_timeline_export(self->fd, other, 0);
+	of_counting = gp_timeline_export(self->fd, counting, 0);
+	ASSERT_EQ(0, gp_timeline_import(self->fd, first, &again, NULL));
+	of_import = gp_timeline_export(self->fd, again, 0);
+	EXPECT_NE(0, shown_number(first));
+	EXPECT_EQ(shown_number(first), shown_number(second));
+	EXPECT_EQ(shown_number(first), shown_number(of_import));
+	EXPECT_NE(0, shown_number(of_other));
+	EXPECT_NE(0, shown_number(of_counting));
+	EXPECT_NE(shown_number(first), shown_number(of_other));
+	EXPECT_NE(shown_number(first), shown_number(of_counting));
+	EXPECT_NE(shown_number(of_other), shown_number(of_counting));
+	close(first);
+	close(second);
+	close(of_import);
+	close(of_other);
+	close(of_counting);
 }
 
 TEST_F(semaphore, wrong_calls)
