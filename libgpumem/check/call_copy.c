@@ -18,6 +18,7 @@ struct side {
 	struct span span;
 	uint64_t addr;			/* for failures; 0: an array */
 	bool missing;			/* an array that the checker does not know */
+	const void *context;		/* that the call names for this end, or NULL */
 };
 
 struct transfer {
@@ -110,6 +111,16 @@ static void submit_early(const struct call *call, const struct transfer *transfe
 	submit(call, &host, &source, false);
 }
 
+/* An end may be what a call was refused for. A copy needs access of the end's own context, or of the current one. */
+static void side_failed(const struct call *call, const struct side *side, const struct box *box,
+			const struct actor *actor)
+{
+	const void *context = side->context ? side->context : driver->context();
+
+	call_failed(call, context ? context : actor_context(actor), side->addr,
+		    (box->height - 1) * side->span.pitch + box->width);
+}
+
 /* A copy whose stream is value @stream; -1: the default stream. */
 static void copy(const struct call *call, struct transfer *transfer, int stream)
 {
@@ -120,11 +131,9 @@ static void copy(const struct call *call, struct transfer *transfer, int stream)
 	if (!transfer->box.width || !transfer->box.height || !transfer->box.depth)
 		return;
 	if (call->result) {
-		const struct box *box = &transfer->box;
-
 		stream_invalid(call, stream);
-		call_failed(call, transfer->dst.addr, (box->height - 1) * transfer->dst.span.pitch + box->width);
-		call_failed(call, transfer->src.addr, (box->height - 1) * transfer->src.span.pitch + box->width);
+		side_failed(call, &transfer->dst, &transfer->box, actor);
+		side_failed(call, &transfer->src, &transfer->box, actor);
 		return;
 	}
 	if (!actor)
@@ -209,18 +218,30 @@ static void peer_order(const struct call *call, const void *dst, const void *src
 	}
 }
 
+static void linear_peer(const struct call *call, const void *dst, const void *src, int stream)
+{
+	uint64_t bytes = call->value[4];
+	struct transfer transfer = { .box = { .width = bytes, .height = 1, .depth = 1 } };
+
+	side_at(&transfer.dst, call->value[0], bytes, bytes);
+	side_at(&transfer.src, call->value[2], bytes, bytes);
+	transfer.dst.context = dst;
+	transfer.src.context = src;
+	copy(call, &transfer, stream);
+}
+
 static void copy_peer(struct call *call)
 {
 	const void *dst = (const void *)(uintptr_t)call->value[1], *src = (const void *)(uintptr_t)call->value[3];
 
 	peer_order(call, dst, src, false);
-	linear(call, call->value[0], call->value[2], call->value[4], -1);
+	linear_peer(call, dst, src, -1);
 	peer_order(call, dst, src, true);
 }
 
 static void copy_peer_async(struct call *call)
 {
-	linear(call, call->value[0], call->value[2], call->value[4], 5);
+	linear_peer(call, (const void *)(uintptr_t)call->value[1], (const void *)(uintptr_t)call->value[3], 5);
 }
 
 static bool early_in_batch(const struct batch *batch, uint64_t copy)
@@ -350,6 +371,8 @@ static void copy_3d_peer(const struct call *call, int stream)
 	if (!c)
 		return;
 	COPY_3D(c);
+	transfer.dst.context = c->dstContext;
+	transfer.src.context = c->srcContext;
 	copy(call, &transfer, stream);
 }
 
@@ -517,7 +540,7 @@ static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64
 	side_at(&transfer.dst, call->value[0], pitch, 0);
 	if (call->result) {
 		stream_invalid(call, stream);
-		call_failed(call, transfer.dst.addr, (height - 1) * pitch + width);
+		call_failed(call, actor_context(actor), transfer.dst.addr, (height - 1) * pitch + width);
 		return;
 	}
 	step = actor ? access_step(call, actor, &transfer, false) : NULL;

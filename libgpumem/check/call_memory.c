@@ -363,6 +363,8 @@ static void share_pool(struct call *call)
 
 static void share_semaphore(struct call *call)
 {
+	if (!call->result)
+		semaphore_exported(call->value[1], semaphore_number(*(const int *)(uintptr_t)call->value[0]));
 	described(call, "descriptor of a semaphore");
 }
 
@@ -476,6 +478,18 @@ static void import_memory(struct call *call)
 	makes_3(call);
 }
 
+/* The last argument that is kept is the number of the semaphore: the call closes its descriptor. */
+#define NUMBER	(TAP_VALUES - 1)
+
+static void import_semaphore_begin(struct call *call)
+{
+	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc = (const void *)(uintptr_t)call->value[1];
+
+	if (desc && (desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD ||
+		     desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD))
+		call->value[NUMBER] = semaphore_number(desc->handle.fd);
+}
+
 static void import_semaphore(struct call *call)
 {
 	const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc = (const void *)(uintptr_t)call->value[1];
@@ -484,8 +498,16 @@ static void import_semaphore(struct call *call)
 			      desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD))
 		export_forget(desc->handle.fd);
 	if (!call->result && output(call))
-		semaphore_made(output(call), desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD, 0);
+		semaphore_imported(output(call), desc->type == CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD,
+				   call->value[NUMBER]);
 	makes_4(call);
+}
+
+static void destroy_semaphore(struct call *call)
+{
+	if (!call->result)
+		semaphore_remove(call->value[0]);
+	ends_4(call);
 }
 
 static void create_semaphore(struct call *call)
@@ -707,9 +729,9 @@ const struct call_type calls_memory[] = {
 	{ "cuMemAddressFree", NULL, ends_2 },
 	{ "cuImportExternalMemory", NULL, import_memory },
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
-	{ "cuImportExternalSemaphore", NULL, import_semaphore },
+	{ "cuImportExternalSemaphore", import_semaphore_begin, import_semaphore },
 	{ "gpumem_create_semaphore", NULL, create_semaphore },
-	{ "cuDestroyExternalSemaphore", NULL, ends_4 },
+	{ "cuDestroyExternalSemaphore", NULL, destroy_semaphore },
 	{ "cuMipmappedArrayCreate", NULL, mipmap_made },
 	{ "cuMipmappedArrayGetLevel", NULL, mipmap_level },
 	{ "cuMipmappedArrayDestroy", mipmap_destroy_begin, ends_5 },

@@ -136,7 +136,6 @@ static void event_create(struct call *call)
 	event->made = call->stack;
 	event->context = driver->context();
 	event->passed = false;
-	event->foreign = call->count > 1 && call->value[1] & CU_EVENT_INTERPROCESS;
 }
 
 static void event_open(struct call *call)
@@ -146,7 +145,17 @@ static void event_open(struct call *call)
 		struct event *event = event_of(*(CUevent *)(uintptr_t)call->value[0]);
 
 		if (event)
-			event->foreign = event->passed = true;
+			event->passed = true;
+	}
+}
+
+/* Another process may wait for the record. */
+static void version_pass(struct version *version)
+{
+	version->passed = true;
+	if (version->done) {
+		clock_join(&polled, &version->clock);
+		clock_join(&published, &version->clock);
 	}
 }
 
@@ -157,10 +166,8 @@ static void event_pass(struct call *call)
 	if (!event)
 		return;
 	event->passed = true;
-	if (event->version && event->version->done)
-		clock_join(&polled, &event->version->clock);
-	else if (event->version)
-		event->version->passed = true;
+	if (event->version)
+		version_pass(event->version);
 }
 
 static void event_destroy_begin(struct call *call)
@@ -195,13 +202,6 @@ static void record(struct event *event, struct actor *actor)
 	version_drop(event->version);
 	event->version = version;
 	step_submit(step);
-	if (event->foreign) {
-		step = step_new(STEP_SIGNAL, actor);
-		if (step) {
-			step->addr = event->key;
-			step_submit(step);
-		}
-	}
 }
 
 static void wrong_context(const struct call *call, const struct event *event, const struct actor *actor)
@@ -247,10 +247,12 @@ static void wait_for(struct event *event, struct actor *actor)
 		step_submit(step);
 	}
 	/* Another process may have recorded it after it waited for what this process recorded. */
-	if (event->foreign) {
+	if (event->passed) {
 		step = step_new(STEP_AWAIT, actor);
-		if (step)
-			step_submit(step);
+		if (!step)
+			return;
+		step->value = !event->version;
+		step_submit(step);
 	}
 }
 
@@ -277,10 +279,9 @@ static void event_known(struct event *event)
 			steps_settle(version->actor);
 		host_join(&version->clock);
 	}
-	if (event->foreign) {
-		/* As wait_for(), for the host. */
-		objects_known();
-	}
+	/* As wait_for(), for the host. */
+	if (event->passed)
+		published_known();
 }
 
 static void event_synchronize(struct call *call)
@@ -354,6 +355,8 @@ static void context_record_event(struct call *call)
 	actors_each((const void *)(uintptr_t)call->value[0], collect, &version->clock);
 	version_drop(event->version);
 	event->version = version;
+	if (event->passed)
+		version_pass(version);
 }
 
 /* ---- contexts */
@@ -438,11 +441,11 @@ static void value_step(struct actor *actor, bool wait, uint64_t addr, uint64_t v
 
 static void value_of(struct call *call, bool wait, unsigned int bytes)
 {
-	struct actor *actor = call->result ? NULL : call_actor(call, 0);
+	struct actor *actor = call_actor(call, 0);
 
 	if (call->result) {
 		stream_invalid(call, 0);
-		call_failed(call, call->value[1], bytes);
+		call_failed(call, actor_context(actor), call->value[1], bytes);
 	} else if (actor) {
 		value_step(actor, wait, call->value[1], call->value[2], bytes, call->value[3]);
 	}
@@ -514,17 +517,14 @@ static void host_function(struct call *call)
 
 static void semaphore(struct actor *actor, enum step_kind kind, CUexternalSemaphore handle, uint64_t value)
 {
-	struct step *step = step_new(kind, actor);
+	struct semaphore *semaphore = semaphore_of((uintptr_t)handle);
+	struct step *step = semaphore ? step_new(kind, actor) : NULL;
 
 	if (!step)
 		return;
-	step->addr = (uintptr_t)handle;
-	step->value = value;
+	step->semaphore = semaphore_hold(semaphore);
+	step->value = kind == STEP_AWAIT && semaphore->counts ? ++semaphore->taken : value;
 	step_submit(step);
-	/* The semaphore may also be another handle of this one, or carry what other processes know. */
-	step = kind == STEP_AWAIT ? step_new(kind, actor) : NULL;
-	if (step)
-		step_submit(step);
 }
 
 static void semaphores_signal(struct call *call)

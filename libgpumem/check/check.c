@@ -225,13 +225,12 @@ static void no_access(const struct call *call, const struct memory *memory, uint
 }
 
 /*
- * Whether a refused call may have failed because a device has no access to a pool. Host memory of a pool needs access for
- * fills only: copies that name it as device memory, and operations on values, are refused with access, too.
+ * Whether a refused call may have failed because a context's device has no access to a pool. Host memory of a pool
+ * needs access for fills only: copies that name it as device memory, and operations on values, are refused with
+ * access, too.
  */
-static bool lacks_access(const struct call *call, const struct memory *memory)
+static bool lacks_access(const struct call *call, const struct memory *memory, const void *context)
 {
-	const void *context = driver->context();
-
 	if (memory->kind != MEMORY_POOL && !(memory->kind == MEMORY_IMPORTED && memory->pool))
 		return false;
 	if (memory->host && strncmp(call->name, "cuMemset", 8))
@@ -239,7 +238,7 @@ static bool lacks_access(const struct call *call, const struct memory *memory)
 	return context && !driver->reached(memory->base, context);
 }
 
-void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
+void call_failed(const struct call *call, const void *context, uint64_t addr, uint64_t bytes)
 {
 	const struct memory *memory = memory_at(addr), *other;
 
@@ -248,7 +247,7 @@ void call_failed(const struct call *call, uint64_t addr, uint64_t bytes)
 	if (memory) {
 		if (bytes > memory->base + memory->size - addr)
 			out_of_bounds(call, memory, addr, bytes);
-		else if (lacks_access(call, memory))
+		else if (lacks_access(call, memory, context))
 			no_access(call, memory, addr);
 		return;
 	}

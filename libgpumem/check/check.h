@@ -92,6 +92,10 @@ struct clock {
 /* Make @to come after @from. True if that changed @to. */
 bool clock_join(struct clock *to, const struct clock *from);
 void clock_copy(struct clock *to, const struct clock *from);
+/* Make @to come after what both come after, and no more. */
+void clock_meet(struct clock *to, const struct clock *from);
+/* Exchange times, so that @high comes after @low. */
+void clock_sort(struct clock *low, struct clock *high);
 void clock_free(struct clock *clock);
 /* Whether operation @time of the actor in @slot comes before. */
 static inline bool clock_covers(const struct clock *clock, unsigned int slot, uint64_t time)
@@ -131,6 +135,12 @@ struct actor {
 };
 
 extern struct actor host;
+
+/* The context of a stream; NULL: of none. */
+static inline const void *actor_context(const struct actor *actor)
+{
+	return actor && actor->context ? actor->context->key : NULL;
+}
 
 static inline uint64_t actor_time(const struct actor *actor)
 {
@@ -293,6 +303,46 @@ bool shadow_pending(const struct span *span, uint64_t bytes, const struct clock 
 void shadow_open(struct memory *memory);
 void shadow_free(struct memory *memory);
 
+/* ---- external semaphores (semaphore.c) */
+
+#define SEMAPHORE_RANKS	64u
+
+struct semaphore {
+	unsigned int refs;
+	bool counts;			/* binary */
+	bool shared;			/* another process may have it */
+	bool unidentified;		/* without a number: another handle may name it, or it is a fence */
+	uint64_t number;		/* the kernel's; 0: not known, or never exported */
+	uint64_t first, top;		/* the rank that it began with, and the highest one that was signalled */
+	uint64_t taken;			/* binary: waits so far */
+	struct clock all;		/* of all signals */
+	unsigned int count;
+	struct {
+		uint64_t rank;
+		struct clock clock;	/* what a wait of this rank comes after */
+	} rank[SEMAPHORE_RANKS];	/* the highest ones */
+};
+
+/* What comes before signals of shared semaphores and before records of events that other processes have. */
+extern struct clock published;
+
+/* A semaphore was made. @value: what it begins with. */
+void semaphore_made(uint64_t handle, bool binary, uint64_t value);
+/* A semaphore was imported, or exported. @number: of semaphore_number(). */
+void semaphore_imported(uint64_t handle, bool binary, uint64_t number);
+void semaphore_exported(uint64_t handle, uint64_t number);
+void semaphore_remove(uint64_t handle);
+/* The kernel's number of the semaphore that a descriptor is of, or 0. */
+uint64_t semaphore_number(int fd);
+/* The semaphore with a handle, or NULL. */
+struct semaphore *semaphore_of(uint64_t handle);
+struct semaphore *semaphore_hold(struct semaphore *semaphore);
+void semaphore_drop(struct semaphore *semaphore);
+/* A signal with this clock has run. */
+void semaphore_signal(struct semaphore *semaphore, uint64_t value, const struct clock *clock);
+/* What a wait of a rank comes after, if a signal that ends it has run; NULL: nothing. */
+const struct clock *semaphore_clock(const struct semaphore *semaphore, uint64_t rank);
+
 /* ---- steps (step.c) */
 
 struct version;				/* one record of an event */
@@ -300,7 +350,7 @@ struct version;				/* one record of an event */
 enum step_kind {
 	STEP_ACCESS,			/* box of dst, box of src */
 	STEP_ALLOC, STEP_FREE, STEP_RECORD, STEP_WAIT, STEP_WRITE_VALUE, STEP_WAIT_VALUE, STEP_HOST,
-	STEP_SIGNAL, STEP_AWAIT,	/* external semaphores, and events of other processes */
+	STEP_SIGNAL, STEP_AWAIT,	/* external semaphores, and events that other processes have */
 };
 
 struct step {
@@ -313,9 +363,11 @@ struct step {
 	struct box box;
 	struct memory *memory;		/* STEP_ALLOC, STEP_FREE: a reference */
 	struct version *version;	/* STEP_RECORD, STEP_WAIT: a reference */
-	uint64_t addr, value;		/* STEP_*_VALUE; STEP_SIGNAL, STEP_AWAIT: the object, its value or 0 */
+	struct semaphore *semaphore;	/* STEP_SIGNAL, STEP_AWAIT: a reference; NULL: an event that other processes have */
+	uint64_t addr;			/* STEP_*_VALUE */
+	uint64_t value;			/* ... and STEP_SIGNAL; STEP_AWAIT: the rank, or 0: a signal was seen */
 	unsigned int flags, bytes;	/* STEP_WAIT_VALUE */
-	bool forced;			/* STEP_WAIT_VALUE: something that the checker did not see satisfied it */
+	bool forced;			/* a wait: something that the checker did not see satisfied it */
 	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */
 	struct clock submitted;		/* of the host; of a step that had to wait */
 	struct step *next;
@@ -327,13 +379,11 @@ struct step *step_new(enum step_kind kind, struct actor *actor);
 void step_free(struct step *step);
 /* Run a step, or keep it until it can run. Takes all of its references. */
 void step_submit(struct step *step);
-/* A semaphore was made or imported. @value: what it begins with. */
-void semaphore_made(uint64_t handle, bool binary, uint64_t value);
 /* The program knows that an actor's steps are done: run them. */
 void steps_settle(struct actor *actor);
 void steps_settle_all(void);
-/* The host knows what this process has signalled to other processes. */
-void objects_known(void);
+/* The host knows that an event of another process is done. */
+void published_known(void);
 /* A host function runs, or was left out. */
 void step_host_ran(uint64_t handle, const void *function, const void *arg);
 /* The words of memory that is freed. */
@@ -345,8 +395,7 @@ extern struct clock outside;
 
 struct event {
 	uint64_t key;
-	bool foreign;			/* other processes can record it, or wait for it */
-	bool passed;			/* other processes have it */
+	bool passed;			/* other processes may have it */
 	struct stack *made;
 	const void *context;
 	struct version *version;	/* of the last record, or NULL */
@@ -356,7 +405,7 @@ struct event {
 struct version {
 	unsigned int refs;
 	bool done;			/* the step has run */
-	bool passed;			/* another process may wait for it, and then tell the program */
+	bool passed;			/* another process may wait for it, and then tell the program, or signal */
 	struct actor *actor;		/* a reference */
 	struct clock clock;
 };
@@ -476,8 +525,11 @@ struct step *call_step(const struct call *call, struct actor *actor, enum step_k
 struct actor *call_actor(const struct call *call, int index);
 /* Report a stream that was destroyed, if a call failed for that reason. */
 void stream_invalid(const struct call *call, int index);
-/* Report why a call that failed was refused, if the checker knows. */
-void call_failed(const struct call *call, uint64_t addr, uint64_t bytes);
+/*
+ * Report why a call that failed was refused, if the checker knows. @context: whose device needs access to the memory,
+ * or NULL.
+ */
+void call_failed(const struct call *call, const void *context, uint64_t addr, uint64_t bytes);
 /* The host waited for all work of the actor. */
 void host_waited(struct actor *actor);
 /* Things other than memory, streams and events that a program gives back: by what they are, and a handle. */

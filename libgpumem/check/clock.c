@@ -81,6 +81,33 @@ void clock_copy(struct clock *to, const struct clock *from)
 		memcpy(to->times, from->times, from->count * sizeof(*to->times));
 }
 
+void clock_meet(struct clock *to, const struct clock *from)
+{
+	unsigned int i;
+
+	if (to->count > from->count)
+		to->count = from->count;
+	for (i = 0; i < to->count; i++)
+		if (to->times[i] > from->times[i])
+			to->times[i] = from->times[i];
+}
+
+void clock_sort(struct clock *low, struct clock *high)
+{
+	unsigned int i;
+
+	if (!clock_reserve(high, low->count))
+		return;
+	for (i = 0; i < low->count; i++) {
+		uint64_t time = low->times[i];
+
+		if (time > high->times[i]) {
+			low->times[i] = high->times[i];
+			high->times[i] = time;
+		}
+	}
+}
+
 void clock_free(struct clock *clock)
 {
 	free(clock->times);

@@ -4,13 +4,18 @@
  *
  * Each step runs when it is submitted, but for three: one that waits for a value that nobody has written yet, one that
  * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in
- * the order of submission. Whenever a value is written, the list is walked, and steps that can run do.
+ * the order of submission. Whenever a step is submitted, the list is walked, and steps that can run do.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
  * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the
  * wait was submitted, because the CPU may have changed the word since. If the program knows that a stream is done though
  * a step of it still waits, something that the checker does not see satisfied the wait. The step then comes after all
  * that has run.
+ *
+ * A wait for a semaphore runs when a signal that ends it has run (semaphore.c). If another process may have signalled
+ * the semaphore, and no signal of this process ended the wait, the step runs when the program knows that the wait is
+ * over. It comes after all that this process had published by then. The same is true of a wait for an event that only
+ * other processes have recorded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,16 +43,6 @@ struct word {
 	struct word *next;
 };
 
-/* What a semaphore, or an event of other processes, has been given. */
-struct object {
-	uint64_t key;
-	uint64_t value;			/* the highest one that was signalled */
-	unsigned int signals, awaits;
-	bool counts;			/* a binary semaphore: signals count, and values do not */
-	struct clock clock;
-	struct object *next;
-};
-
 /* A host function, as it was submitted. */
 struct function {
 	uint64_t handle;
@@ -73,7 +68,6 @@ static unsigned int pass;
 static struct word *words[TABLE];
 static unsigned int word_total;
 struct clock outside;
-static struct object *objects;
 static struct ran *early;
 static struct pending_host *functions;
 
@@ -220,52 +214,6 @@ void words_forget(const struct memory *memory)
 	}
 }
 
-/* ---- objects */
-
-static struct object *object_of(uint64_t key)
-{
-	struct object *object;
-
-	for (object = objects; object; object = object->next)
-		if (object->key == key)
-			return object;
-	object = calloc(1, sizeof(*object));
-	if (object) {
-		object->key = key;
-		object->next = objects;
-		objects = object;
-	}
-	return object;
-}
-
-void semaphore_made(uint64_t handle, bool binary, uint64_t value)
-{
-	struct object *object = object_of(handle);
-
-	if (!object)
-		return;
-	object->counts = binary;
-	object->value = binary ? 0 : value;
-	object->signals = binary && value;
-	object->awaits = 0;
-}
-
-/* Whether a semaphore has what a wait needs. */
-static bool signalled(const struct object *object, const struct step *await)
-{
-	if (object->counts || !await->value)
-		return object->signals > object->awaits;
-	return object->value >= await->value;
-}
-
-void objects_known(void)
-{
-	const struct object *object = object_of(0);
-
-	if (object)
-		host_join(&object->clock);
-}
-
 /* ---- host functions */
 
 static bool same(const struct function *function, uint64_t handle, const void *code, const void *arg)
@@ -388,6 +336,66 @@ static void join_into(struct actor *actor, void *clock)
 	clock_join(clock, &actor->clock);
 }
 
+/* Come after all that has run. */
+static void join_all(struct clock *clock)
+{
+	clock_join(clock, &host.clock);
+	actors_each(NULL, join_into, clock);
+}
+
+/* Whether another process may wait for a step, and then signal. */
+static bool step_publishes(const struct step *step)
+{
+	return (step->kind == STEP_SIGNAL && step->semaphore->shared) ||
+	       (step->kind == STEP_RECORD && step->version->passed);
+}
+
+/*
+ * Come after all that another process may have waited for: what was published, and what has run in streams whose next
+ * steps publish it and wait.
+ */
+static void join_published(struct clock *clock)
+{
+	const struct step *step;
+
+	clock_join(clock, &published);
+	for (step = waiting; step; step = step->next)
+		if (step_publishes(step))
+			clock_join(clock, &step->actor->clock);
+}
+
+static bool await_shared(const struct step *await)
+{
+	return !await->semaphore || await->semaphore->shared;
+}
+
+/* Whether a signal that ends a wait has run. */
+static bool await_signalled(const struct step *await)
+{
+	const struct semaphore *semaphore = await->semaphore;
+
+	if (!semaphore)
+		return !await->value;
+	return !(semaphore->shared && semaphore->counts) && semaphore->top >= await->value;
+}
+
+static void run_await(const struct step *await)
+{
+	const struct semaphore *semaphore = await->semaphore;
+	struct clock *clock = &await->actor->clock;
+	const struct clock *before;
+
+	if (await_shared(await))
+		join_published(clock);
+	if (await_signalled(await)) {
+		before = semaphore ? semaphore_clock(semaphore, await->value) : NULL;
+		if (before)
+			clock_join(clock, before);
+	} else if (!await_shared(await) || (semaphore && semaphore->unidentified)) {
+		join_all(clock);
+	}
+}
+
 /* From here on, something that the checker does not see may have written host memory. */
 static void outside_step(const struct actor *actor)
 {
@@ -399,7 +407,6 @@ static void run(struct step *step)
 	struct actor *actor = step->actor;
 	struct memory *memory;
 	const struct word_write *write;
-	struct object *object;
 	struct word *word;
 
 	if (step->submitted.count)
@@ -419,8 +426,10 @@ static void run(struct step *step)
 	case STEP_RECORD:
 		clock_copy(&step->version->clock, &actor->clock);
 		step->version->done = true;
-		if (step->version->passed)
+		if (step->version->passed) {
 			clock_join(&polled, &actor->clock);
+			clock_join(&published, &actor->clock);
+		}
 		break;
 	case STEP_WAIT:
 		clock_join(&actor->clock, &step->version->clock);
@@ -440,8 +449,7 @@ static void run(struct step *step)
 		if (write && !step->forced) {
 			clock_join(&actor->clock, &write->clock);
 		} else {
-			clock_join(&actor->clock, &host.clock);
-			actors_each(NULL, join_into, &actor->clock);
+			join_all(&actor->clock);
 		}
 		outside_step(actor);
 		break;
@@ -450,24 +458,10 @@ static void run(struct step *step)
 		host_submitted(step);
 		break;
 	case STEP_SIGNAL:
-		object = object_of(step->addr);
-		if (object) {
-			clock_join(&object->clock, &actor->clock);
-			object->signals++;
-			if (object->value < step->value)
-				object->value = step->value;
-		}
-		/* Other processes may pass it on by whatever they signal. */
-		object = object_of(0);
-		if (object)
-			clock_join(&object->clock, &actor->clock);
+		semaphore_signal(step->semaphore, step->value, &actor->clock);
 		break;
 	case STEP_AWAIT:
-		object = object_of(step->addr);
-		if (object) {
-			clock_join(&actor->clock, &object->clock);
-			object->awaits++;
-		}
+		run_await(step);
 		outside_step(actor);
 		break;
 	}
@@ -491,6 +485,7 @@ void step_free(struct step *step)
 	memory_drop(step->src.memory);
 	memory_drop(step->memory);
 	version_drop(step->version);
+	semaphore_drop(step->semaphore);
 	clock_free(&step->submitted);
 	actor_drop(step->actor);
 	spare_give(&spare_steps, step);
@@ -519,20 +514,14 @@ static bool step_blocked(const struct step *step)
 	return blocked;
 }
 
-/*
- * The signal that a wait needs, if it was submitted before the wait and has not run; else NULL. What other processes
- * signal is not known, so no other wait waits here.
- */
+/* A signal that may end a wait for a semaphore and has not run, or NULL. */
 static const struct step *signal_missing(const struct step *await)
 {
-	const struct object *object = await->addr ? object_of(await->addr) : NULL;
 	const struct step *step;
 
-	if (!object || signalled(object, await))
-		return NULL;
-	for (step = waiting; step && step != await; step = step->next)
-		if (step->kind == STEP_SIGNAL && step->addr == await->addr &&
-		    (object->counts || step->value >= await->value))
+	for (step = waiting; step; step = step->next)
+		if (step->kind == STEP_SIGNAL && step->semaphore == await->semaphore &&
+		    (step->semaphore->counts || step->value >= await->value))
 			return step;
 	return NULL;
 }
@@ -540,7 +529,7 @@ static const struct step *signal_missing(const struct step *await)
 static bool step_ready(const struct step *step)
 {
 	if (step->kind == STEP_AWAIT)
-		return !waiting || !signal_missing(step);
+		return step->forced || await_signalled(step);
 	if (step->kind == STEP_WAIT)
 		return step->version->done;
 	if (step->kind == STEP_WAIT_VALUE)
@@ -588,12 +577,20 @@ void step_submit(struct step *step)
 		}
 	}
 	clock_copy(&step->submitted, &host.clock);
-	step->actor->waiting++;
 	step->next = NULL;
 	*waiting_end = step;
 	waiting_end = &step->next;
-	steps_run();
+	/* Behind a step that waits it changes nothing. */
+	if (!step->actor->waiting++)
+		steps_run();
 }
+
+enum force {
+	FORCE_ANY,			/* the actor's step is done */
+	FORCE_UNSEEN,			/* the actor's step may be done, if the checker does not see all that may end its wait */
+};
+
+static bool force_below(const struct actor *actor, unsigned int nested, enum force which, const struct step *except);
 
 static void force(struct step *step)
 {
@@ -616,29 +613,66 @@ static void find_waiting(struct actor *actor, void *found)
 		*(struct actor **)found = actor;
 }
 
-/* Force the wait for a value that an actor's first step depends on. False: there is none. */
-static bool force_below(const struct actor *actor, unsigned int nested)
+static bool is_wait(const struct step *step)
+{
+	return (step->kind == STEP_WAIT_VALUE || step->kind == STEP_AWAIT) && !step->forced;
+}
+
+/*
+ * Steps that publish are behind waits, and may have run. Force one of these waits, if something that the checker does
+ * not see may have ended it. False: there is none. @except: a wait that is not forced, or NULL.
+ */
+static bool force_published(const struct step *except)
+{
+	const struct step *step;
+
+	for (step = waiting; step; step = step->next)
+		if (step_publishes(step) && force_below(step->actor, NESTED, FORCE_UNSEEN, except))
+			return true;
+	return false;
+}
+
+/*
+ * Force the wait that an actor's first step depends on. False: there is none. A wait for another process comes after
+ * what is published, so steps that may have been published run first.
+ */
+static bool force_below(const struct actor *actor, unsigned int nested, enum force which, const struct step *except)
 {
 	struct step *step = first_of(actor);
 	const struct step *signal;
 	struct actor *other = NULL;
 
-	if (!step || !nested)
+	if (!step || !nested || step == except)
 		return false;
 	if (step->kind == STEP_WAIT_VALUE && !step->forced) {
+		if (which == FORCE_UNSEEN && !word_polled(step->addr))
+			return false;
 		force(step);
 		return true;
 	}
 	if (step->kind == STEP_WAIT && !step->version->done && step->version->actor != actor)
-		return force_below(step->version->actor, nested - 1);
-	signal = step->kind == STEP_AWAIT ? signal_missing(step) : NULL;
-	if (signal && signal->actor != actor)
-		return force_below(signal->actor, nested - 1);
+		return force_below(step->version->actor, nested - 1, which, except);
+	if (step->kind == STEP_AWAIT && !step->forced && await_shared(step)) {
+		if (which == FORCE_ANY && force_published(step))
+			return true;
+		force(step);
+		return true;
+	}
+	if (step->kind == STEP_AWAIT && !step->forced) {
+		signal = signal_missing(step);
+		if (signal && signal->actor != actor)
+			return force_below(signal->actor, nested - 1, which, except);
+		if (which == FORCE_UNSEEN)
+			return false;
+		/* The call of another thread that signals has not ended. */
+		force(step);
+		return true;
+	}
 	if (actor->kind == ACTOR_BLOCKING)
 		other = actor->context->legacy;
 	else if (actor->kind == ACTOR_LEGACY)
 		actors_each(actor->context->key, find_waiting, &other);
-	return other && force_below(other, nested - 1);
+	return other && force_below(other, nested - 1, which, except);
 }
 
 static bool force_any(void)
@@ -646,7 +680,7 @@ static bool force_any(void)
 	struct step *step;
 
 	for (step = waiting; step; step = step->next)
-		if (step->kind == STEP_WAIT_VALUE && !step->forced) {
+		if (is_wait(step)) {
 			force(step);
 			return true;
 		}
@@ -655,12 +689,23 @@ static bool force_any(void)
 
 void steps_settle(struct actor *actor)
 {
-	while (actor->waiting && (force_below(actor, NESTED) || force_any()))
+	while (actor->waiting && (force_below(actor, NESTED, FORCE_ANY, NULL) || force_any()))
 		;
 }
 
 void steps_settle_all(void)
 {
-	while (waiting && force_any())
+	while (waiting && (force_below(waiting->actor, NESTED, FORCE_ANY, NULL) || force_any()))
 		;
+}
+
+void published_known(void)
+{
+	struct clock clock = { .count = 0 };
+
+	while (force_published(NULL))
+		;
+	join_published(&clock);
+	host_join(&clock);
+	clock_free(&clock);
 }

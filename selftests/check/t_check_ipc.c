@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The checker on programs of two processes: memory, pools and events of another process that a program uses wrongly or
- * does not give back; and on their correct twins.
+ * The checker on programs of two processes: memory, pools, events and semaphores of another process that a program uses
+ * wrongly or does not give back; and on their correct twins.
  *
- * The other process is this program, exec'ed anew. It is not checked. It has made memory, a pool with an allocation and
- * an event, and offers them by a socket. It waits for an event of the program when it is asked to, and records its own.
+ * The other process is this program, exec'ed anew. It is not checked. It has made memory, a pool with an allocation, an
+ * event and two semaphores, and offers them by a socket. It waits for an event of the program when it is asked to, and
+ * records its own. When the program signals the first semaphore, it signals the second one, twice at most.
  */
+#include <gpumem.h>
+
 #include <sys/socket.h>
 
 #include "kselftest_harness.h"
@@ -20,7 +23,34 @@ struct offer {
 	CUmemPoolPtrExportData in_pool;
 };
 
+static void raise_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = value };
+
+	OK(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
+static void await_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = value };
+
+	OK(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
 /* ---- the other process; its standard input is the socket */
+
+/* The first one is a timeline semaphore, the second one a binary one. */
+static void other_semaphores(CUexternalSemaphore *semaphores)
+{
+	int fd;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		OK(gpumem_create_semaphore(&semaphores[i], 0, i ? 0 : GPUMEM_SEMAPHORE_TIMELINE));
+		OK(gpumem_export_semaphore(&fd, semaphores[i], 0));
+		OK(send_fd(STDIN_FILENO, fd));
+		close(fd);
+	}
+}
 
 static int other_main(void)
 {
@@ -32,8 +62,9 @@ static int other_main(void)
 	CUipcEventHandle handle;
 	CUevent event, theirs;
 	struct offer offer;
+	CUexternalSemaphore semaphores[2];
 	CUmemoryPool pool;
-	CUstream stream;
+	CUstream stream, second;
 	CUcontext ctx;
 	int fd;
 
@@ -52,6 +83,12 @@ static int other_main(void)
 	OK(cuMemPoolExportToShareableHandle(&fd, pool, POSIX_FD, 0));
 	OK(write(STDIN_FILENO, &offer, sizeof(offer)) != sizeof(offer));
 	OK(send_fd(STDIN_FILENO, fd));
+	OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+	other_semaphores(semaphores);
+	for (unsigned int i = 1; i <= 2; i++) {
+		await_one(semaphores[0], i, second);
+		raise_one(semaphores[1], 0, second);
+	}
 	while (read(STDIN_FILENO, &handle, sizeof(handle)) == sizeof(handle)) {
 		OK(cuIpcOpenEventHandle(&theirs, handle));
 		OK(cuStreamWaitEvent(stream, theirs, 0));
@@ -60,12 +97,16 @@ static int other_main(void)
 		OK(!tell(STDIN_FILENO));
 	}
 	OK(cuStreamSynchronize(stream));
+	/* The program need not have signalled. */
+	raise_one(semaphores[0], 2, stream);
+	OK(cuStreamSynchronize(second));
 	return 0;
 }
 
 struct other {
 	struct offer offer;
 	int sock, pool;			/* the socket, and the descriptor of the pool */
+	int semaphores[2];		/* descriptors */
 	pid_t pid;
 };
 
@@ -86,6 +127,10 @@ static void other_start(struct other *other)
 	OK(read(other->sock, &other->offer, sizeof(other->offer)) != sizeof(other->offer));
 	other->pool = recv_fd(other->sock);
 	OK(other->pool < 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		other->semaphores[i] = recv_fd(other->sock);
+		OK(other->semaphores[i] < 0);
+	}
 }
 
 static void other_end(struct other *other)
@@ -94,6 +139,9 @@ static void other_end(struct other *other)
 
 	close(other->pool);
 	close(other->sock);
+	for (unsigned int i = 0; i < 2; i++)
+		if (other->semaphores[i] >= 0)
+			close(other->semaphores[i]);
 	OK(waitpid(other->pid, &status, 0) != other->pid);
 	OK(status);
 }
@@ -233,6 +281,77 @@ TWIN(imported_pool_is_used_with_access)
 	other_end(&other);
 }
 
+/* The stream's device needs access, whatever context is current. */
+static CUresult fill_in_another_context(struct program *w, CUdeviceptr m, int of_stream, unsigned int misaligned)
+{
+	CUcontext other;
+	CUstream stream;
+	CUresult result;
+
+	OK(cuDevicePrimaryCtxRetain(&other, 1));
+	OK(cuCtxSetCurrent(of_stream ? other : w->ctx));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuCtxSetCurrent(of_stream ? w->ctx : other));
+	result = WRONG(cuMemsetD32Async(m + misaligned, 1, 1, stream));
+	OK(cuStreamSynchronize(stream));
+	OK(cuStreamDestroy(stream));
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuDevicePrimaryCtxRelease(1));
+	return result;
+}
+
+MISTAKE(pool_is_used_by_a_stream_without_access, "no-access")
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	if (!fill_in_another_context(w, m, 1, 0))
+		_exit(3);
+	OK(cuMemFree(m));
+}
+
+TWIN(pool_is_used_while_a_context_without_access_is_current)
+{
+	CUdeviceptr m;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(fill_in_another_context(w, m, 0, 0));
+	/* This call is refused for another reason. */
+	if (!fill_in_another_context(w, m, 0, 1))
+		_exit(3);
+	OK(cuMemFree(m));
+}
+
+/* A copy between contexts needs access of the contexts that it names. */
+static void copy_peer_from(struct program *w, bool named)
+{
+	CUstream stream;
+	CUcontext other;
+	CUdeviceptr m;
+	CUresult result;
+
+	OK(cuMemAllocAsync(&m, BYTES, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuDevicePrimaryCtxRetain(&other, 1));
+	OK(cuCtxSetCurrent(named ? w->ctx : other));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	result = WRONG(cuMemcpyPeerAsync(w->p, w->ctx, m, named ? other : w->ctx, BYTES, stream));
+	if (named != !!result)
+		_exit(3);
+	OK(cuStreamSynchronize(stream));
+	OK(cuStreamDestroy(stream));
+	OK(cuCtxSetCurrent(w->ctx));
+	OK(cuDevicePrimaryCtxRelease(1));
+	OK(cuMemFree(m));
+}
+
+MISTAKE(peer_copy_names_a_context_without_access, "no-access")
+{
+	copy_peer_from(w, true);
+}
+
 /* A call that is refused for another reason is no lack of access. */
 TWIN(imported_pool_is_used_with_a_wrong_argument)
 {
@@ -334,6 +453,78 @@ TWIN(event_of_another_process_is_synchronized_with)
 	other_end(&other);
 }
 
+/* The record for the other process is behind a value that is written after the wait for the other process's event. */
+static void record_behind_a_value(struct program *w, struct other *other, CUevent *theirs, CUdeviceptr word,
+				  enum order order)
+{
+	OK(cuStreamWaitValue32(w->a, word, 7, CU_STREAM_WAIT_VALUE_EQ));
+	ask_the_other(w, other, theirs, order);
+}
+
+TWIN(record_is_behind_a_value_of_a_stream)
+{
+	struct other other;
+	CUevent theirs;
+
+	other_start(&other);
+	record_behind_a_value(w, &other, &theirs, w->q, ORDERED);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuStreamWriteValue32(w->blocking, w->q, 7, 0));
+	OK(cuStreamSynchronize(w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+TWIN(record_is_behind_a_value_of_the_host)
+{
+	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
+	struct other other;
+	CUevent theirs;
+
+	*word = 0;
+	other_start(&other);
+	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, ORDERED);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b));
+	*word = 7;
+	OK(cuStreamSynchronize(w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+MISTAKE(record_behind_a_value_is_too_early, "race")
+{
+	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
+	struct other other;
+	CUevent theirs;
+
+	*word = 0;
+	other_start(&other);
+	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, RECORDED_TOO_EARLY);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b)));
+	*word = 7;
+	OK(cuStreamSynchronize(w->a));
+	OK(cuStreamSynchronize(w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
+/* The host waits for the other process's event. */
+TWIN(record_behind_a_value_is_synchronized_with)
+{
+	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
+	struct other other;
+	CUevent theirs;
+
+	*word = 0;
+	other_start(&other);
+	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, NOT_WAITED_FOR);
+	*word = 7;
+	OK(cuEventSynchronize(theirs));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b));
+	OK(cuEventDestroy(theirs));
+	other_end(&other);
+}
+
 MISTAKE(opened_event_is_not_destroyed, "leak")
 {
 	struct other other;
@@ -341,6 +532,146 @@ MISTAKE(opened_event_is_not_destroyed, "leak")
 
 	other_start(&other);
 	OK(WRONG(cuIpcOpenEventHandle(&theirs, other.offer.event)));
+	other_end(&other);
+}
+
+/* ---- semaphores: the program signals the first one, and waits for the second one, which the other process signals */
+
+static void import_semaphores(struct other *other, CUexternalSemaphore *semaphores)
+{
+	CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = { .flags = 0 };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		desc.type = i ? CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD :
+			CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD;
+		desc.handle.fd = other->semaphores[i];
+		OK(cuImportExternalSemaphore(&semaphores[i], &desc));
+		other->semaphores[i] = -1;
+	}
+}
+
+static void destroy_semaphores(const CUexternalSemaphore *semaphores)
+{
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(semaphores[0]));
+	OK(cuDestroyExternalSemaphore(semaphores[1]));
+}
+
+TWIN(another_process_signals_after_the_program)
+{
+	CUexternalSemaphore semaphores[2];
+	struct other other;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(semaphores[0], 1, w->a);
+	await_one(semaphores[1], 0, w->b);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	destroy_semaphores(semaphores);
+	other_end(&other);
+}
+
+/* The wait is submitted before the program's signal. */
+TWIN(another_process_is_awaited_before_the_signal)
+{
+	CUexternalSemaphore semaphores[2];
+	struct other other;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	await_one(semaphores[1], 0, w->b);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(semaphores[0], 1, w->a);
+	destroy_semaphores(semaphores);
+	other_end(&other);
+}
+
+MISTAKE(another_process_is_signalled_too_early, "race")
+{
+	CUexternalSemaphore semaphores[2];
+	struct other other;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	await_one(semaphores[1], 0, w->b);
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b)));
+	raise_one(semaphores[0], 1, w->a);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	destroy_semaphores(semaphores);
+	other_end(&other);
+}
+
+/*
+ * Each wait is for the other process, and the host waits for the second stream only. The first stream has then done
+ * what the other process was told.
+ */
+TWIN(another_process_is_awaited_twice)
+{
+	CUexternalSemaphore semaphores[2];
+	struct other other;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	await_one(semaphores[1], 0, w->a);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(semaphores[0], 2, w->a);
+	await_one(semaphores[1], 0, w->b);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	raise_one(semaphores[0], 1, w->blocking);
+	OK(cuStreamSynchronize(w->b));
+	destroy_semaphores(semaphores);
+	other_end(&other);
+}
+
+/*
+ * The wait for the other process is over, and an event for other processes is behind a value that no stream has written
+ * yet. What is behind the value has not run.
+ */
+TWIN(event_for_another_process_is_not_recorded_yet)
+{
+	CUexternalSemaphore semaphores[2];
+	CUipcEventHandle handle;
+	struct other other;
+	CUevent own;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuIpcGetEventHandle(&handle, own));
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+	OK(cuEventRecord(own, w->a));
+	await_one(semaphores[1], 0, w->b);
+	raise_one(semaphores[0], 1, w->blocking);
+	OK(cuStreamSynchronize(w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(cuStreamWriteValue32(w->blocking, w->q, 7, 0));
+	destroy_semaphores(semaphores);
+	OK(cuEventDestroy(own));
+	other_end(&other);
+}
+
+/* The signal is behind a wait for a semaphore of the program. */
+TWIN(wait_behind_two_signals)
+{
+	CUexternalSemaphore semaphores[2], own;
+	struct other other;
+
+	other_start(&other);
+	import_semaphores(&other, semaphores);
+	OK(gpumem_create_semaphore(&own, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	await_one(semaphores[1], 0, w->b);
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	await_one(own, 1, w->a);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	raise_one(semaphores[0], 1, w->a);
+	OK(cuMemsetD8Async(w->p, 3, BYTES, w->blocking));
+	raise_one(own, 1, w->blocking);
+	OK(cuStreamSynchronize(w->b));
+	destroy_semaphores(semaphores);
+	OK(cuDestroyExternalSemaphore(own));
 	other_end(&other);
 }
 

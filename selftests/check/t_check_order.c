@@ -7,8 +7,8 @@
  * the host knows when the call returns. The edges are those of "Rules of order" in Documentation/checker.rst. The
  * program is wrong if two steps use the same buffer, one of them writes, and there is no path between them.
  *
- * A wait for a value may be submitted before the write. A program in which a call would then never return is not run:
- * the graph, with edges for all that may keep a call from returning, has a cycle.
+ * A wait for a value or a semaphore may be submitted before the write or the signal. A program in which a call would
+ * then never return is not run: the graph, with edges for all that may keep a call from returning, has a cycle.
  */
 #include <gpumem.h>
 #include <semaphore.h>
@@ -22,7 +22,10 @@
 #define EVENTS		2u
 #define BUFFERS		4u
 #define WORDS		3u	/* the second has 64 bits */
-#define SEMAPHORES	2u
+#define SEMAPHORES	4u
+#define BINARY		1u	/* the others are timeline semaphores */
+#define SHARED		3u	/* another process might have it */
+#define BEGIN		1u	/* value of a timeline semaphore */
 #define PROGRAMS	60u	/* of one case, at least */
 
 enum op {
@@ -67,8 +70,8 @@ static const struct {
 	[WAIT]		= { "wait",		EVENT, 8, .streams = true },
 	[SET]		= { "set",		VALUE, 7, .streams = true },
 	[AWAIT]		= { "await",		VALUE, 7, .streams = true },
-	[RAISE]		= { "raise",		SEMAPHORE, 3, .streams = true },
-	[PASS]		= { "pass",		SEMAPHORE, 4, .streams = true },
+	[RAISE]		= { "raise",		SEMAPHORE, 7, .streams = true },
+	[PASS]		= { "pass",		SEMAPHORE, 7, .streams = true },
 	[HOST_FUNCTION]	= { "host function",	SYNC, 1, .streams = true, .knows = DONE },
 	[SYNC_STREAM]	= { "sync",		SYNC, 1, .knows = DONE },
 	[QUERY_STREAM]	= { "query",		SYNC, 1, .knows = DONE },
@@ -82,7 +85,8 @@ struct step {
 	enum op op;
 	unsigned int stream, event, buffer, word, semaphore;
 	bool fills;			/* SET: by a fill, of a word of 32 bits */
-	unsigned int flag, value;	/* SET, AWAIT */
+	unsigned int flag, value;	/* SET, AWAIT; RAISE, PASS: of a timeline semaphore */
+	bool again;			/* RAISE, PASS of SHARED: by its other handle */
 };
 
 static struct step steps[STEPS];
@@ -138,9 +142,6 @@ static bool edge(unsigned int i, unsigned int j)
 		return true;
 	if (event)
 		return false;
-	/* RAISE waits, too. The semaphores are imported, so one may tell what another process knows by the other. */
-	if (from->op == RAISE && (to->op == RAISE || to->op == PASS))
-		return true;
 	/* Within a stream, between the legacy stream and blocking ones, and to a wait for all of that. */
 	if (stream_of(from) == stream_of(to))
 		return true;
@@ -173,6 +174,24 @@ static unsigned int set_for(const struct step *await)
 	return i;
 }
 
+/*
+ * The step whose signal a wait waits for, or STEPS. One stream signals a semaphore, and values rise. The n-th wait
+ * for a binary semaphore gets the n-th signal.
+ */
+static unsigned int raise_for(unsigned int pass)
+{
+	const unsigned int semaphore = steps[pass].semaphore;
+	unsigned int skip = 0, i;
+
+	for (i = 0; i < pass && semaphore == BINARY; i++)
+		skip += steps[i].op == PASS && steps[i].semaphore == semaphore;
+	for (i = 0; i < STEPS; i++)
+		if (steps[i].op == RAISE && steps[i].semaphore == semaphore &&
+		    (semaphore == BINARY ? !skip-- : steps[i].value >= steps[pass].value))
+			break;
+	return i;
+}
+
 /* Fill in @before. @calls: with what may keep calls from returning. False: a step never ends. */
 static bool search(bool calls)
 {
@@ -181,7 +200,7 @@ static bool search(bool calls)
 	memset(before, 0, sizeof(before));
 	for (unsigned int j = 0; j < STEPS; j++) {
 		const enum op op = steps[j].op;
-		unsigned int set = op == AWAIT ? set_for(&steps[j]) : j;
+		unsigned int set = op == AWAIT ? set_for(&steps[j]) : op == PASS ? raise_for(j) : j;
 
 		if (set == STEPS)
 			ends = false;
@@ -295,6 +314,34 @@ static void make_values(unsigned int word, unsigned int streams, unsigned long l
 	}
 }
 
+/* What the steps of a semaphore signal, and wait for. */
+static void make_signals(unsigned int semaphore, unsigned int streams, unsigned long long *seed)
+{
+	unsigned int signaller = draw(seed, streams), count = 0;
+
+	for (unsigned int i = 0; i < STEPS; i++) {
+		if (steps[i].op != RAISE || steps[i].semaphore != semaphore)
+			continue;
+		steps[i].stream = signaller;
+		steps[i].value = BEGIN + ++count;
+		steps[i].again = draw(seed, 2);
+		/* A wait comes after all signals of shared semaphores that have run when it does: there is one. */
+		if (semaphore == SHARED && count > 1)
+			steps[i].op = NOTHING;
+	}
+	if (semaphore == SHARED && count > 1)
+		count = 1;
+	for (unsigned int i = 0; i < STEPS; i++) {
+		if (steps[i].op != PASS || steps[i].semaphore != semaphore)
+			continue;
+		steps[i].again = draw(seed, 2);
+		if (count)
+			steps[i].value = BEGIN + 1 + draw(seed, count);
+		if (raise_for(i) == STEPS)
+			steps[i].op = NOTHING;
+	}
+}
+
 static void make(unsigned long long *seed)
 {
 	unsigned int groups = 1u << ALWAYS | 1u << (EVENT + draw(seed, GROUPS - EVENT)) | draw(seed, 1u << GROUPS);
@@ -310,8 +357,10 @@ static void make(unsigned long long *seed)
 		};
 	for (unsigned int word = 0; word < WORDS; word++)
 		make_values(word, streams, seed);
+	for (unsigned int semaphore = 0; semaphore < SEMAPHORES; semaphore++)
+		make_signals(semaphore, streams, seed);
 	for (unsigned int i = STEPS; i-- > 0 && !search(true); )
-		if (steps[i].op == AWAIT)
+		if (steps[i].op == AWAIT || steps[i].op == PASS)
 			steps[i].op = NOTHING;
 }
 
@@ -320,35 +369,29 @@ struct things {
 	CUevent event[EVENTS];
 	CUdeviceptr buffer[BUFFERS], word[WORDS];
 	unsigned char *target, *source;		/* pinned */
-	CUexternalSemaphore own[SEMAPHORES], semaphore[SEMAPHORES];
-	unsigned long long raised[SEMAPHORES];
+	CUexternalSemaphore semaphore[SEMAPHORES], again;
 };
 
-static void make_semaphore(struct things *t, unsigned int i)
+static void make_semaphores(struct things *t)
 {
 	CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = { .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD };
 
-	t->raised[i] = 1;
-	OK(gpumem_create_semaphore(&t->own[i], 1, GPUMEM_SEMAPHORE_TIMELINE));
-	OK(gpumem_export_semaphore(&desc.handle.fd, t->own[i], 0));
-	OK(cuImportExternalSemaphore(&t->semaphore[i], &desc));
+	for (unsigned int i = 0; i < SEMAPHORES; i++)
+		OK(gpumem_create_semaphore(&t->semaphore[i], i == BINARY ? 0 : BEGIN,
+					   i == BINARY ? 0 : GPUMEM_SEMAPHORE_TIMELINE));
+	OK(gpumem_export_semaphore(&desc.handle.fd, t->semaphore[SHARED], 0));
+	OK(cuImportExternalSemaphore(&t->again, &desc));
 }
 
-static void pass(struct things *t, const struct step *s)
+static void signal_or_wait(struct things *t, const struct step *s)
 {
-	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = t->raised[s->semaphore] };
+	CUexternalSemaphore *semaphore = s->semaphore == SHARED && s->again ? &t->again : &t->semaphore[s->semaphore];
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS signal = { .params.fence.value = s->value };
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS wait = { .params.fence.value = s->value };
+	CUstream stream = t->stream[s->stream];
 
-	OK(cuWaitExternalSemaphoresAsync(&t->semaphore[s->semaphore], &params, 1, t->stream[s->stream]));
-}
-
-/* Values of a semaphore rise, so a signal comes after the one before it. */
-static void raise_semaphore(struct things *t, const struct step *s)
-{
-	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = t->raised[s->semaphore] + 1 };
-
-	pass(t, s);
-	OK(cuSignalExternalSemaphoresAsync(&t->semaphore[s->semaphore], &params, 1, t->stream[s->stream]));
-	t->raised[s->semaphore]++;
+	OK(s->op == RAISE ? cuSignalExternalSemaphoresAsync(semaphore, &signal, 1, stream) :
+	   cuWaitExternalSemaphoresAsync(semaphore, &wait, 1, stream));
 }
 
 static void set(const struct things *t, const struct step *s)
@@ -447,10 +490,8 @@ static void do_step(struct program *w, struct things *t, unsigned int i)
 		   cuStreamWaitValue32(stream, t->word[s->word], s->value, s->flag));
 		break;
 	case RAISE:
-		raise_semaphore(t, s);
-		break;
 	case PASS:
-		pass(t, s);
+		signal_or_wait(t, s);
 		break;
 	case HOST_FUNCTION:
 		call_host(stream);
@@ -492,8 +533,7 @@ static void run(struct program *w)
 		OK(cuMemAlloc(&t.word[i], 8));
 		OK(cuMemsetD8Async(t.word[i], 0, 8, w->a));
 	}
-	for (unsigned int i = 0; i < SEMAPHORES; i++)
-		make_semaphore(&t, i);
+	make_semaphores(&t);
 	OK(cuCtxSynchronize());
 	for (unsigned int i = 0; i < STEPS; i++)
 		do_step(w, &t, i);
@@ -502,10 +542,9 @@ static void run(struct program *w)
 		OK(cuMemFree(t.buffer[i]));
 	for (unsigned int i = 0; i < WORDS; i++)
 		OK(cuMemFree(t.word[i]));
-	for (unsigned int i = 0; i < SEMAPHORES; i++) {
+	for (unsigned int i = 0; i < SEMAPHORES; i++)
 		OK(cuDestroyExternalSemaphore(t.semaphore[i]));
-		OK(cuDestroyExternalSemaphore(t.own[i]));
-	}
+	OK(cuDestroyExternalSemaphore(t.again));
 	OK(cuMemFreeHost(t.target));
 	OK(cuMemFreeHost(t.source));
 	OK(cuStreamDestroy(t.stream[3]));
@@ -515,12 +554,13 @@ static void show(void)
 {
 	for (unsigned int i = 0; i < STEPS; i++)
 		if (steps[i].op != NOTHING)
-			fprintf(stderr, "# %2u %s stream %u event %u buffer %u word %u value %u flag %u\n", i,
+			fprintf(stderr, "# %2u %s stream %u event %u buffer %u word %u semaphore %u value %u flag %u\n", i,
 				kinds[steps[i].op].name, stream_of(&steps[i]), steps[i].event, steps[i].buffer,
-				steps[i].word, steps[i].value, steps[i].flag);
+				steps[i].word, steps[i].semaphore, steps[i].value, steps[i].flag);
 }
 
 static unsigned int needed[NOTHING];	/* how many programs had a race without a step of this kind */
+static unsigned int early;		/* ... without a wait for a semaphore that is submitted before its signal */
 
 /* Run the program with the steps as they are now: whether the checker agrees. */
 static bool agrees(struct outcome *outcome, unsigned int *wrong_ones)
@@ -561,10 +601,12 @@ static unsigned int compare_weaker(struct __test_metadata *_metadata, struct out
 
 	for (unsigned int i = 0; i < STEPS; i++) {
 		const struct step step = steps[i];
+		const bool is_early = step.op == PASS && raise_for(i) > i;
 
 		if (!ran[step.op] && weaken(&steps[i]) && search(true) && wrong()) {
 			EXPECT_TRUE(agrees(outcome, wrong_ones));
 			needed[step.op]++;
+			early += is_early;
 			ran[step.op] = true;
 			count++;
 		}
@@ -584,6 +626,7 @@ static void compare(struct __test_metadata *_metadata, unsigned long long seed)
 
 	ASSERT_NE(NULL, outcome);
 	memset(needed, 0, sizeof(needed));
+	early = 0;
 	while (count < PROGRAMS) {
 		unsigned int step;
 
@@ -601,6 +644,7 @@ static void compare(struct __test_metadata *_metadata, unsigned long long seed)
 	for (enum op op = 0; op < NOTHING; op++)
 		if (needed[op])
 			TH_LOG("%u need: %s", needed[op], kinds[op].name);
+	TH_LOG("%u waits for semaphores were before their signals", early);
 	free(outcome);
 }
 
