@@ -475,6 +475,12 @@ TWIN(record_is_behind_a_value_of_a_stream)
 	other_end(&other);
 }
 
+/* In strict mode, what the other process waited for counts only if the program then waits for the other process. */
+PROGRAM(record_is_behind_a_value_of_a_stream_in_strict_mode, NULL, in_strict_mode)
+{
+	record_is_behind_a_value_of_a_stream_body(w);
+}
+
 TWIN(record_is_behind_a_value_of_the_host)
 {
 	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
@@ -629,7 +635,7 @@ TWIN(another_process_is_awaited_twice)
  * The wait for the other process is over, and an event for other processes is behind a value that no stream has written
  * yet. What is behind the value has not run.
  */
-TWIN(event_for_another_process_is_not_recorded_yet)
+PROGRAM(event_for_another_process_is_not_recorded_yet, NULL, in_strict_mode)
 {
 	CUexternalSemaphore semaphores[2];
 	CUipcEventHandle handle;
@@ -641,8 +647,8 @@ TWIN(event_for_another_process_is_not_recorded_yet)
 	OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
 	OK(cuIpcGetEventHandle(&handle, own));
 	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
-	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
 	OK(cuEventRecord(own, w->a));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
 	await_one(semaphores[1], 0, w->b);
 	raise_one(semaphores[0], 1, w->blocking);
 	OK(cuStreamSynchronize(w->b));

@@ -112,6 +112,25 @@ MISTAKE(copy_behind_another_value, "race")
 	OK(cuDestroyExternalSemaphore(many));
 }
 
+/* The value is over when the wait behind the signal is. The program knows that of what comes before the signal only. */
+MISTAKE(write_behind_the_signal, "race")
+{
+	CUdeviceptr word = (uintptr_t)w->pinned + BYTES - 64;
+	CUexternalSemaphore many;
+
+	OK(gpumem_create_semaphore(&many, 0, GPUMEM_SEMAPHORE_TIMELINE));
+	*(volatile unsigned int *)(uintptr_t)word = 0;
+	OK(cuStreamWaitValue32(w->a, word, 5, CU_STREAM_WAIT_VALUE_EQ));
+	raise_one(many, 1, w->a);
+	OK(cuMemsetD8Async(w->p, 3, 64, w->a));
+	await_one(many, 1, w->b);
+	*(volatile unsigned int *)(uintptr_t)word = 5;
+	OK(cuStreamSynchronize(w->b));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->blocking)));
+	OK(cuCtxSynchronize());
+	OK(cuDestroyExternalSemaphore(many));
+}
+
 /* A later signal of the same semaphore waits for what comes after the wait. */
 TWIN(a_wait_needs_no_later_signal)
 {
