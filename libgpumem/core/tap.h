@@ -15,9 +15,10 @@
 
 #include "cuda.h"
 
-#define TAP_VERSION	3u
+#define TAP_VERSION	4u
 #define PATTERN_FREED	0xdd		/* of freed memory that is kept for the checker */
 #define PATTERN_ZONE	0xfd		/* of red zones, which are behind memory for the checker */
+#define TAP_UNMAPPED	UINT64_MAX	/* an offset for changed() */
 #define TAP_VALUES	12u		/* arguments of a call that are reported */
 
 enum tap_order {
@@ -94,7 +95,8 @@ struct tap {
 	void (*host_function)(CUstream handle, const void *function, const void *arg);
 	/*
 	 * The CPU or a device has written byte @offset of memory that was freed or, if @offset is @size or more, a byte
-	 * behind memory. May be NULL. May be called inside begin() and end().
+	 * behind memory. TAP_UNMAPPED: the program has unmapped pinned memory that it had freed. May be NULL. May be called
+	 * inside begin() and end().
 	 */
 	void (*changed)(uint64_t base, uint64_t size, uint64_t offset);
 };
