@@ -155,6 +155,9 @@ static void job_end(struct job *job, ssize_t result)
 	bool watched;
 
 	count_request(job->request.write, result, job->start, false);
+	/* Before anything shows that the request is done: another thread may use the bytes then. */
+	if (!job->request.write)
+		request_wrote(&job->memory, job->request.addr - job->memory.base, result);
 	__atomic_store_n(job->bytes, result, __ATOMIC_RELAXED);
 	request_end(&job->request);
 	/* The stream goes on from here. */
@@ -332,6 +335,12 @@ static CUfileOpError job_submit(struct job *job, CUfileHandle_t fh, CUstream str
 		return err;
 	}
 	job->watched = true;
+	/*
+	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
+	 * are now, though the program may still change them.
+	 */
+	if (!job->request.write && !memory_check(&job->memory, *job->offset, *job->size))
+		request_wrote(&job->memory, *job->offset, *job->size);
 	*cuda = cuStreamAddCallback(stream, reached, job, 0);
 	if (*cuda) {
 		request_end(&job->request);
@@ -357,8 +366,6 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 	CUfileError_t result = file_result(CU_FILE_INVALID_VALUE);
 	struct memory memory;
 	struct job *job;
-	size_t now;
-	off_t at;
 
 	if (!base || !size || !file_offset || !offset || !bytes)
 		return result;
@@ -373,17 +380,9 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 		.offset = offset, .bytes = bytes,
 	};
 	job_bind(job, flags_of(stream));
-	/*
-	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
-	 * are now, though the program may still change them.
-	 */
-	now = *size;
-	at = *offset;
 	result.err = job_submit(job, fh, stream, &result.cu_err);
 	if (result.err)
 		free(job);
-	else if (!write && !memory_check(&memory, at, now))
-		request_wrote(&memory, at, now);
 	return result;
 }
 
