@@ -43,6 +43,12 @@ struct tap_pair {
 	bool freed;
 };
 
+/* The bytes of an array: rows in slices. Rows of block formats have blocks in place of elements. */
+struct tap_array {
+	uint64_t row, rows, slices;	/* bytes in a row, rows in a slice */
+	unsigned int element;		/* bytes of an element or a block */
+};
+
 /* What the library behind the tap may ask. All functions may be called inside begin() and end(). */
 struct tap_client {
 	unsigned int version;		/* TAP_VERSION */
@@ -54,6 +60,8 @@ struct tap_client {
 	const void *(*primary)(int device);
 	/* The allocation around an address. False: there is none. */
 	bool (*range)(uint64_t addr, uint64_t *base, uint64_t *size);
+	/* Describe an array. False: there is none, it consists of planes, or it has no memory of its own. */
+	bool (*array)(uint64_t handle, struct tap_array *array);
 	/* Whether an address belongs to host or managed memory. */
 	bool (*cpu)(uint64_t addr);
 	/* Whether the device of a context has access to the memory at an address. */
