@@ -105,13 +105,14 @@ static void import(struct call *call)
 	imported(call);
 }
 
-/* Memory of pools belongs to no context. */
+/* Memory of pools belongs to no context. One free ends all imports of a pointer. */
 static void import_pool_memory(struct call *call)
 {
 	struct memory *memory = imported(call);
 
 	if (!memory)
 		return;
+	memory->opens = 0;
 	memory->context = NULL;
 	memory->pool = (const void *)(uintptr_t)call->value[1];
 }
