@@ -48,6 +48,7 @@ struct job {
 	off_t *file_offset, *offset;
 	size_t fixed_size;
 	off_t fixed_file_offset, fixed_offset;
+	off_t at;			/* the offset in memory, once a worker has the request */
 	ssize_t *bytes;
 	struct cell *cell;
 	uint64_t value;			/* of the cell, when the request is done */
@@ -157,7 +158,7 @@ static void job_end(struct job *job, ssize_t result)
 	count_request(job->request.write, result, job->start, false);
 	/* Before anything shows that the request is done: another thread may use the bytes then. */
 	if (!job->request.write)
-		request_wrote(&job->memory, job->request.addr - job->memory.base, result);
+		request_wrote(&job->memory, job->at, result);
 	__atomic_store_n(job->bytes, result, __ATOMIC_RELAXED);
 	request_end(&job->request);
 	/* The stream goes on from here. */
@@ -177,7 +178,7 @@ static void job_end(struct job *job, ssize_t result)
 static void job_run(struct job *job)
 {
 	struct request *request = &job->request;
-	off_t offset = *job->offset;
+	off_t offset = job->at = *job->offset;
 	CUfileOpError err;
 	ssize_t result;
 

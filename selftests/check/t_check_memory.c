@@ -409,6 +409,32 @@ TWIN(another_thread_copies_what_a_file_gave)
 	close(descr.handle.fd);
 }
 
+/* The copy is submitted before the file is read, and the CPU lets the stream go on. */
+TWIN(a_file_is_read_before_a_copy_in_its_stream)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	off_t at = 0, to = 0;
+	size_t bytes = BYTES;
+	CUfileHandle_t file;
+	ssize_t done;
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	*(volatile unsigned int *)w->pinned = 0;
+	OK(cuStreamWaitValue32(w->a, (uintptr_t)w->pinned, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuFileReadAsync(file, (void *)m, &bytes, &at, &to, &done, w->a).err);
+	OK(cuMemcpyDtoDAsync(w->p, m, BYTES, w->a));
+	*(volatile unsigned int *)w->pinned = 7;
+	OK(cuStreamSynchronize(w->a));
+	OK(done != BYTES);
+	OK(cuMemFree(m));
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
+}
+
 /* The size is read when the stream reaches the request. */
 TWIN(a_file_is_read_with_a_later_size)
 {

@@ -223,6 +223,13 @@ TWIN(program_has_polled_before_the_write)
 	OK(cuMemcpyDtoHAsync(w->pinned + 64, w->p, 64, w->blocking));
 }
 
+/* The same into memory that the CPU does not reach. */
+TWIN(word_is_copied_before_the_write)
+{
+	OK(cuMemcpyDtoDAsync(w->p, w->q, 4, w->b));
+	OK(cuStreamWriteValue32(w->a, w->q, 7, 0));
+}
+
 /* A copy that comes after the write is no poll: the host knows only what it waits for. */
 MISTAKE(copy_of_a_word_after_the_write, "race")
 {
