@@ -19,7 +19,7 @@
 #include "check/check.h"
 
 #define SHADOW_PAGE	65536u
-#define USES_MOST	16u		/* accesses of a word beyond that are forgotten when a later one comes after them */
+#define USES_MOST	16u		/* accesses of a word that are kept although a later one comes after them */
 
 struct use {
 	struct op *op;			/* a reference */

@@ -6,8 +6,9 @@
  * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in
  * the order of submission. Whenever a value is written, the list is walked, and steps that can run do.
  *
- * word.c says which write a wait for a value comes after. If the program knows that a stream is done though a step of it
- * still waits, something that the checker does not see satisfied the wait. The step then comes after all that has run.
+ * word.c says which write a wait for a value comes after. If the program knows that a stream is done though a step of
+ * it still waits, something that the checker does not see satisfied the wait. The step then comes after all that has
+ * run.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,17 +3,18 @@
  * Words: what streams write with cuStreamWriteValue32() and its kin, and wait for.
  *
  * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
- * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the
- * wait was submitted, because the CPU may have changed the word since. Fills and copies write words as well.
+ * write if a later write comes between the two. In memory that the CPU reaches, it does not see a write that the host
+ * knew when the wait was submitted, because the CPU may have changed the word since. Fills and copies write words as
+ * well.
  *
  * An operation on a word is an access to its bytes, as a copy is. word_race() has the pairs of unordered operations
  * that are no race:
  *
- *   - two writes of a value, and a write of a value and a wait: that is how streams synchronize;
- *   - a wait, and a fill or copy of a word that may satisfy it: the same. Another fill may come between the write that the
- *     stream waits for and the wait, which then never ends;
- *   - a write of a value, and a copy that reads no more than a word: the program polls, and may then know that the write is
- *     done. Strict mode reports it.
+ *   - Two writes of a value, and a write of a value and a wait: that is how streams synchronize.
+ *   - A wait, and a fill or copy of a word that may satisfy it: the same. A fill that does not satisfy the wait is a
+ *     race, because it may come between the write that the stream waits for and the wait, which then never ends.
+ *   - A write of a value, and a copy that reads no more than a word: the program polls, and may then know that the
+ *     write is done. Strict mode reports this pair.
  */
 #include <stdlib.h>
 

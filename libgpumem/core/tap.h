@@ -103,8 +103,8 @@ struct tap {
 	void (*host_function)(CUstream handle, const void *function, const void *arg);
 	/*
 	 * The CPU or a device has written byte @offset of memory that was freed or, if @offset is @size or more, a byte
-	 * behind memory. TAP_UNMAPPED: the program has unmapped pinned memory that it had freed. May be NULL. May be called
-	 * inside begin() and end().
+	 * behind memory. TAP_UNMAPPED: the program has unmapped pinned memory that it had freed. May be NULL. May be
+	 * called inside begin() and end().
 	 */
 	void (*changed)(uint64_t base, uint64_t size, uint64_t offset);
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The checker on programs with arrays whose rows are not rows of plain elements, and on programs that use the first API's
- * forms, which name arrays and host memory.
+ * The checker on programs with arrays whose rows are not rows of plain elements, and on programs that use the first
+ * API's forms, which name arrays and host memory.
  */
 #include "kselftest_harness.h"
 #include "check_util.h"
@@ -24,7 +24,8 @@ static CUDA_MEMCPY2D to_array(struct program *w, CUarray array, unsigned int row
 {
 	return (CUDA_MEMCPY2D) {
 		.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = w->pinned, .srcPitch = ROW,
-		.dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = array, .dstY = row, .WidthInBytes = ROW, .Height = rows,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = array, .dstY = row,
+		.WidthInBytes = ROW, .Height = rows,
 	};
 }
 
@@ -62,7 +63,8 @@ TWIN(blocks_read_after_they_were_written)
 MISTAKE(rows_of_blocks_overlap, "race")
 {
 	CUarray array = block_array();
-	CUDA_MEMCPY2D to = to_array(w, array, 0, ROWS), again = to_array(w, array, 4, 4), from = from_array(w, array, 0, 5);
+	CUDA_MEMCPY2D to = to_array(w, array, 0, ROWS), again = to_array(w, array, 4, 4);
+	CUDA_MEMCPY2D from = from_array(w, array, 0, 5);
 
 	OK(cuMemcpy2D(&to));
 	OK(cuMemcpy2DAsync(&again, w->a));
@@ -74,7 +76,8 @@ MISTAKE(rows_of_blocks_overlap, "race")
 TWIN(rows_of_blocks_beside_each_other)
 {
 	CUarray array = block_array();
-	CUDA_MEMCPY2D to = to_array(w, array, 0, ROWS), again = to_array(w, array, 4, 4), from = from_array(w, array, 0, 4);
+	CUDA_MEMCPY2D to = to_array(w, array, 0, ROWS), again = to_array(w, array, 4, 4);
+	CUDA_MEMCPY2D from = from_array(w, array, 0, 4);
 
 	OK(cuMemcpy2D(&to));
 	OK(cuMemcpy2DAsync(&again, w->a));
@@ -185,11 +188,17 @@ static void *first(const char *name)
 	return function;
 }
 
-#define CREATE		((CUresult (*)(CUarray *, const struct first_array *))first("cuArrayCreate"))
-#define TO_ARRAY	((CUresult (*)(CUarray, unsigned int, const void *, unsigned int, CUstream))first("cuMemcpyHtoAAsync"))
-#define FROM_ARRAY	((CUresult (*)(void *, CUarray, unsigned int, unsigned int, CUstream))first("cuMemcpyAtoHAsync"))
-#define COPY_2D		((CUresult (*)(const struct first_2d *, CUstream))first("cuMemcpy2DAsync"))
-#define COPY_3D		((CUresult (*)(const struct first_3d *, CUstream))first("cuMemcpy3DAsync"))
+typedef CUresult (*create_t)(CUarray *array, const struct first_array *descriptor);
+typedef CUresult (*to_array_t)(CUarray array, unsigned int at, const void *from, unsigned int bytes, CUstream stream);
+typedef CUresult (*from_array_t)(void *to, CUarray array, unsigned int at, unsigned int bytes, CUstream stream);
+typedef CUresult (*copy_2d_t)(const struct first_2d *rows, CUstream stream);
+typedef CUresult (*copy_3d_t)(const struct first_3d *slices, CUstream stream);
+
+#define CREATE		((create_t)first("cuArrayCreate"))
+#define TO_ARRAY	((to_array_t)first("cuMemcpyHtoAAsync"))
+#define FROM_ARRAY	((from_array_t)first("cuMemcpyAtoHAsync"))
+#define COPY_2D		((copy_2d_t)first("cuMemcpy2DAsync"))
+#define COPY_3D		((copy_3d_t)first("cuMemcpy3DAsync"))
 
 static CUarray first_array(void)
 {
@@ -205,7 +214,7 @@ static CUarray first_array(void)
 MISTAKE(first_api_leaves_an_array, "leak")
 {
 	const struct first_array d = { .width = ROW, .format = CU_AD_FORMAT_UNSIGNED_INT8, .channels = 1 };
-	CUresult (*create)(CUarray *array, const struct first_array *d) = CREATE;
+	create_t create = CREATE;
 	CUarray array;
 
 	OK(WRONG(create(&array, &d)));
@@ -213,11 +222,11 @@ MISTAKE(first_api_leaves_an_array, "leak")
 
 MISTAKE(first_api_reads_an_array_too_early, "race")
 {
-	CUresult (*from_array)(void *, CUarray, unsigned int, unsigned int, CUstream) = FROM_ARRAY;
+	from_array_t read = FROM_ARRAY;
 	CUarray array = first_array();
 
 	OK(TO_ARRAY(array, 0, w->pinned, ROW, w->a));
-	OK(WRONG(from_array(w->pinned + ROW, array, 0, ROW, w->b)));
+	OK(WRONG(read(w->pinned + ROW, array, 0, ROW, w->b)));
 	OK(cuCtxSynchronize());
 	OK(cuArrayDestroy(array));
 }
@@ -245,7 +254,7 @@ static void copy_2d_first(struct program *w, unsigned int row)
 		.dst_type = CU_MEMORYTYPE_HOST, .dst_host = w->pinned + BYTES / 2, .dst_pitch = ROW,
 		.width = ROW, .height = ROWS / 2,
 	};
-	CUresult (*copy)(const struct first_2d *, CUstream) = COPY_2D;
+	copy_2d_t copy = COPY_2D;
 
 	OK(copy(&to, w->a));
 	OK(cuStreamSynchronize(w->a));
@@ -282,7 +291,7 @@ static void copy_3d_first(struct program *w, unsigned int slice)
 		.dst = { .type = CU_MEMORYTYPE_HOST, .host = w->pinned + BYTES / 2, .pitch = ROW, .height = 2 },
 		.width = ROW, .height = 2, .depth = 2,
 	};
-	CUresult (*copy)(const struct first_3d *, CUstream) = COPY_3D;
+	copy_3d_t copy = COPY_3D;
 	CUarray array;
 
 	OK(cuArray3DCreate(&array, &d));
