@@ -4,9 +4,13 @@
  *
  * What a call orders for the host is what CUDA's documentation promises, not what this library does: a synchronous
  * copy is done when it returns if an end is host memory. A copy from pageable memory to device memory waits for the
- * earlier work of its stream and reads the source, but may not have written the destination when it returns. A fill, and a copy between device memory, returns before it is done. An asynchronous copy to
- * pageable memory is done when it returns, and so is each copy between host memory.
+ * earlier work of its stream and reads the source, but may not have written the destination when it returns. A fill,
+ * and a copy between device memory, returns before it is done. An asynchronous copy to pageable memory is done when
+ * it returns, and so is each copy between host memory.
  */
+/* For the structures of the first API. */
+#define __CUDA_API_VERSION_INTERNAL
+
 #include <stdlib.h>
 
 #include "check/check.h"
@@ -299,22 +303,27 @@ static void side_of(struct side *side, CUmemorytype type, const void *host_memor
 	side_at(side, addr + (z * height + y) * pitch + x, pitch, pitch * height);
 }
 
+/* CUDA_MEMCPY2D, and the first API's, whose members have the same names. */
+#define COPY_2D(c)										\
+	do {											\
+		transfer.box.width = (c)->WidthInBytes;						\
+		transfer.box.height = (c)->Height;						\
+		side_of(&transfer.dst, (c)->dstMemoryType, (c)->dstHost, (c)->dstDevice, (c)->dstArray,	\
+			(c)->dstPitch ? (c)->dstPitch : (c)->WidthInBytes + (c)->dstXInBytes,	\
+			(c)->Height, (c)->dstXInBytes, (c)->dstY, 0);				\
+		side_of(&transfer.src, (c)->srcMemoryType, (c)->srcHost, (c)->srcDevice, (c)->srcArray,	\
+			(c)->srcPitch ? (c)->srcPitch : (c)->WidthInBytes + (c)->srcXInBytes,	\
+			(c)->Height, (c)->srcXInBytes, (c)->srcY, 0);				\
+	} while (0)
+
 static void copy_2d(const struct call *call, int stream)
 {
 	const CUDA_MEMCPY2D *c = (const void *)(uintptr_t)call->value[0];
 	struct transfer transfer = { .box = { .depth = 1 } };
-	uint64_t dst_pitch, src_pitch;
 
 	if (!c)
 		return;
-	transfer.box.width = c->WidthInBytes;
-	transfer.box.height = c->Height;
-	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes + c->dstXInBytes;
-	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes + c->srcXInBytes;
-	side_of(&transfer.dst, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, dst_pitch, c->Height,
-		c->dstXInBytes, c->dstY, 0);
-	side_of(&transfer.src, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, src_pitch, c->Height,
-		c->srcXInBytes, c->srcY, 0);
+	COPY_2D(c);
 	copy(call, &transfer, stream);
 }
 
@@ -328,7 +337,7 @@ static void copy_2d_async(struct call *call)
 	copy_2d(call, 1);
 }
 
-/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER, which begins alike but for the contexts. */
+/* CUDA_MEMCPY3D, the first API's, and CUDA_MEMCPY3D_PEER, which begins alike but for the contexts. */
 #define COPY_3D(c)										\
 	do {											\
 		transfer.box.width = (c)->WidthInBytes;						\
@@ -362,6 +371,52 @@ static void copy_3d_async(struct call *call)
 {
 	copy_3d(call, 1);
 }
+
+/* ---- the first API: sizes have 32 bits, and so have addresses of devices, but not of the host */
+
+static void copy_2d_first(const struct call *call, int stream)
+{
+	const CUDA_MEMCPY2D_v1 *c = (const void *)(uintptr_t)call->value[0];
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	if (!c)
+		return;
+	COPY_2D(c);
+	copy(call, &transfer, stream);
+}
+
+static void copy_2d_first_sync(struct call *call)
+{
+	copy_2d_first(call, -1);
+}
+
+static void copy_2d_first_async(struct call *call)
+{
+	copy_2d_first(call, 1);
+}
+
+static void copy_3d_first(const struct call *call, int stream)
+{
+	const CUDA_MEMCPY3D_v1 *c = (const void *)(uintptr_t)call->value[0];
+	struct transfer transfer = { .box = { .depth = 1 } };
+
+	if (!c)
+		return;
+	COPY_3D(c);
+	copy(call, &transfer, stream);
+}
+
+static void copy_3d_first_sync(struct call *call)
+{
+	copy_3d_first(call, -1);
+}
+
+static void copy_3d_first_async(struct call *call)
+{
+	copy_3d_first(call, 1);
+}
+
+/* ---- boxes between contexts */
 
 static void copy_3d_peer(const struct call *call, int stream)
 {
@@ -608,22 +663,32 @@ const struct call_type calls_copy[] = {
 	{ "cuMemcpyPeerAsync", NULL, copy_peer_async },
 	{ "cuMemcpyBatchAsync", NULL, batch_12 },
 	{ "cuMemcpyBatchAsync_v2", NULL, batch_13 },
+	{ "cuMemcpy2D", NULL, copy_2d_first_sync },
 	{ "cuMemcpy2D_v2", NULL, copy_2d_sync },
+	{ "cuMemcpy2DUnaligned", NULL, copy_2d_first_sync },
 	{ "cuMemcpy2DUnaligned_v2", NULL, copy_2d_sync },
+	{ "cuMemcpy2DAsync", NULL, copy_2d_first_async },
 	{ "cuMemcpy2DAsync_v2", NULL, copy_2d_async },
+	{ "cuMemcpy3D", NULL, copy_3d_first_sync },
 	{ "cuMemcpy3D_v2", NULL, copy_3d_sync },
+	{ "cuMemcpy3DAsync", NULL, copy_3d_first_async },
 	{ "cuMemcpy3DAsync_v2", NULL, copy_3d_async },
 	{ "cuMemcpy3DPeer", NULL, copy_3d_peer_sync },
 	{ "cuMemcpy3DPeerAsync", NULL, copy_3d_peer_async },
 	{ "cuMemcpy3DBatchAsync", NULL, batch_3d_12 },
 	{ "cuMemcpy3DBatchAsync_v2", NULL, batch_3d_13 },
 	{ "cuMemcpy3DWithAttributesAsync", NULL, copy_3d_attributes },
+	{ "cuMemcpyAtoA", NULL, array_to_array },
 	{ "cuMemcpyAtoA_v2", NULL, array_to_array },
 	{ "cuMemcpyAtoD_v2", NULL, from_array_sync },
+	{ "cuMemcpyAtoH", NULL, from_array_sync },
 	{ "cuMemcpyAtoH_v2", NULL, from_array_sync },
+	{ "cuMemcpyAtoHAsync", NULL, from_array_async },
 	{ "cuMemcpyAtoHAsync_v2", NULL, from_array_async },
 	{ "cuMemcpyDtoA_v2", NULL, to_array_sync },
+	{ "cuMemcpyHtoA", NULL, to_array_sync },
 	{ "cuMemcpyHtoA_v2", NULL, to_array_sync },
+	{ "cuMemcpyHtoAAsync", NULL, to_array_async },
 	{ "cuMemcpyHtoAAsync_v2", NULL, to_array_async },
 	{ "cuMemBatchDecompressAsync", NULL, decompress },
 	{ "cuMemsetD8_v2", NULL, fill_1 },

@@ -15,7 +15,6 @@
 
 struct mipmap {
 	uint64_t key;
-	CUDA_ARRAY3D_DESCRIPTOR descriptor;
 	uint64_t level[LEVELS];		/* arrays, or 0: nobody has asked for it */
 	struct mipmap *next;
 };
@@ -106,13 +105,14 @@ static void import(struct call *call)
 	imported(call);
 }
 
-/* Memory of pools belongs to no context. */
+/* Memory of pools belongs to no context. One free ends all imports of a pointer. */
 static void import_pool_memory(struct call *call)
 {
 	struct memory *memory = imported(call);
 
 	if (!memory)
 		return;
+	memory->opens = 0;
 	memory->context = NULL;
 	memory->pool = (const void *)(uintptr_t)call->value[1];
 }
@@ -519,56 +519,26 @@ static void create_semaphore(struct call *call)
 
 /* ---- arrays */
 
-/* Bytes of an element of one channel; 0: a block format. */
-static unsigned int format_bytes(CUarray_format format)
+static struct memory *array_made(const struct call *call)
 {
-	switch (format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return 1;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return 4;
-	default:
-		return 0;
-	}
-}
+	uint64_t handle = output(call);
+	struct memory *memory;
+	struct tap_array array;
 
-static struct memory *array_made(const struct call *call, uint64_t width, uint64_t height, uint64_t depth,
-				 unsigned int element)
-{
-	uint64_t rows = height ? height : 1, slices = depth ? depth : 1;
-	struct memory *memory = element ?
-		made(call, MEMORY_ARRAY, output(call), width * element * rows * slices) : NULL;
-
+	if (!handle || !driver->array(handle, &array))
+		return NULL;
+	memory = made(call, MEMORY_ARRAY, handle, array.row * array.rows * array.slices);
 	if (memory) {
-		memory->row = width * element;
-		memory->rows = rows;
-		memory->element = element;
+		memory->row = array.row;
+		memory->rows = array.rows;
+		memory->element = array.element;
 	}
 	return memory;
 }
 
 static void array(struct call *call)
 {
-	const CUDA_ARRAY_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
-
-	if (!call->result)
-		array_made(call, d->Width, d->Height, 1, format_bytes(d->Format) * d->NumChannels);
-}
-
-static void array_3d(struct call *call)
-{
-	const CUDA_ARRAY3D_DESCRIPTOR *d = (const void *)(uintptr_t)call->value[1];
-
-	/* Sparse and deferred arrays have bytes that read as zero, or none. */
-	if (!call->result && !(d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
-		array_made(call, d->Width, d->Height, d->Depth, format_bytes(d->Format) * d->NumChannels);
+	array_made(call);
 }
 
 static void array_destroy_begin(struct call *call)
@@ -609,27 +579,18 @@ static void mipmap_made(struct call *call)
 		mipmap->next = mipmaps[key / 64 % MIPMAPS];
 		mipmaps[key / 64 % MIPMAPS] = mipmap;
 	}
-	*mipmap = (struct mipmap) { .key = key, .descriptor = *d, .next = mipmap->next };
-}
-
-static uint64_t of_level(uint64_t size, unsigned int level)
-{
-	return size >> level || !size ? size >> level : 1;
+	*mipmap = (struct mipmap) { .key = key, .next = mipmap->next };
 }
 
 static void mipmap_level(struct call *call)
 {
 	struct mipmap *mipmap = call->result ? NULL : mipmap_of(call->value[1]);
 	unsigned int level = call->value[2];
-	const CUDA_ARRAY3D_DESCRIPTOR *d;
 	struct memory *memory;
 
 	if (!mipmap || level >= LEVELS || memory_exact(output(call), KIND(ARRAY)))
 		return;
-	d = &mipmap->descriptor;
-	memory = array_made(call, of_level(d->Width, level), of_level(d->Height, level),
-			    d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? d->Depth : of_level(d->Depth, level),
-			    format_bytes(d->Format) * d->NumChannels);
+	memory = array_made(call);
 	if (memory) {
 		memory->level = true;
 		mipmap->level[level] = memory->base;
@@ -716,8 +677,10 @@ const struct call_type calls_memory[] = {
 	{ "gpumem_export_semaphore", NULL, share_semaphore },
 	{ "cuMemMap", NULL, map },
 	{ "cuMemUnmap", unmap_begin, NULL },
+	{ "cuArrayCreate", NULL, array },
 	{ "cuArrayCreate_v2", NULL, array },
-	{ "cuArray3DCreate_v2", NULL, array_3d },
+	{ "cuArray3DCreate", NULL, array },
+	{ "cuArray3DCreate_v2", NULL, array },
 	{ "cuArrayDestroy", array_destroy_begin, NULL },
 	{ "cuMemPoolCreate", NULL, makes_0 },
 	{ "cuMemPoolImportFromShareableHandle", NULL, import_pool },

@@ -425,13 +425,20 @@ static void primary_reset(struct call *call)
 
 /* ---- values */
 
-static void value_step(struct actor *actor, bool wait, uint64_t addr, uint64_t value, unsigned int bytes,
-			unsigned int flags)
+static void value_step(const struct call *call, struct actor *actor, bool wait, uint64_t addr, uint64_t value,
+		       unsigned int bytes, unsigned int flags)
 {
-	struct step *step = step_new(wait ? STEP_WAIT_VALUE : STEP_WRITE_VALUE, actor);
+	struct step *step = call_step(call, actor, wait ? STEP_WAIT_VALUE : STEP_WRITE_VALUE, OP_ACCESS);
+	struct memory *memory = memory_at(addr);
 
 	if (!step)
 		return;
+	word_use(step->op, wait ? WORD_WAIT : WORD_WRITE, addr, bytes, true, value, flags);
+	/* Pageable memory has no shadow. */
+	if (memory) {
+		step->dst.memory = memory_hold(memory);
+		step->dst.at = addr - memory->base;
+	}
 	step->addr = addr;
 	step->value = value;
 	step->bytes = bytes;
@@ -447,7 +454,7 @@ static void value_of(struct call *call, bool wait, unsigned int bytes)
 		stream_invalid(call, 0);
 		call_failed(call, actor_context(actor), call->value[1], bytes);
 	} else if (actor) {
-		value_step(actor, wait, call->value[1], call->value[2], bytes, call->value[3]);
+		value_step(call, actor, wait, call->value[1], call->value[2], bytes, call->value[3]);
 	}
 }
 
@@ -480,18 +487,18 @@ static void batch_values(struct call *call)
 	for (i = 0; actor && i < call->value[1]; i++)
 		switch (ops[i].operation) {
 		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-			value_step(actor, true, ops[i].waitValue.address, ops[i].waitValue.value, 4,
+			value_step(call, actor, true, ops[i].waitValue.address, ops[i].waitValue.value, 4,
 				    ops[i].waitValue.flags);
 			break;
 		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-			value_step(actor, true, ops[i].waitValue.address, ops[i].waitValue.value64, 8,
+			value_step(call, actor, true, ops[i].waitValue.address, ops[i].waitValue.value64, 8,
 				    ops[i].waitValue.flags);
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-			value_step(actor, false, ops[i].writeValue.address, ops[i].writeValue.value, 4, 0);
+			value_step(call, actor, false, ops[i].writeValue.address, ops[i].writeValue.value, 4, 0);
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-			value_step(actor, false, ops[i].writeValue.address, ops[i].writeValue.value64, 8, 0);
+			value_step(call, actor, false, ops[i].writeValue.address, ops[i].writeValue.value64, 8, 0);
 			break;
 		default:
 			break;

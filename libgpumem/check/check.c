@@ -373,6 +373,22 @@ static void tap_reported(void)
 	__atomic_fetch_add(&driver_reports, 1, __ATOMIC_RELAXED);
 }
 
+/* The program has unmapped pinned memory that it had freed, and that the driver kept. */
+static void freed_unmapped(uint64_t base, uint64_t size)
+{
+	const struct memory *memory = memory_freed_at(base);
+	struct report report;
+
+	report_begin(&report, REPORT_HOST_UNMAPPED, "pinned memory was unmapped after its free: %llu bytes at 0x%llx",
+		     (unsigned long long)size, (unsigned long long)base);
+	report_detail(&report, "the addresses of freed memory are the library's");
+	if (memory) {
+		report_stack(&report, memory->freed->stack, "freed by %s", memory->freed->call);
+		report_stack(&report, memory->born->stack, "made by %s", memory->born->call);
+	}
+	report_end(&report);
+}
+
 static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 {
 	const struct memory *memory;
@@ -381,6 +397,11 @@ static void tap_changed(uint64_t base, uint64_t size, uint64_t offset)
 	if (off())
 		return;
 	lock();
+	if (offset == TAP_UNMAPPED) {
+		freed_unmapped(base, size);
+		unlock();
+		return;
+	}
 	/* A red zone is looked at when the memory is freed for good: the checker may not know of the free yet. */
 	memory = memory_freed_at(base);
 	if (!memory && offset >= size)

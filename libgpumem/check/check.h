@@ -183,6 +183,19 @@ extern struct clock polled;
 
 enum op_kind { OP_ACCESS, OP_ALLOC, OP_FREE };
 
+#define WORD_MOST	8u		/* bytes */
+
+/* WORD_COPY: a copy or fill of at most WORD_MOST bytes, in one row. */
+enum word_kind { WORD_WRITE, WORD_WAIT, WORD_COPY };
+
+/* How an operation uses a word. */
+struct word_use {
+	enum word_kind kind;
+	bool known;			/* @value is what is written or waited for */
+	unsigned int bytes, flags;
+	uint64_t addr, value;
+};
+
 struct op {
 	unsigned int refs;
 	const char *call;		/* constant */
@@ -191,6 +204,7 @@ struct op {
 	unsigned int slot;
 	uint64_t time;
 	enum op_kind kind;
+	struct word_use *word;		/* its own; or NULL: it uses more than a word */
 };
 
 struct op *op_new(const char *call, struct stack *stack, struct actor *actor, enum op_kind kind);
@@ -357,7 +371,7 @@ struct step {
 	enum step_kind kind;
 	struct actor *actor;		/* a reference */
 	struct op *op;			/* a reference, or NULL */
-	struct span dst, src;		/* STEP_ACCESS */
+	struct span dst, src;		/* STEP_ACCESS; dst: STEP_*_VALUE, too */
 	bool writes, reads;		/* STEP_ACCESS: which end there is */
 	bool known;			/* STEP_ACCESS of a fill: @value is what it writes */
 	struct box box;
@@ -386,10 +400,33 @@ void steps_settle_all(void);
 void published_known(void);
 /* A host function runs, or was left out. */
 void step_host_ran(uint64_t handle, const void *function, const void *arg);
-/* The words of memory that is freed. */
-void words_forget(const struct memory *memory);
 /* Steps after which something that the checker does not see may have written host memory. */
 extern struct clock outside;
+
+/* ---- words that streams write and wait for (word.c) */
+
+/* A stream writes a value. */
+void word_written(uint64_t addr, uint64_t value, const struct actor *actor);
+/* An access wrote bytes: remember the write of a word, which streams may wait for, and of words that streams use. */
+void words_written(const struct step *step, uint64_t base);
+/* The clock of the write that a wait comes after, or NULL. @before: of the wait. */
+const struct clock *word_awaited(const struct step *wait, const struct clock *before);
+/* Whether a CPU may read or write the word. */
+bool word_polled(uint64_t addr);
+/* The words of memory that is freed. */
+void words_forget(const struct memory *memory);
+/* Say how an operation uses a word. */
+void word_use(struct op *op, enum word_kind kind, uint64_t addr, unsigned int bytes, bool known, uint64_t value,
+	      unsigned int flags);
+void word_use_free(struct word_use *use);
+static inline bool word_use_same(const struct word_use *a, const struct word_use *b)
+{
+	return a->addr == b->addr && a->bytes == b->bytes && a->known == b->known && a->value == b->value &&
+		a->flags == b->flags;
+}
+
+/* Whether two accesses that are not ordered, and of which one writes, are a race. @other has run first. */
+bool word_race(const struct op *op, const struct clock *clock, bool write, const struct op *other, bool wrote);
 
 /* ---- events (event.c) */
 

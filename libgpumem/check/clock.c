@@ -472,5 +472,7 @@ void op_drop(struct op *op)
 	if (!op || --op->refs)
 		return;
 	actor_drop(op->actor);
+	if (op->word)
+		word_use_free(op->word);
 	spare_give(&spare_ops, op);
 }

@@ -8,6 +8,10 @@
  *
  * Of the reads since a write, a read that comes before another one is forgotten: what does not come after the first
  * does not come after the second. Sets of reads are constant and shared by segments.
+ *
+ * Some operations on words need not be ordered (word.c). So an operation on a word may come after another access, and a
+ * third one be a race with that access only. An access is forgotten only if the later one is a race with all that it
+ * is a race with. Accesses that an operation on a word leaves are in the set of reads, also if they wrote.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +19,18 @@
 #include "check/check.h"
 
 #define SHADOW_PAGE	65536u
+#define USES_MOST	16u		/* accesses of a word that are kept although a later one comes after them */
+
+struct use {
+	struct op *op;			/* a reference */
+	bool wrote;
+};
 
 struct reads {
 	unsigned int refs;
 	unsigned int count;
-	struct op *op[];
+	bool wrote;			/* there are writes among them */
+	struct use use[];
 };
 
 struct segment {
@@ -43,24 +54,65 @@ static void reads_drop(struct reads *reads)
 	if (!reads || --reads->refs)
 		return;
 	for (i = 0; i < reads->count; i++)
-		op_drop(reads->op[i]);
+		op_drop(reads->use[i].op);
 	free(reads);
+}
+
+/* Whether all that is a race with access @b, which comes before access @a, is a race with @a. */
+static bool replaces(const struct op *a, bool a_writes, const struct op *b, bool b_wrote)
+{
+	const struct word_use *one = a->word, *other = b->word;
+
+	if (likely(!one))
+		return a_writes || !b_wrote;
+	if (!other)
+		return false;
+	if (one->kind == WORD_WRITE)
+		return other->kind != WORD_COPY;
+	/* What is a race with a wait depends on its value. So does which wait is a race with a fill. */
+	if (one->kind == WORD_WAIT)
+		return other->kind == WORD_WAIT && word_use_same(one, other);
+	if (!a_writes)
+		return !b_wrote;
+	return other->kind != WORD_COPY || !b_wrote || !other->known || word_use_same(one, other);
+}
+
+static void reads_add(struct reads *reads, struct op *op, bool wrote)
+{
+	reads->use[reads->count++] = (struct use) { .op = op_hold(op), .wrote = wrote };
+	reads->wrote |= wrote;
+}
+
+static struct reads *reads_room(unsigned int count)
+{
+	struct reads *reads = malloc(sizeof(*reads) + count * sizeof(reads->use[0]));
+
+	if (reads)
+		*reads = (struct reads) { .refs = 1 };
+	return reads;
+}
+
+/* Add what a later access leaves of an earlier one. */
+static void reads_leave(struct reads *reads, struct op *earlier, bool wrote, const struct op *op, bool write,
+			const struct clock *clock)
+{
+	if (clock_covers(clock, earlier->slot, earlier->time) &&
+	    (replaces(op, write, earlier, wrote) || reads->count >= USES_MOST))
+		return;
+	reads_add(reads, earlier, wrote);
 }
 
 /* The set with @op, and without the reads that come before it. */
 static struct reads *reads_with(const struct reads *old, struct op *op, const struct clock *clock)
 {
 	unsigned int count = old ? old->count : 0, i;
-	struct reads *reads = malloc(sizeof(*reads) + (count + 1) * sizeof(reads->op[0]));
+	struct reads *reads = reads_room(count + 1);
 
 	if (!reads)
 		return NULL;
-	reads->refs = 1;
-	reads->count = 0;
 	for (i = 0; i < count; i++)
-		if (!clock_covers(clock, old->op[i]->slot, old->op[i]->time))
-			reads->op[reads->count++] = op_hold(old->op[i]);
-	reads->op[reads->count++] = op_hold(op);
+		reads_leave(reads, old->use[i].op, old->use[i].wrote, op, false, clock);
+	reads_add(reads, op, false);
 	return reads;
 }
 
@@ -204,22 +256,42 @@ static void conflict_add(struct conflict *conflict, struct op *other, bool wrote
 	}
 }
 
-/* @born: an operation that does not count, or NULL. */
-static void segment_conflicts(const struct segment *segment, const struct clock *clock, bool write,
+/* @op: the access, or NULL: nothing may use the bytes. @born: an operation that does not count, or NULL. */
+static void segment_conflicts(const struct segment *segment, const struct op *op, const struct clock *clock, bool write,
 			      const struct op *born, struct conflict *conflict, uint64_t at, uint64_t bytes)
 {
 	unsigned int i;
 
-	if (segment->write != born && !clock_covers(clock, segment->write->slot, segment->write->time))
+	if (segment->write != born && !clock_covers(clock, segment->write->slot, segment->write->time) &&
+	    (!op || word_race(op, clock, write, segment->write, true)))
 		conflict_add(conflict, segment->write, true, at, bytes);
-	if (!write || !segment->reads)
+	if (!segment->reads || !(write || unlikely(segment->reads->wrote)))
 		return;
 	for (i = 0; i < segment->reads->count; i++) {
-		struct op *op = segment->reads->op[i];
+		const struct use *use = &segment->reads->use[i];
 
-		if (!clock_covers(clock, op->slot, op->time))
-			conflict_add(conflict, op, false, at, bytes);
+		if ((write || use->wrote) && use->op != born && !clock_covers(clock, use->op->slot, use->op->time) &&
+		    (!op || word_race(op, clock, write, use->op, use->wrote)))
+			conflict_add(conflict, use->op, use->wrote, at, bytes);
 	}
+}
+
+/* What the set of reads has after an operation wrote a word, or NULL. */
+static struct reads *reads_left(const struct segment *segment, const struct op *op, const struct clock *clock)
+{
+	unsigned int count = segment->reads ? segment->reads->count : 0, i;
+	struct reads *reads = reads_room(count + 1);
+
+	if (!reads)
+		return NULL;
+	if (segment->write != op)
+		reads_leave(reads, segment->write, true, op, true, clock);
+	for (i = 0; i < count; i++)
+		reads_leave(reads, segment->reads->use[i].op, segment->reads->use[i].wrote, op, true, clock);
+	if (reads->count)
+		return reads;
+	free(reads);
+	return NULL;
 }
 
 struct access {
@@ -236,14 +308,15 @@ static void segment_access(struct access *a, struct segment *segment, uint64_t a
 {
 	struct reads *old;
 
-	segment_conflicts(segment, a->clock, a->write, NULL, &a->finding->race, at, bytes);
+	segment_conflicts(segment, a->op, a->clock, a->write, NULL, &a->finding->race, at, bytes);
 	if (a->write) {
+		old = segment->reads;
+		segment->reads = unlikely(a->op->word) ? reads_left(segment, a->op, a->clock) : NULL;
+		reads_drop(old);
 		if (segment->write != a->op) {
 			op_drop(segment->write);
 			segment->write = op_hold(a->op);
 		}
-		reads_drop(segment->reads);
-		segment->reads = NULL;
 		segment->written = a->written;
 		return;
 	}
@@ -428,7 +501,7 @@ void shadow_uses(struct memory *memory, const struct clock *clock, bool born, st
 				size < SHADOW_PAGE ? size : SHADOW_PAGE;
 
 			/* The allocation itself comes last. */
-			segment_conflicts(&page->segments[i], clock, true, memory->born, conflict,
+			segment_conflicts(&page->segments[i], NULL, clock, true, memory->born, conflict,
 					  index * SHADOW_PAGE + from, end - from);
 		}
 	}
@@ -449,9 +522,15 @@ bool shadow_pending(const struct span *span, uint64_t bytes, const struct clock 
 		for (i = page ? page_find(page, at - page_at) : 0;
 		     page && i < page->count && page_at + page->segments[i].start < end; i++) {
 			const struct op *write = page->segments[i].write;
+			const struct reads *reads = page->segments[i].reads;
+			unsigned int k;
 
 			if (!clock_covers(clock, write->slot, write->time))
 				return true;
+			for (k = 0; reads && reads->wrote && k < reads->count; k++)
+				if (reads->use[k].wrote &&
+				    !clock_covers(clock, reads->use[k].op->slot, reads->use[k].op->time))
+					return true;
 		}
 		at = page_at + SHADOW_PAGE;
 	}

@@ -6,42 +6,20 @@
  * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in
  * the order of submission. Whenever a step is submitted, the list is walked, and steps that can run do.
  *
- * A wait for a value comes after the first write that satisfies it, of the writes that it can see. It does not see a
- * write if a later write comes between the two; nor, in memory that the CPU reaches, a write that the host knew when the
- * wait was submitted, because the CPU may have changed the word since. If the program knows that a stream is done though
- * a step of it still waits, something that the checker does not see satisfied the wait. The step then comes after all
- * that has run.
+ * word.c says which write a wait for a value comes after, and semaphore.c which signals a wait for a semaphore. If the
+ * program knows that a stream is done though a step of it still waits, something that the checker does not see satisfied
+ * the wait. The step then comes after all that has run.
  *
- * A wait for a semaphore runs when a signal that ends it has run (semaphore.c). If another process may have signalled
- * the semaphore, and no signal of this process ended the wait, the step runs when the program knows that the wait is
- * over. It comes after all that this process had published by then. The same is true of a wait for an event that only
- * other processes have recorded.
+ * If another process may have signalled a semaphore, and no signal of this process ended the wait, the step runs when the
+ * program knows that the wait is over. It comes after all that this process had published by then. The same is true of
+ * a wait for an event that only other processes have recorded.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/check.h"
 
-#define TABLE	256u
-#define WRITES	16u
-#define WORDS	4096u		/* more are not remembered */
 #define NESTED	32u		/* streams that wait for each other, in steps_settle() */
-
-struct word_write {
-	uint64_t value;
-	bool known;
-	unsigned int slot;
-	uint64_t time;
-	struct clock clock;
-};
-
-/* A word that streams write or wait for, and its last writes. */
-struct word {
-	uint64_t addr;
-	unsigned int count;		/* of all writes */
-	struct word_write write[WRITES];
-	struct word *next;
-};
 
 /* A host function, as it was submitted. */
 struct function {
@@ -65,154 +43,9 @@ struct pending_host {
 static struct spares spare_steps;
 static struct step *waiting, **waiting_end = &waiting;
 static unsigned int pass;
-static struct word *words[TABLE];
-static unsigned int word_total;
 struct clock outside;
 static struct ran *early;
 static struct pending_host *functions;
-
-/* ---- words */
-
-static struct word *word_at(uint64_t addr, bool make)
-{
-	struct word **list = &words[(addr >> 2) % TABLE], *word;
-
-	for (word = *list; word; word = word->next)
-		if (word->addr == addr)
-			return word;
-	if (!make || word_total == WORDS)
-		return NULL;
-	word = calloc(1, sizeof(*word));
-	if (word) {
-		word->addr = addr;
-		word->next = *list;
-		*list = word;
-		word_total++;
-	}
-	return word;
-}
-
-static void word_write(struct word *word, uint64_t value, bool known, const struct actor *actor)
-{
-	struct word_write *write = &word->write[word->count++ % WRITES];
-
-	write->value = value;
-	write->known = known;
-	write->slot = actor->slot;
-	write->time = actor_time(actor);
-	clock_copy(&write->clock, &actor->clock);
-}
-
-static bool value_satisfies(const struct step *wait, uint64_t word)
-{
-	uint64_t mask = wait->bytes == 4 ? UINT32_MAX : UINT64_MAX;
-
-	switch (wait->flags & 3) {
-	case CU_STREAM_WAIT_VALUE_GEQ:
-		return wait->bytes == 4 ? (int32_t)(word - wait->value) >= 0 : (int64_t)(word - wait->value) >= 0;
-	case CU_STREAM_WAIT_VALUE_EQ:
-		return !((word ^ wait->value) & mask);
-	case CU_STREAM_WAIT_VALUE_AND:
-		return word & wait->value & mask;
-	default:
-		return ~(word | wait->value) & mask;
-	}
-}
-
-/* Whether a later write comes between a write and the wait. */
-static bool write_hidden(const struct word *word, unsigned int index, const struct clock *before)
-{
-	unsigned int i;
-
-	for (i = index + 1; i < word->count; i++) {
-		const struct word_write *later = &word->write[i % WRITES];
-		const struct word_write *write = &word->write[index % WRITES];
-
-		if (clock_covers(before, later->slot, later->time) &&
-		    clock_covers(&later->clock, write->slot, write->time))
-			return true;
-	}
-	return false;
-}
-
-/* Whether a CPU may read or write the word. */
-static bool word_polled(uint64_t addr)
-{
-	const struct memory *memory = memory_at(addr);
-
-	return !memory || memory->open;
-}
-
-/* The first write that satisfies a wait, or NULL. */
-static const struct word_write *wait_write(const struct step *wait, const struct clock *before)
-{
-	const struct clock *known = wait->submitted.count ? &wait->submitted : &host.clock;
-	const struct word *word = word_at(wait->addr, false);
-	bool open = word && word_polled(wait->addr);
-	unsigned int i;
-
-	if (!word)
-		return NULL;
-	for (i = word->count > WRITES ? word->count - WRITES : 0; i < word->count; i++) {
-		const struct word_write *write = &word->write[i % WRITES];
-
-		if (open && clock_covers(known, write->slot, write->time))
-			continue;
-		if ((!write->known || value_satisfies(wait, write->value)) && !write_hidden(word, i, before))
-			return write;
-	}
-	return NULL;
-}
-
-/* An access wrote bytes: remember the write of a word, which streams may wait for, and of words that streams use. */
-static void words_written(const struct step *step, uint64_t base)
-{
-	uint64_t addr = base + step->dst.at, bytes = step->box.width * step->box.height * step->box.depth;
-	bool one = bytes <= 8 && step->box.height * step->box.depth == 1;
-	unsigned int i;
-
-	if (one)
-		word_at(addr, true);
-	if (!word_total)
-		return;
-	if (one) {
-		for (i = 0; i < bytes; i++) {
-			struct word *word = word_at(addr + i, false);
-
-			if (word)
-				word_write(word, step->value, step->known && !i && bytes >= 4, step->actor);
-		}
-		return;
-	}
-	for (i = 0; i < TABLE; i++) {
-		struct word *word;
-
-		for (word = words[i]; word; word = word->next)
-			if (word->addr - addr < bytes)
-				word_write(word, step->value, step->known, step->actor);
-	}
-}
-
-void words_forget(const struct memory *memory)
-{
-	unsigned int i, j;
-
-	for (i = 0; word_total && i < TABLE; i++) {
-		struct word **at = &words[i], *word;
-
-		while ((word = *at)) {
-			if (word->addr - memory->base >= memory->size) {
-				at = &word->next;
-				continue;
-			}
-			*at = word->next;
-			for (j = 0; j < WRITES; j++)
-				clock_free(&word->write[j].clock);
-			free(word);
-			word_total--;
-		}
-	}
-}
 
 /* ---- host functions */
 
@@ -289,6 +122,7 @@ static void host_submitted(const struct step *step)
 
 static void run_access(struct step *step)
 {
+	uint64_t bytes = step->box.width * step->box.height * step->box.depth;
 	struct finding wrote = { .unwritten = 0 }, read = { .unwritten = 0 };
 	struct memory *dst = step->writes ? step->dst.memory : NULL;
 	struct memory *src = step->reads ? step->src.memory : NULL;
@@ -298,6 +132,9 @@ static void run_access(struct step *step)
 		dst = NULL;
 	if (src && src->dead)
 		src = NULL;
+	if (bytes <= WORD_MOST && (dst || src))
+		word_use(step->op, WORD_COPY, dst ? dst->base + step->dst.at : src->base + step->src.at, bytes,
+			 step->known, step->value, 0);
 	if (dst && src)
 		shadow_copy(&step->dst, &step->src, &step->box, step->op, clock, &wrote, &read);
 	else if (dst)
@@ -318,6 +155,21 @@ static void run_access(struct step *step)
 		if (dst->open && dst->kind != MEMORY_IMPORTED && step->box.width <= 8 && step->box.height == 1)
 			clock_join(&polled, clock);
 	}
+}
+
+/* A stream writes a word, or has waited for it. */
+static void run_value(const struct step *step, bool write)
+{
+	const struct box box = { .width = step->bytes, .height = 1, .depth = 1 };
+	struct memory *memory = step->dst.memory;
+	struct finding finding = { .unwritten = 0 };
+
+	if (!memory || memory->dead)
+		return;
+	shadow_access(&step->dst, &box, step->op, &step->actor->clock, write, &finding);
+	if (finding.race.other)
+		found_race(step->op, memory, write, &finding.race);
+	op_drop(finding.race.other);
 }
 
 static void run_free(const struct step *step)
@@ -405,9 +257,7 @@ static void outside_step(const struct actor *actor)
 static void run(struct step *step)
 {
 	struct actor *actor = step->actor;
-	struct memory *memory;
-	const struct word_write *write;
-	struct word *word;
+	const struct clock *written;
 
 	if (step->submitted.count)
 		clock_join(&actor->clock, &step->submitted);
@@ -435,22 +285,19 @@ static void run(struct step *step)
 		clock_join(&actor->clock, &step->version->clock);
 		break;
 	case STEP_WRITE_VALUE:
-		word = word_at(step->addr, true);
-		if (word)
-			word_write(word, step->value, true, actor);
+		word_written(step->addr, step->value, actor);
 		if (word_polled(step->addr))
 			clock_join(&polled, &actor->clock);
-		memory = memory_at(step->addr);
-		if (memory)
-			shadow_written(memory, step->addr - memory->base, step->bytes);
+		run_value(step, true);
 		break;
 	case STEP_WAIT_VALUE:
-		write = wait_write(step, &actor->clock);
-		if (write && !step->forced) {
-			clock_join(&actor->clock, &write->clock);
+		written = word_awaited(step, &actor->clock);
+		if (written && !step->forced) {
+			clock_join(&actor->clock, written);
 		} else {
 			join_all(&actor->clock);
 		}
+		run_value(step, false);
 		outside_step(actor);
 		break;
 	case STEP_HOST:
@@ -533,7 +380,7 @@ static bool step_ready(const struct step *step)
 	if (step->kind == STEP_WAIT)
 		return step->version->done;
 	if (step->kind == STEP_WAIT_VALUE)
-		return step->forced || wait_write(step, &step->actor->clock);
+		return step->forced || word_awaited(step, &step->actor->clock);
 	return true;
 }
 

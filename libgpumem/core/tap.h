@@ -15,9 +15,10 @@
 
 #include "cuda.h"
 
-#define TAP_VERSION	3u
+#define TAP_VERSION	4u
 #define PATTERN_FREED	0xdd		/* of freed memory that is kept for the checker */
 #define PATTERN_ZONE	0xfd		/* of red zones, which are behind memory for the checker */
+#define TAP_UNMAPPED	UINT64_MAX	/* an offset for changed() */
 #define TAP_VALUES	12u		/* arguments of a call that are reported */
 
 enum tap_order {
@@ -42,6 +43,12 @@ struct tap_pair {
 	bool freed;
 };
 
+/* The bytes of an array: rows in slices. Rows of block formats have blocks in place of elements. */
+struct tap_array {
+	uint64_t row, rows, slices;	/* bytes in a row, rows in a slice */
+	unsigned int element;		/* bytes of an element or a block */
+};
+
 /* What the library behind the tap may ask. All functions may be called inside begin() and end(). */
 struct tap_client {
 	unsigned int version;		/* TAP_VERSION */
@@ -53,6 +60,8 @@ struct tap_client {
 	const void *(*primary)(int device);
 	/* The allocation around an address. False: there is none. */
 	bool (*range)(uint64_t addr, uint64_t *base, uint64_t *size);
+	/* Describe an array. False: there is none, it consists of planes, or it has no memory of its own. */
+	bool (*array)(uint64_t handle, struct tap_array *array);
 	/* Whether an address belongs to host or managed memory. */
 	bool (*cpu)(uint64_t addr);
 	/* Whether the device of a context has access to the memory at an address. */
@@ -94,7 +103,8 @@ struct tap {
 	void (*host_function)(CUstream handle, const void *function, const void *arg);
 	/*
 	 * The CPU or a device has written byte @offset of memory that was freed or, if @offset is @size or more, a byte
-	 * behind memory. May be NULL. May be called inside begin() and end().
+	 * behind memory. TAP_UNMAPPED: the program has unmapped pinned memory that it had freed. May be NULL. May be
+	 * called inside begin() and end().
 	 */
 	void (*changed)(uint64_t base, uint64_t size, uint64_t offset);
 };

@@ -2,6 +2,7 @@
 /*
  * What the library behind the tap (core/tap.h) may ask about streams, contexts and memory.
  */
+#include "copy/array.h"
 #include "driver/driver.h"
 
 static bool describe(CUstream handle, bool own, struct tap_stream *out)
@@ -40,6 +41,17 @@ static bool range(uint64_t addr, uint64_t *base, uint64_t *size)
 	return true;
 }
 
+static bool array(uint64_t handle, struct tap_array *out)
+{
+	CUarray own = (CUarray)(uintptr_t)handle;
+	struct array_layout l;
+
+	if (!array_layout(own, &l) || !l.row || (own->kind == ARRAY_WHOLE && !own->memory.alloc))
+		return false;
+	*out = (struct tap_array) { .row = l.row, .rows = l.rows, .slices = l.slices, .element = l.element };
+	return true;
+}
+
 static bool cpu(uint64_t addr)
 {
 	struct span span;
@@ -74,6 +86,6 @@ static void verify(void)
 
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
-	.cpu = cpu, .reached = reached, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
+	.array = array, .cpu = cpu, .reached = reached, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
 	.pairs_any = pairs_any, .pairs = pairs_take,
 };

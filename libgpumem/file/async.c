@@ -48,6 +48,7 @@ struct job {
 	off_t *file_offset, *offset;
 	size_t fixed_size;
 	off_t fixed_file_offset, fixed_offset;
+	off_t at;			/* the offset in memory, once a worker has the request */
 	ssize_t *bytes;
 	struct cell *cell;
 	uint64_t value;			/* of the cell, when the request is done */
@@ -155,6 +156,9 @@ static void job_end(struct job *job, ssize_t result)
 	bool watched;
 
 	count_request(job->request.write, result, job->start, false);
+	/* Before anything shows that the request is done: another thread may use the bytes then. */
+	if (!job->request.write)
+		request_wrote(&job->memory, job->at, result);
 	__atomic_store_n(job->bytes, result, __ATOMIC_RELAXED);
 	request_end(&job->request);
 	/* The stream goes on from here. */
@@ -174,7 +178,7 @@ static void job_end(struct job *job, ssize_t result)
 static void job_run(struct job *job)
 {
 	struct request *request = &job->request;
-	off_t offset = *job->offset;
+	off_t offset = job->at = *job->offset;
 	CUfileOpError err;
 	ssize_t result;
 
@@ -332,6 +336,12 @@ static CUfileOpError job_submit(struct job *job, CUfileHandle_t fh, CUstream str
 		return err;
 	}
 	job->watched = true;
+	/*
+	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
+	 * are now, though the program may still change them.
+	 */
+	if (!job->request.write && !memory_check(&job->memory, *job->offset, *job->size))
+		request_wrote(&job->memory, *job->offset, *job->size);
 	*cuda = cuStreamAddCallback(stream, reached, job, 0);
 	if (*cuda) {
 		request_end(&job->request);
@@ -357,8 +367,6 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 	CUfileError_t result = file_result(CU_FILE_INVALID_VALUE);
 	struct memory memory;
 	struct job *job;
-	size_t now;
-	off_t at;
 
 	if (!base || !size || !file_offset || !offset || !bytes)
 		return result;
@@ -373,17 +381,9 @@ static CUfileError_t transfer_async(bool write, CUfileHandle_t fh, void *base, s
 		.offset = offset, .bytes = bytes,
 	};
 	job_bind(job, flags_of(stream));
-	/*
-	 * The checker looks at later work of the stream before the request runs. It gets the size and the offset as they
-	 * are now, though the program may still change them.
-	 */
-	now = *size;
-	at = *offset;
 	result.err = job_submit(job, fh, stream, &result.cu_err);
 	if (result.err)
 		free(job);
-	else if (!write && !memory_check(&memory, at, now))
-		request_wrote(&memory, at, now);
 	return result;
 }
 

@@ -298,8 +298,8 @@ static bool has_hole(uint64_t from, uint64_t end)
 	return syscall(SYS_msync, from, end - from, MS_ASYNC) && errno == ENOMEM;
 }
 
-/* Map the holes of a range again. mem_lock is held. */
-static void mend(const struct span *span, uint64_t from, uint64_t end)
+/* Map the holes of a range of a block again. mem_lock is held. */
+static void mend(const struct block *block, uint64_t from, uint64_t end)
 {
 	uint64_t middle = from + (end - from) / PAGE / 2 * PAGE;
 
@@ -307,12 +307,24 @@ static void mend(const struct span *span, uint64_t from, uint64_t end)
 		return;
 	/* Another thread may get some of the addresses meanwhile: it keeps them. */
 	if (mmap((void *)(uintptr_t)from, end - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
-		 client.fd, GPUMEM_MMAP_OFFSET(span->bo) + from - span->block_base) != MAP_FAILED ||
+		 client.fd, GPUMEM_MMAP_OFFSET(block->bo) + from - block->base) != MAP_FAILED ||
 	    errno != EEXIST || middle == from)
 		return;
 	/* Part of it is mapped. */
-	mend(span, from, middle);
-	mend(span, middle, end);
+	mend(block, from, middle);
+	mend(block, middle, end);
+}
+
+bool host_mend_alloc(const struct alloc *alloc)
+{
+	uint32_t flags = load_relaxed(&alloc->flags);
+	uint64_t from = alloc->base & ~(PAGE - 1);
+	uint64_t end = round_up(alloc->base + alloc->size + red_zone(flags), PAGE);
+
+	if (!(flags & ALLOC_HOST) || !has_hole(from, end))
+		return false;
+	mend(alloc->block, from, end);
+	return true;
 }
 
 void host_mend(uint64_t addr)
@@ -322,7 +334,7 @@ void host_mend(uint64_t addr)
 	/* The lock keeps the memory: another thread may end its context. */
 	lock_take(&mem_lock);
 	if (vm_lookup(addr, &span) && span.flags & ALLOC_HOST && !span.pool)
-		mend(&span, span.base & ~(PAGE - 1), round_up(span.base + span.size + red_zone(span.flags), PAGE));
+		host_mend_alloc(span.alloc);
 	lock_drop(&mem_lock);
 }
 

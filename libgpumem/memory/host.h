@@ -14,6 +14,8 @@ CUresult host_register(void *ptr, uint64_t bytes, unsigned int flags);
 CUresult host_unregister(void *ptr);
 /* Map pinned memory again where the program has unmapped it: the rest of the library may write it once it is freed. */
 void host_mend(uint64_t addr);
+/* The same for an alloc, which lookups may not find any more. True: it had a hole. mem_lock is held. */
+bool host_mend_alloc(const struct alloc *alloc);
 /*
  * Called for each registration of a context that is destroyed. mem_lock is held, and dropped in between.
  */

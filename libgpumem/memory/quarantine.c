@@ -8,6 +8,9 @@
  * memory when the process ends. The CPU or a device has written it, or work of another context that the free does not
  * wait for. Until then, a call that names the address is a use after free, also after further allocations.
  *
+ * The program may unmap pinned memory after it has freed it. Before kept pinned memory is looked at, it is mapped again
+ * where the program has unmapped it, and that is a report as well.
+ *
  * Kept memory is freed, the oldest first, when more than client.quarantine bytes or KEPT_MOST allocations are kept; and
  * all of it when an allocation finds no memory, when the program asks how much memory is free, and when its context ends.
  * Memory that other processes or drivers may reach is not kept (for blocks of pools see pool/pool_quarantine.c),
@@ -103,6 +106,11 @@ void red_zone_look(const struct alloc *alloc)
 
 static void look(struct kept *kept)
 {
+	/* Always: its red zone is looked at later, and its pages may get another owner. */
+	if (host_mend_alloc(kept->alloc) && !kept->reported) {
+		note(kept->alloc, TAP_UNMAPPED);
+		kept->reported = true;
+	}
 	if (!kept->reported && has_pattern(load_relaxed(&kept->alloc->flags)))
 		kept->reported = differs(kept->alloc, 0, kept->alloc->size, PATTERN_FREED);
 }

@@ -255,6 +255,62 @@ MISTAKE(context_destroyed_with_unmapped_memory, "host-unmapped")
 	OK(cuCtxSetCurrent(w->ctx));
 }
 
+/* The library keeps the memory, and looks at it when the context ends. */
+MISTAKE(freed_pinned_memory_unmapped, "host-unmapped")
+{
+	void *m;
+
+	OK(cuMemAllocHost(&m, LARGE));
+	OK(WRONG(cuMemFreeHost(m)));
+	OK(munmap(m, LARGE));
+}
+
+/* The process ends with its context. */
+static const char *const without_leaks[] = { "GPUMEM_CHECK_LEAKS=0", NULL };
+
+PROGRAM(freed_pinned_memory_unmapped_at_exit, "host-unmapped", without_leaks)
+{
+	void *m;
+
+	OK(cuMemAllocHost(&m, LARGE));
+	OK(WRONG(cuMemFreeHost(m)));
+	OK(munmap((char *)m + BYTES, BYTES));
+	exit(0);
+}
+
+/* Small memory shares its mapping. The library gives the memory up, and uses its pages again. */
+static const char *const small_quarantine[] = { "GPUMEM_CHECK_QUARANTINE=1", NULL };
+
+PROGRAM(freed_pinned_memory_unmapped_and_given_up, "host-unmapped", small_quarantine)
+{
+	unsigned int i;
+	char *m, *n;
+
+	OK(cuMemAllocHost((void **)&m, 4 * BYTES));
+	OK(WRONG(cuMemFreeHost(m)));
+	OK(munmap((void *)(((uintptr_t)m + BYTES) & -(uintptr_t)BYTES), BYTES));
+	for (i = 0; i < 128; i++) {
+		OK(cuMemAllocHost((void **)&n, 4 * BYTES));
+		memset(n, 1, 4 * BYTES);
+		OK(cuMemFreeHost(n));
+	}
+}
+
+PROGRAM(own_memory_unmapped_after_the_free_of_pinned_memory, NULL, small_quarantine)
+{
+	void *own = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned int i;
+	void *m;
+
+	OK(own == MAP_FAILED);
+	for (i = 0; i < 128; i++) {
+		OK(cuMemAllocHost(&m, 4 * BYTES));
+		memset(m, 1, 4 * BYTES);
+		OK(cuMemFreeHost(m));
+	}
+	OK(munmap(own, LARGE));
+}
+
 TWIN(pinned_memory_freed_while_work_uses_it)
 {
 	void *m, *n;

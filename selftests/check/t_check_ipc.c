@@ -227,6 +227,74 @@ TWIN(imported_pool_is_given_back)
 	other_end(&other);
 }
 
+/* A pool with live imports cannot be destroyed, so it has a report as well. */
+static void import_without_free(struct program *w)
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(WRONG(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool)));
+	OK(cuMemsetD8(m, 1, BYTES));
+	OK(cuStreamSynchronize(NULL));
+	OK(cuMemPoolDestroy(pool) != CUDA_ERROR_INVALID_VALUE);
+	other_end(&other);
+}
+
+TEST(memory_of_an_imported_pool_is_not_freed)
+{
+	struct outcome *outcome = malloc(sizeof(*outcome));
+	int *line = shared_line();
+	const char *memory;
+
+	ASSERT_NE(NULL, outcome);
+	program_run(import_without_free, no_environment, line, outcome);
+	EXPECT_EQ(STATUS, outcome->status);
+	EXPECT_EQ(2, reports(outcome));
+	EXPECT_NE(NULL, strstr(outcome->text, REPORT "leak: pool, 1 of them\n"));
+	memory = strstr(outcome->text, REPORT "leak: imported memory, 1 of them, ");
+	ASSERT_NE(NULL, memory)
+		TH_LOG("%s", outcome->text);
+	memmove(outcome->text, memory, strlen(memory) + 1);
+	EXPECT_TRUE(at_line(outcome, __FILE__, *line));
+	free(outcome);
+}
+
+/* The pointer may be imported again. It has one address, and one free. */
+TWIN(memory_of_a_pool_imported_twice_is_freed)
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m, n;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	OK(cuMemPoolImportPointer(&n, pool, &other.offer.in_pool));
+	OK(m != n);
+	OK(cuMemFree(m));
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
+MISTAKE(memory_of_a_pool_imported_twice_is_freed_twice, "double-free")
+{
+	struct other other;
+	CUmemoryPool pool;
+	CUdeviceptr m, n;
+
+	other_start(&other);
+	pool = pool_import(&other);
+	OK(cuMemPoolImportPointer(&m, pool, &other.offer.in_pool));
+	OK(cuMemPoolImportPointer(&n, pool, &other.offer.in_pool));
+	OK(cuMemFree(m));
+	OK(WRONG(cuMemFree(n)) != CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemPoolDestroy(pool));
+	other_end(&other);
+}
+
 /* Fill memory of an imported pool on device 1. */
 static CUresult fill_on_the_other_device(struct program *w, CUdeviceptr m)
 {

@@ -4,6 +4,7 @@
  * was written; that free it wrongly; and on their correct twins.
  */
 #include <cufile.h>
+#include <pthread.h>
 #include <gpumem.h>
 
 #include "kselftest_harness.h"
@@ -362,6 +363,102 @@ TWIN(files_are_read_into_memory)
 	OK(cuMemcpyDtoHAsync(w->pinned, n, BYTES, w->a));
 	OK(cuMemFree(m));
 	OK(cuMemFreeAsync(n, w->a));
+}
+
+struct reader {
+	struct program *w;
+	CUdeviceptr m;
+	ssize_t done;			/* of the request; atomic */
+};
+
+/* Copy the bytes as soon as the request says that it is done. */
+static void *copy_when_done(void *arg)
+{
+	struct reader *r = arg;
+
+	OK(cuCtxSetCurrent(r->w->ctx));
+	while (__atomic_load_n(&r->done, __ATOMIC_ACQUIRE) < 0)
+		;
+	OK(cuMemcpyDtoHAsync(r->w->pinned, r->m, BYTES, r->w->b));
+	return NULL;
+}
+
+TWIN(another_thread_copies_what_a_file_gave)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	off_t at = 0, to = 0;
+	size_t bytes = BYTES;
+	CUfileHandle_t file;
+	unsigned int i;
+
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	for (i = 0; i < 30; i++) {
+		struct reader r = { .w = w, .done = -1 };
+		pthread_t thread;
+
+		OK(cuMemAlloc(&r.m, BYTES));
+		OK(pthread_create(&thread, NULL, copy_when_done, &r));
+		OK(cuFileReadAsync(file, (void *)r.m, &bytes, &at, &to, &r.done, w->a).err);
+		OK(pthread_join(thread, NULL));
+		OK(cuCtxSynchronize());
+		OK(cuMemFree(r.m));
+	}
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
+}
+
+/* The copy is submitted before the file is read, and the CPU lets the stream go on. */
+TWIN(a_file_is_read_before_a_copy_in_its_stream)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	off_t at = 0, to = 0;
+	size_t bytes = BYTES;
+	CUfileHandle_t file;
+	ssize_t done;
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	*(volatile unsigned int *)w->pinned = 0;
+	OK(cuStreamWaitValue32(w->a, (uintptr_t)w->pinned, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuFileReadAsync(file, (void *)m, &bytes, &at, &to, &done, w->a).err);
+	OK(cuMemcpyDtoDAsync(w->p, m, BYTES, w->a));
+	*(volatile unsigned int *)w->pinned = 7;
+	OK(cuStreamSynchronize(w->a));
+	OK(done != BYTES);
+	OK(cuMemFree(m));
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
+}
+
+/* The size is read when the stream reaches the request. */
+TWIN(a_file_is_read_with_a_later_size)
+{
+	CUfileDescr_t descr = { .type = CU_FILE_HANDLE_TYPE_OPAQUE_FD };
+	off_t at = 0, to = 0;
+	size_t bytes = 0;
+	CUfileHandle_t file;
+	ssize_t done;
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, BYTES));
+	descr.handle.fd = memfd_create("zeros", 0);
+	OK(ftruncate(descr.handle.fd, BYTES));
+	OK(cuFileHandleRegister(&file, &descr).err);
+	OK(cuStreamWaitValue32(w->a, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuFileReadAsync(file, (void *)m, &bytes, &at, &to, &done, w->a).err);
+	bytes = BYTES;
+	OK(cuStreamWriteValue32(w->b, w->q, 7, 0));
+	OK(cuStreamSynchronize(w->a));
+	OK(done != BYTES);
+	OK(cuMemcpyDtoH(w->pageable, m, BYTES));
+	OK(cuMemFree(m));
+	cuFileHandleDeregister(file);
+	close(descr.handle.fd);
 }
 
 MISTAKE(a_file_was_read_into_half, "uninitialized")

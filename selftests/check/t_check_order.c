@@ -5,7 +5,8 @@
  *
  * A program is a list of steps. Each step has two nodes in a graph: what it does in a stream, or waits for, and what
  * the host knows when the call returns. The edges are those of "Rules of order" in Documentation/checker.rst. The
- * program is wrong if two steps use the same buffer, one of them writes, and there is no path between them.
+ * program is wrong if two steps use the same buffer, one of them writes, and there is no path between them. The same
+ * holds for words, but for what "Words" in that document excepts.
  *
  * A wait for a value or a semaphore may be submitted before the write or the signal. A program in which a call would
  * then never return is not run: the graph, with edges for all that may keep a call from returning, has a cycle.
@@ -22,6 +23,7 @@
 #define EVENTS		2u
 #define BUFFERS		4u
 #define WORDS		3u	/* the second has 64 bits */
+#define WORD_BYTES	64u	/* of the memory of a word, which is in front */
 #define SEMAPHORES	4u
 #define BINARY		1u	/* the others are timeline semaphores */
 #define SHARED		3u	/* another process might have it */
@@ -34,7 +36,9 @@ enum op {
 	FROM_PINNED, FROM_PAGEABLE, TO_HOST,	/* synchronous, with host memory */
 	TO_PAGEABLE,				/* asynchronous */
 	RECORD, WAIT, SET, AWAIT, RAISE, PASS, HOST_FUNCTION,
-	SYNC_STREAM, QUERY_STREAM, SYNC_EVENT, QUERY_EVENT, SYNC_CONTEXT, NOTHING,
+	SYNC_STREAM, QUERY_STREAM, SYNC_EVENT, QUERY_EVENT, SYNC_CONTEXT,
+	LOOK, LOOK_AROUND,			/* copies of a word, and of the bytes around it, too */
+	NOTHING,
 };
 
 /* Kinds of steps that a program may leave out. */
@@ -78,6 +82,8 @@ static const struct {
 	[SYNC_EVENT]	= { "sync event",	SYNC, 1, .knows = DONE },
 	[QUERY_EVENT]	= { "query event",	SYNC, 1, .knows = DONE },
 	[SYNC_CONTEXT]	= { "sync context",	SYNC, 1, .knows = DONE },
+	[LOOK]		= { "look",		VALUE, 2, .streams = true },
+	[LOOK_AROUND]	= { "look around",	VALUE, 2, .streams = true },
 	[NOTHING]	= { "-" },
 };
 
@@ -85,11 +91,13 @@ struct step {
 	enum op op;
 	unsigned int stream, event, buffer, word, semaphore;
 	bool fills;			/* SET: by a fill, of a word of 32 bits */
+	bool wide;			/* ... and of the bytes around it */
 	unsigned int flag, value;	/* SET, AWAIT; RAISE, PASS: of a timeline semaphore */
 	bool again;			/* RAISE, PASS of SHARED: by its other handle */
 };
 
 static struct step steps[STEPS];
+static bool strict;			/* the checker reports polls, too */
 
 static unsigned int draw(unsigned long long *seed, unsigned int below)
 {
@@ -240,16 +248,39 @@ static bool uses(const struct step *step, unsigned int buffer)
 	return writes(step, buffer) || (kinds[step->op].reads && source_of(step) == buffer);
 }
 
-/* The later step of a race, or STEPS. */
+/* Whether a write of a word, and another step that uses the word, must be ordered. */
+static bool word_conflict(const struct step *set, const struct step *use)
+{
+	if (set->op != SET || set->word != use->word)
+		return false;
+	switch (use->op) {
+	case LOOK_AROUND:
+		return true;
+	case LOOK:
+		return set->fills || strict;
+	case AWAIT:
+		return set->wide || (set->fills && !satisfies(use, set->value));
+	default:
+		/* One stream writes all values. */
+		return false;
+	}
+}
+
+/* A step of a race: the later one, or the one that does not write the word. STEPS: there is no race. */
 static unsigned int race(void)
 {
 	search(false);
 	for (unsigned int j = 0; j < STEPS; j++)
-		for (unsigned int i = 0; i < j; i++)
+		for (unsigned int i = 0; i < j; i++) {
+			if (!before[i][j] && !before[j][i] && word_conflict(&steps[i], &steps[j]))
+				return j;
+			if (!before[i][j] && !before[j][i] && word_conflict(&steps[j], &steps[i]))
+				return i;
 			for (unsigned int b = 0; b < BUFFERS && !before[i][j] && !before[j][i]; b++)
 				if (uses(&steps[i], b) && uses(&steps[j], b) &&
 				    (writes(&steps[i], b) || writes(&steps[j], b)))
 					return j;
+		}
 	return STEPS;
 }
 
@@ -296,6 +327,7 @@ static void make_values(unsigned int word, unsigned int streams, unsigned long l
 		if (steps[i].op == SET && steps[i].word == word) {
 			steps[i].stream = writer;
 			steps[i].fills = word != 1 && draw(seed, 2);
+			steps[i].wide = steps[i].fills && !draw(seed, 3);
 			steps[i].value = value_of(count++);
 		}
 	for (unsigned int i = 0; i < STEPS; i++) {
@@ -355,6 +387,11 @@ static void make(unsigned long long *seed)
 			.op = draw_op(seed, groups), .stream = draw(seed, streams), .event = draw(seed, EVENTS),
 			.buffer = draw(seed, BUFFERS), .word = draw(seed, WORDS), .semaphore = draw(seed, SEMAPHORES),
 		};
+	strict = draw(seed, 2);
+	/* What a program may have learned by polling depends on when it polled, so only strict programs poll. */
+	for (unsigned int i = 0; i < STEPS; i++)
+		if (steps[i].op == LOOK && !strict)
+			steps[i].op = LOOK_AROUND;
 	for (unsigned int word = 0; word < WORDS; word++)
 		make_values(word, streams, seed);
 	for (unsigned int semaphore = 0; semaphore < SEMAPHORES; semaphore++)
@@ -401,7 +438,7 @@ static void set(const struct things *t, const struct step *s)
 	if (s->word == 1)
 		OK(cuStreamWriteValue64(stream, t->word[1], s->value, 0));
 	else if (s->fills)
-		OK(cuMemsetD32Async(t->word[s->word], s->value, 1, stream));
+		OK(cuMemsetD32Async(t->word[s->word], s->value, s->wide ? WORD_BYTES / 4 : 1, stream));
 	else
 		OK(cuStreamWriteValue32(stream, t->word[s->word], s->value, 0));
 }
@@ -511,6 +548,12 @@ static void do_step(struct program *w, struct things *t, unsigned int i)
 	case SYNC_CONTEXT:
 		OK(cuCtxSynchronize());
 		break;
+	case LOOK:
+		OK(cuMemcpyDtoHAsync(t->target + 64 * i, t->word[s->word], s->word == 1 ? 8 : 4, stream));
+		break;
+	case LOOK_AROUND:
+		OK(cuMemcpyDtoHAsync(t->target + 64 * i, t->word[s->word], WORD_BYTES, stream));
+		break;
 	case NOTHING:
 		break;
 	}
@@ -530,7 +573,9 @@ static void run(struct program *w)
 		OK(cuMemsetD8Async(t.buffer[i], 0, 64, w->a));
 	}
 	for (unsigned int i = 0; i < WORDS; i++) {
-		OK(cuMemAlloc(&t.word[i], 8));
+		OK(cuMemAlloc(&t.word[i], WORD_BYTES));
+		OK(cuMemsetD8Async(t.word[i], 0, WORD_BYTES, w->a));
+		/* The checker knows a word by its first write that is no larger. */
 		OK(cuMemsetD8Async(t.word[i], 0, 8, w->a));
 	}
 	make_semaphores(&t);
@@ -554,9 +599,10 @@ static void show(void)
 {
 	for (unsigned int i = 0; i < STEPS; i++)
 		if (steps[i].op != NOTHING)
-			fprintf(stderr, "# %2u %s stream %u event %u buffer %u word %u semaphore %u value %u flag %u\n", i,
+			fprintf(stderr, "# %2u %s stream %u event %u buffer %u word %u semaphore %u value %u flag %u%s\n", i,
 				kinds[steps[i].op].name, stream_of(&steps[i]), steps[i].event, steps[i].buffer,
-				steps[i].word, steps[i].semaphore, steps[i].value, steps[i].flag);
+				steps[i].word, steps[i].semaphore, steps[i].value, steps[i].flag,
+				steps[i].wide ? " wide" : steps[i].fills ? " fills" : "");
 }
 
 static unsigned int needed[NOTHING];	/* how many programs had a race without a step of this kind */
@@ -565,7 +611,7 @@ static unsigned int early;		/* ... without a wait for a semaphore that is submit
 /* Run the program with the steps as they are now: whether the checker agrees. */
 static bool agrees(struct outcome *outcome, unsigned int *wrong_ones)
 {
-	static const char *const environment[] = { "GPUMEM_CHECK_STACKS=0", NULL };
+	const char *const environment[] = { "GPUMEM_CHECK_STACKS=0", strict ? "GPUMEM_CHECK=strict" : NULL, NULL };
 	bool expected = wrong();
 	int line = 0;
 
@@ -573,7 +619,8 @@ static bool agrees(struct outcome *outcome, unsigned int *wrong_ones)
 	program_run(run, environment, &line, outcome);
 	if (outcome->status == (expected ? STATUS : 0) && !reports(outcome) == !expected)
 		return true;
-	fprintf(stderr, "# expected %s, status %d\n%s", expected ? "a race" : "none", outcome->status, outcome->text);
+	fprintf(stderr, "# expected %s%s, status %d\n%s", expected ? "a race" : "none", strict ? " (strict)" : "",
+		outcome->status, outcome->text);
 	show();
 	return false;
 }

@@ -323,6 +323,7 @@ TEST_F(async, function_would_wait_for_itself)
 	void *bad;
 
 	ASSERT_CU(cuMemAlloc(&in.d, 128));
+	ASSERT_CU(cuMemsetD8Async(in.d, 0, 128, self->s));
 	ASSERT_CU(cuEventCreate(&in.event, CU_EVENT_DISABLE_TIMING));
 	/* The function submits to its own stream, and then to one that waits for it. */
 	for (int i = 0; i < 2; i++) {

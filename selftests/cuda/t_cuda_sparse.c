@@ -21,6 +21,9 @@ static CUresult hold(CUstream s, CUdeviceptr word)
 {
 	CUresult result = cuMemsetD32(word, 0, 1);
 
+	/* A fill of device memory may return before it is done. */
+	if (!result)
+		result = cuStreamSynchronize(NULL);
 	return result ? result : cuStreamWaitValue32(s, word, 1, CU_STREAM_WAIT_VALUE_EQ);
 }
 
