@@ -47,11 +47,14 @@ static inline bool vm_plain(uint64_t addr, uint64_t length)
 	if (unlikely(!alloc))
 		return false;
 	head = load_acquire(&alloc->head);
+	/* An odd count: the alloc changes. */
+	if (unlikely(head & ALLOC_HEAD_NOT_PLAIN))
+		return false;
 	base = load_relaxed(&alloc->base);
 	size = load_relaxed(&alloc->size);
 	fence_acquire();
-	/* The head changed, or the count is odd: the fields may not belong together. */
-	if (unlikely(load_relaxed(&alloc->head) != head) || unlikely(head & ALLOC_HEAD_NOT_PLAIN))
+	/* The head changed: the fields may not belong together. */
+	if (unlikely(load_relaxed(&alloc->head) != head))
 		return false;
 	return length <= size && addr - base <= size - length;
 }

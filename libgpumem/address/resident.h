@@ -12,8 +12,26 @@
 
 extern HIDDEN const uint64_t *resident_words;	/* NULL if there are none; atomic, written once */
 
+/*
+ * A slot whose movable memory belongs to one alloc, of a block of its own. So slot_has() reads neither the block nor
+ * the alloc. The slot of an address is at its number modulo RESIDENT_SLOTS. A slot whose place is taken has none.
+ */
+struct resident_slot {
+	uint64_t last;			/* address of the alloc's last byte in the slot, or 0: free; atomic */
+	const uint64_t *word;		/* the residency word of the slot's block; atomic */
+	uint64_t tag;			/* what the word contains, less the block's resident_place(); atomic */
+} __attribute__((aligned(32)));
+
+#define RESIDENT_SLOTS	LEAF_SLOTS
+
+extern HIDDEN struct resident_slot resident_slots[RESIDENT_SLOTS];	/* mem_lock to write */
+
 /* Map the words. The process has made managed memory. */
 void resident_map(void);
+/* Enter the slots of a block, whose only alloc has @size bytes. mem_lock is held, also for the next. */
+void resident_publish(const struct block *block, uint64_t size);
+/* Take them out again, before the alloc is freed. */
+void resident_retract(const struct block *block);
 
 /* resident_at() for a range from @offset to @last in a buffer object. */
 static inline unsigned int resident_place(uint32_t bo, uint64_t offset, uint64_t last)
@@ -44,17 +62,33 @@ static inline unsigned int resident_at(const struct span *span, uint64_t addr, u
 	return resident_place(span->bo, offset, offset + length - 1);
 }
 
-/* Whether resident_at() said that the memory is on a device. */
-static inline bool resident_on(unsigned int place, CUdevice device)
+static inline struct resident_slot *resident_slot(uint64_t addr)
 {
-	return place && place == client.device[device].index + 1;
+	return &resident_slots[(addr >> SLOT_SHIFT) % RESIDENT_SLOTS];
 }
 
 /*
- * vm_plain() that also accepts movable memory that is resident on @device. The range is not empty. False means that
- * the caller must use vm_lookup().
+ * Whether a range lies in @slot, which resident_slot() found. False: the range is empty, or the caller must use vm_near().
  */
-static inline bool vm_near(uint64_t addr, uint64_t length, CUdevice device)
+static inline bool slot_has(const struct resident_slot *slot, uint64_t addr, uint64_t length)
+{
+	uint64_t left = load_acquire(&slot->last) - addr;
+
+	/* The first comparison suffices to tell slots apart: those at one place are far from each other. */
+	return left < SLOT && length - 1 <= left;
+}
+
+/* Whether the slot's block is resident. @place: of a context. */
+static inline bool slot_resident(const struct resident_slot *slot, uint64_t place)
+{
+	return load_relaxed(load_relaxed(&slot->word)) - load_relaxed(&slot->tag) == place;
+}
+
+/*
+ * vm_plain() that also accepts movable memory that is resident at @place, a context's. The range is not empty. False
+ * means that the caller must use vm_lookup().
+ */
+static inline bool vm_near(uint64_t addr, uint64_t length, uint64_t place)
 {
 	const uint32_t managed = ALLOC_MANAGED | ALLOC_SYNC_MEMOPS | ALLOC_MOVABLE;
 	struct block *block = vm_block(addr);
@@ -77,10 +111,10 @@ static inline bool vm_near(uint64_t addr, uint64_t length, CUdevice device)
 	flags = alloc_head_flags(head);
 	return length <= size && addr - base <= size - length &&
 	       (!flags || (!(flags & ~managed) && flags & ALLOC_MOVABLE &&
-			   resident_on(resident_place(bo, offset, offset + length - 1), device)));
+			   resident_place(bo, offset, offset + length - 1) == place));
 }
 
 /* vm_near() for movable memory of pools, which has no alloc. It does not check who may access the pool. */
-bool vm_near_pool(uint64_t addr, uint64_t length, CUdevice device);
+bool vm_near_pool(uint64_t addr, uint64_t length, uint64_t place);
 
 #endif /* GPUMEM_ADDRESS_RESIDENT_H */

@@ -18,6 +18,7 @@ enum call_flags {
 	CALL_SYNC = 1 << 1,		/* a call without a stream argument */
 	CALL_WAIT = 1 << 2,		/* the copy is done when the call returns, whatever it copies */
 	CALL_PEER = 1 << 3,		/* a copy between contexts: none need be current */
+	CALL_FAR = 1 << 4,		/* the memory is not plain (address/plain.h) */
 };
 
 /* Kinds of memory that an address of a copy may name. */
@@ -27,7 +28,7 @@ enum end_flags {
 	END_NAMED_HOST = 1 << 2,	/* the call says that the address is the host's */
 };
 
-/* cuMemcpyDtoDAsync(); @flags: CALL_OWN or none. */
+/* cuMemcpyDtoDAsync(); @flags: CALL_OWN and CALL_FAR, or none. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream,
 			 unsigned int flags);
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
@@ -49,6 +50,8 @@ CUresult copy_to_array(CUarray array, uint64_t offset, uint64_t src, unsigned in
 		       uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult copy_from_array(uint64_t dst, unsigned int kind, CUarray array, uint64_t offset,
 			 uint64_t bytes, CUstream stream, unsigned int flags);
+/* Fill a row of @count elements in the calling thread. */
+void fill_row(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count);
 CUresult fill_linear(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count,
 		     CUstream stream, unsigned int flags);
 /* @width elements in each of @height rows. */

@@ -584,18 +584,18 @@ enum copier {
 	BY_NEAR,			/* the same, if movable memory is still resident once the stream is idle */
 };
 
-/* Whether the CPU may access an end, in the order of work on @device. */
-static bool end_lit(const struct copy *copy, const struct copy_end *end, CUdevice device)
+/* Whether the CPU may access an end, in the order of work of a context whose device is at @place. */
+static bool end_lit(const struct copy *copy, const struct copy_end *end, uint64_t place)
 {
 	uint64_t length = extent(copy, end);
 
 	return !(end->shared || end->dark) ||
-	       (end->movable && (vm_near(end->addr, length, device) || vm_near_pool(end->addr, length, device)));
+	       (end->movable && (vm_near(end->addr, length, place) || vm_near_pool(end->addr, length, place)));
 }
 
 static bool copy_near_now(CUstream stream, const struct copy *copy)
 {
-	return end_lit(copy, &copy->dst, stream->ctx->device) && end_lit(copy, &copy->src, stream->ctx->device);
+	return end_lit(copy, &copy->dst, stream->ctx->place) && end_lit(copy, &copy->src, stream->ctx->place);
 }
 
 static inline enum copier copy_by(CUstream stream, const struct copy *copy)
@@ -782,37 +782,13 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 	return result;
 }
 
-/*
- * Copy in the calling thread between memory that is plain or resident, if there is nothing else to check. False: this
- * did nothing.
- */
-static bool copy_near(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle)
-{
-	CUdevice device;
-
-	if (bytes - 1 >= INLINE_MAX || !client.inlining_device || (dst | src) >> ADDRESS_BITS || !stream_plain(handle))
-		return false;
-	device = handle->ctx->device;
-	if (!lock_try(&handle->lock))
-		return false;
-	/* The stream's own work may evict the memory: look when it is done. */
-	if (!stream_idle_fast(handle) || !vm_near(dst, bytes, device) || !vm_near(src, bytes, device)) {
-		lock_drop(&handle->lock);
-		return false;
-	}
-	copy_finish(dst, src, bytes, handle);
-	return true;
-}
-
-/* For copies that copy_begin() (plain_copy.h) refused: one entry at best. */
+/* For copies that are neither plain nor near (plain_copy.h): one entry at best. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
 			 unsigned int flags)
 {
 	CUresult result;
 
-	if (copy_near(dst, src, bytes, handle))
-		return CUDA_SUCCESS;
-	if (!bytes || unlikely(client.faults) || !copy_plain(dst, src, bytes, handle))
+	if (!bytes || flags & CALL_FAR || unlikely(client.faults) || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 	result = stream_begin(handle);
 	return result ? result : copy_plain_locked(dst, src, bytes, handle, flags);

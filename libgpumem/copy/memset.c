@@ -17,8 +17,7 @@
 
 #include "copy/copy.h"
 
-/* Fill a row of @count elements. */
-static void row_now(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count)
+void fill_row(uint64_t dst, uint32_t value, unsigned int elem, uint64_t count)
 {
 	uint64_t i;
 
@@ -42,7 +41,7 @@ static void fill_now(const struct gpumem_sqe *sqe)
 	uint64_t row;
 
 	for (row = 0; row < sqe->height; row++)
-		row_now(sqe->dst + row * sqe->dst_pitch, sqe->value, sqe->elem, sqe->width);
+		fill_row(sqe->dst + row * sqe->dst_pitch, sqe->value, sqe->elem, sqe->width);
 }
 
 static CUresult fill_queued(CUstream stream, const struct gpumem_sqe *sqe, bool wait)
@@ -83,12 +82,12 @@ static CUresult fill_pageable(CUstream stream, const struct gpumem_sqe *sqe, uin
 	return fill_queued(stream, &entry, flags & CALL_SYNC);
 }
 
-/* Whether the CPU may fill a range, in the order of work on @device. */
-static bool fill_lit(const struct span *span, uint64_t addr, uint64_t length, CUdevice device)
+/* Whether the CPU may fill a range, in the order of work of a context whose device is at @place. */
+static bool fill_lit(const struct span *span, uint64_t addr, uint64_t length, uint64_t place)
 {
 	uint32_t flags = span->flags & ALLOC_NOT_INLINE;
 
-	return !flags || (flags == ALLOC_MOVABLE && resident_on(resident_at(span, addr, length), device));
+	return !flags || (flags == ALLOC_MOVABLE && resident_at(span, addr, length) == place);
 }
 
 /*
@@ -99,7 +98,7 @@ static __attribute__((noinline)) bool fill_careful(CUstream stream, const struct
 						   const struct span *span, uint64_t extent)
 {
 	/* The stream's own work may have evicted the memory. */
-	if (!fill_lit(span, sqe->dst, extent, stream->ctx->device)) {
+	if (!fill_lit(span, sqe->dst, extent, stream->ctx->place)) {
 		lock_drop(&stream->lock);
 		return false;
 	}
@@ -116,7 +115,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	struct span span;
 	CUresult result;
 
-	if (sqe->dst % sqe->elem)
+	/* The size of an element is a power of two. */
+	if (sqe->dst & (sqe->elem - 1))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!vm_lookup(sqe->dst, &span))
 		return fill_pageable(stream, sqe, extent, flags);
@@ -129,7 +129,8 @@ static CUresult fill_run(CUstream stream, const struct gpumem_sqe *sqe, uint64_t
 	if (span.flags & ALLOC_IO)
 		/* The engine does not reach registers of devices. */
 		return order_call(stream, fill_call, sqe);
-	if (client.inlining && !span_dark(&span) && fill_lit(&span, sqe->dst, extent, stream->ctx->device) &&
+	/* Whether movable memory is resident matters only if the stream is idle. */
+	if (client.inlining && !span_dark(&span) && !(span.flags & ALLOC_NOT_INLINE & ~ALLOC_MOVABLE) &&
 	    (sqe->width * sqe->height * sqe->elem <= INLINE_MAX || flags & CALL_SYNC)) {
 		if (stream_begin_idle(stream, 0, &result)) {
 			/* Registered memory is the program's own. The kernel may move managed memory at any time. */

@@ -62,10 +62,37 @@ static __attribute__((noinline)) CUresult dtod_async_locked(CUdeviceptr dst, CUd
 	return dtod_async(dst, src, bytes, stream, flags);
 }
 
+/* A copy between plain and resident memory, after copy_short(). Without calls it has to save few registers. */
+static __attribute__((noinline, flatten)) CUresult dtod_mixed(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+							      CUstream stream, unsigned int flags)
+{
+	if (!near_begin(stream))
+		return dtod_async(dst, src, bytes, stream, flags);
+	if (unlikely(!stream_idle_fast(stream)) || !near_mixed(dst, src, bytes, stream))
+		return dtod_async_locked(dst, src, bytes, stream, flags);
+	return near_finish(dst, src, bytes, stream);
+}
+
+/* name ## _near: a tail call again, for managed memory. It has no flags, to need fewer registers. */
 #define DTOD_ASYNC(name, flags)							\
+	static __attribute__((noinline)) CUresult name ## _near(CUdeviceptr dst, CUdeviceptr src, \
+								size_t bytes, CUstream stream) \
+	{									\
+		if (!near_slots(dst, src, bytes))				\
+			return dtod_mixed(dst, src, bytes, stream, (flags) | CALL_FAR); 	\
+		if (!near_begin(stream))					\
+			return dtod_async(dst, src, bytes, stream, (flags) | CALL_FAR); 	\
+		if (unlikely(!stream_idle_fast(stream)) || !near_now(dst, src, stream)) \
+			return dtod_async_locked(dst, src, bytes, stream, (flags) | CALL_FAR); \
+		return near_finish(dst, src, bytes, stream);			\
+	}									\
 	CUresult name(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) \
 	{									\
-		if (!quick() || !copy_begin(dst, src, bytes, stream))	\
+		if (!quick() || !copy_short(dst, src, bytes, stream))		\
+			return dtod_async(dst, src, bytes, stream, flags);	\
+		if (unlikely(!vm_plain(dst, bytes)) || unlikely(!vm_plain(src, bytes))) \
+			return name ## _near(dst, src, bytes, stream);		\
+		if (unlikely(!lock_try(&stream->lock)))				\
 			return dtod_async(dst, src, bytes, stream, flags);	\
 		if (unlikely(!stream_idle_fast(stream)))			\
 			return dtod_async_locked(dst, src, bytes, stream, flags); \
@@ -189,32 +216,61 @@ COPY_FORMS_ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream 
 
 /* ---- fills: @count values; @dst is a multiple of a value's size */
 
+/*
+ * Both forms of a fill with a stream argument, which host functions may call, too. Tail calls, as for copies:
+ * name ## _far is the slow path, and name ## _near that of managed memory.
+ */
+#define FILL_ASYNC(name, type, elem, flags)					\
+	static __attribute__((noinline)) CUresult name ## _far(CUdeviceptr dst, type value, size_t count, \
+							       CUstream stream)	\
+	{									\
+		CALL_INSIDE_AS(#name, fill_linear(dst, value, elem, count, stream, flags), dst, value, count, \
+			       stream);						\
+	}									\
+	static __attribute__((noinline)) CUresult name ## _locked(CUdeviceptr dst, type value, size_t count, \
+								  CUstream stream) \
+	{									\
+		lock_drop(&stream->lock);					\
+		return name ## _far(dst, value, count, stream);			\
+	}									\
+	static __attribute__((noinline)) CUresult name ## _near(CUdeviceptr dst, type value, size_t count, \
+								CUstream stream) \
+	{									\
+		if (!near_fill_short(dst, (count) * (elem), elem, stream) || !near_begin(stream)) \
+			return name ## _far(dst, value, count, stream);		\
+		if (unlikely(!stream_idle_fast(stream)) || !near_fill_now(dst, stream)) \
+			return name ## _locked(dst, value, count, stream);	\
+		return near_fill_finish(dst, value, elem, (count) * (elem) / (elem), stream); \
+	}									\
+	CUresult name(CUdeviceptr dst, type value, size_t count, CUstream stream) \
+	{									\
+		return quick() && near_fill_slot(dst, (count) * (elem)) ?	\
+			name ## _near(dst, value, count, stream) : name ## _far(dst, value, count, stream); \
+	}
+#define FILL_FORMS_ASYNC(name, type, elem)					\
+	FILL_ASYNC(name, type, elem, 0)						\
+	FILL_ASYNC(name ## _ptsz, type, elem, CALL_OWN)
+
 /** cuMemsetD8_v2 - fill with 8 bits; returns at once */
 COPY_FORMS(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t count),
 	   fill_linear(dst, value, 1, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD8Async - fill with 8 bits */
-COPY_FORMS_ASYNC(cuMemsetD8Async,
-		 (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
-		 fill_linear(dst, value, 1, count, stream, flags), dst, value, count, stream)
+FILL_FORMS_ASYNC(cuMemsetD8Async, unsigned char, 1)
 
 /** cuMemsetD16_v2 - fill with 16 bits; returns at once */
 COPY_FORMS(cuMemsetD16_v2, (CUdeviceptr dst, unsigned short value, size_t count),
 	   fill_linear(dst, value, 2, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD16Async - fill with 16 bits */
-COPY_FORMS_ASYNC(cuMemsetD16Async,
-		 (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
-		 fill_linear(dst, value, 2, count, stream, flags), dst, value, count, stream)
+FILL_FORMS_ASYNC(cuMemsetD16Async, unsigned short, 2)
 
 /** cuMemsetD32_v2 - fill with 32 bits; returns at once */
 COPY_FORMS(cuMemsetD32_v2, (CUdeviceptr dst, unsigned int value, size_t count),
 	   fill_linear(dst, value, 4, count, NULL, flags), dst, value, count)
 
 /** cuMemsetD32Async - fill with 32 bits */
-COPY_FORMS_ASYNC(cuMemsetD32Async,
-		 (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
-		 fill_linear(dst, value, 4, count, stream, flags), dst, value, count, stream)
+FILL_FORMS_ASYNC(cuMemsetD32Async, unsigned int, 4)
 
 /*
  * ---- 2D fills

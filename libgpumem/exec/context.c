@@ -308,6 +308,7 @@ static void ctx_begin(CUcontext ctx, CUdevice device, unsigned int flags)
 	active_start(&ctx->active);
 	ctx->id = ++last_ctx_id;
 	ctx->device = device;
+	ctx->place = client.device[device].index + 1;
 	ctx->sticky = 0;
 	store_relaxed(&ctx->flags, flags);
 	memcpy(ctx->limit, limits, sizeof(limits));

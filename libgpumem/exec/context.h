@@ -24,6 +24,7 @@ struct CUctx_st {
 	uint64_t generation;		/* number of the life of this structure; atomic */
 	uint64_t id;
 	CUdevice device;
+	uint64_t place;			/* where memory that is resident on the device is (address/resident.h) */
 	bool primary;
 	bool revive;			/* retained since CTX_ENDING was set; list_lock to write; atomic */
 	uint32_t sticky;		/* CUresult of failed work, or 0; atomic */

@@ -70,7 +70,12 @@ static inline bool stream_begin_idle(CUstream stream, unsigned int waits, CUresu
 	*result = stream_begin(stream);
 	if (unlikely(*result))
 		return false;
-	return likely(stream_idle(stream)) || !stream_busy(stream, waits, result);
+	if (likely(stream_idle(stream)))
+		return true;
+	if (waits)
+		return !stream_busy(stream, waits, result);
+	lock_drop(&stream->lock);
+	return false;
 }
 
 #endif /* GPUMEM_EXEC_ORDER_H */

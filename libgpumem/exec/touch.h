@@ -63,6 +63,15 @@ static inline void touch_drop(CUstream stream)
 		lock_drop(&stream->lock);
 }
 
+/* touch_drop() for a function that does not keep the stream. */
+static inline void touch_drop_noted(void)
+{
+	CUstream stream = touch_note.stream;
+
+	if (touch_end())
+		lock_drop(&stream->lock);
+}
+
 /* touch_begin() with a hold. */
 static inline void touch_begin_hold(CUstream stream, const struct hold *hold)
 {

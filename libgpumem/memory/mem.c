@@ -237,6 +237,9 @@ static CUresult alloc_whole(struct alloc **made, CUcontext ctx, uint64_t life, u
 			attach_add(alloc, attach);
 		if (!(flags & ALLOC_HIDDEN))
 			store_release(&block->whole, alloc);
+		/* Memory that is attached is checked each time. */
+		if (block->movable && !(flags & ALLOC_ATTACHED))
+			resident_publish(block, size);
 		if (unlikely(client.zoned))
 			red_zone_fill(alloc);
 		*made = alloc;
@@ -363,6 +366,8 @@ static inline unsigned int hide(struct alloc *alloc)
 
 	/* Only shared blocks are in a list. */
 	if (!block->link) {
+		if (block->movable)
+			resident_retract(block);
 		store_release(&block->whole, NULL);
 		return 0;
 	}

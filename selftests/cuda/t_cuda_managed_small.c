@@ -6,6 +6,9 @@
  * idle.  The engine does all others.  The kernel counts what the engine did (struct meter).
  */
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include "kselftest_harness.h"
 #include "cuda_util.h"
@@ -264,6 +267,147 @@ TEST_F(small, other_device)
 	EXPECT_EQ(0, blocks_on(1));
 	EXPECT_TRUE(filled_with(cpu(self->p), 3, SMALL));
 	ASSERT_CU(cuCtxDestroy(second));
+}
+
+/* Operations at the ends of the memory, over the border of two blocks, and with sizes that wrap around. */
+TEST_F(small, ends)
+{
+	const size_t n = 2 * BLOCK + 5000;
+	const CUdeviceptr p = self->p;
+	CUdeviceptr q;
+	unsigned char *at;
+
+	ASSERT_CU(cuMemAllocManaged(&q, n, CU_MEM_ATTACH_GLOBAL));
+	at = cpu(q);
+	PREFETCH(p, BLOCK, on_device(0));
+	PREFETCH(q, n, on_device(0));
+	JOBS();
+	ASSERT_CU(cuMemsetD8Async(q + n - SMALL, 1, SMALL, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(q, q + n - SMALL, SMALL, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(q + n - SMALL / 2, p, SMALL / 2, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(q + BLOCK - SMALL / 2, q, SMALL, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(p + SMALL, q + BLOCK - SMALL / 2, SMALL, self->s));
+	ASSERT_CU(cuMemsetD8Async(q + 2 * BLOCK - 4, 2, 8, self->s));
+	ASSERT_CU(cuMemsetD16Async(q + SMALL, 0x0303, 8, self->s));
+	ASSERT_CU(cuMemsetD32Async(q + SMALL + 16, 0x04040404, (1ull << 62) + 1, self->s));
+	ASSERT_CU(cuMemsetD32Async(q, 5, 1ull << 62, self->s));
+	EXPECT_EQ(INLINE_OR(8), JOBS());
+	EXPECT_TRUE(filled_with(at + n - SMALL, 1, SMALL / 2));
+	EXPECT_TRUE(filled_with(at + n - SMALL / 2, 0, SMALL / 2));
+	EXPECT_TRUE(filled_with(at, 1, SMALL));
+	EXPECT_TRUE(filled_with(at + BLOCK - SMALL / 2, 1, SMALL));
+	EXPECT_TRUE(filled_with((unsigned char *)cpu(p) + SMALL, 1, SMALL));
+	EXPECT_TRUE(filled_with(at + 2 * BLOCK - 4, 2, 8));
+	EXPECT_TRUE(filled_with(at + SMALL, 3, 16));
+	EXPECT_TRUE(filled_with(at + SMALL + 16, 4, 4));
+	EXPECT_EQ(0, at[SMALL + 20]);
+	/* The last page has more bytes than the memory. */
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(q + n - SMALL, 6, SMALL + 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(q + n - SMALL, p, SMALL + 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(p, q + n - SMALL, SMALL + 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(q + n, 6, 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD16Async(q + 1, 6, 1, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async(q + 2, 6, 1, self->s));
+	EXPECT_TRUE(filled_with(at + n - SMALL, 1, SMALL / 2));
+	ASSERT_CU(cuMemFree(q));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(q, 7, SMALL, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(p, q, SMALL, self->s));
+	EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(q, p, SMALL, self->s));
+}
+
+/*
+ * Blocks whose addresses are a multiple of 16 GiB apart.  The library has one place for them (resident_slots), and keeps
+ * there what it must know of one of them.
+ */
+TEST_F(small, far_apart)
+{
+	const size_t apart = 16ull << 30;
+	CUdeviceptr far, last, first = self->p;
+
+	/* It covers the place of each block. */
+	ASSERT_CU(cuMemAllocManaged(&far, apart, CU_MEM_ATTACH_GLOBAL));
+	ASSERT_CU(cuMemAllocManaged(&last, 3 * BLOCK, CU_MEM_ATTACH_GLOBAL));
+	for (int i = 0; i < 2; i++) {
+		CUdeviceptr p = i ? last : first;
+		CUdeviceptr twin = far + (p - far) % apart;
+
+		ASSERT_EQ(0, (twin - p) % apart);
+		ASSERT_TRUE(twin - far < apart);
+		PREFETCH(twin, BLOCK, on_device(0));
+		JOBS();
+		ASSERT_CU(cuMemsetD8Async(p, 1, SMALL, self->s));
+		EXPECT_EQ(1, JOBS());
+		ASSERT_CU(cuMemsetD8Async(p, 2, SMALL, self->s));
+		ASSERT_CU(cuMemsetD8Async(twin, 3, SMALL, self->s));
+		ASSERT_CU(cuMemcpyDtoDAsync(twin + SMALL, p, SMALL, self->s));
+		ASSERT_CU(cuMemcpyDtoDAsync(p + SMALL, twin, SMALL, self->s));
+		EXPECT_EQ(INLINE_OR(4), JOBS());
+		PREFETCH(twin, BLOCK, on_host());
+		JOBS();
+		ASSERT_CU(cuMemsetD8Async(p, 2, SMALL, self->s));
+		EXPECT_EQ(INLINE_OR(1), JOBS());
+		ASSERT_CU(cuMemsetD8Async(twin, 3, SMALL, self->s));
+		EXPECT_EQ(1, JOBS());
+		EXPECT_TRUE(filled_with(cpu(p), 2, SMALL));
+		EXPECT_TRUE(filled_with((unsigned char *)cpu(p) + SMALL, 3, SMALL));
+		EXPECT_TRUE(filled_with(cpu(twin), 3, SMALL));
+		EXPECT_TRUE(filled_with((unsigned char *)cpu(twin) + SMALL, 2, SMALL));
+	}
+	ASSERT_CU(cuMemFree(far));
+	JOBS();
+	ASSERT_CU(cuMemsetD8Async(first, 4, SMALL, self->s));
+	ASSERT_CU(cuMemsetD8Async(last, 5, SMALL, self->s));
+	EXPECT_EQ(INLINE_OR(2), JOBS());
+	EXPECT_TRUE(filled_with(cpu(first), 4, SMALL));
+	EXPECT_TRUE(filled_with(cpu(last), 5, SMALL));
+	ASSERT_CU(cuMemFree(last));
+}
+
+static sigjmp_buf back;
+
+static void leave(int sig)
+{
+	siglongjmp(back, sig);
+}
+
+/* Whether the calling thread executed the operation, and its handler left it. */
+#define LEFT(operation)		(sigsetjmp(back, 1) ? true : ((operation), false))
+
+/* An operation that a handler leaves by a jump keeps nothing: the stream is usable afterwards. */
+TEST_F(small, left_by_jump)
+{
+	const CUdeviceptr p = self->p, hole = p + BLOCK / 2;
+	CUdeviceptr few;
+	CUstream other;
+
+	ASSERT_NE(SIG_ERR, signal(SIGSEGV, leave));
+	ASSERT_CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemAllocManaged(&few, 64 * 1024, CU_MEM_ATTACH_GLOBAL));
+	PREFETCH(p, BLOCK, on_device(0));
+	PREFETCH(few, 64 * 1024, on_device(0));
+	ASSERT_EQ(0, mprotect(cpu(hole), SMALL, PROT_NONE));
+	/* The engine reaches the memory whatever the process may do with it. */
+	EXPECT_EQ(inlining_managed(), LEFT(cuMemcpyDtoDAsync(hole, p, SMALL, self->s)));
+	ASSERT_CU(cuMemsetD8Async(p, 1, SMALL, self->s));
+	EXPECT_EQ(inlining_managed(), LEFT(cuMemsetD8Async(hole, 1, SMALL, self->s)));
+	ASSERT_CU(cuMemcpyDtoDAsync(p + SMALL, p, SMALL, self->s));
+	EXPECT_EQ(inlining_managed(), LEFT(cuMemcpyDtoDAsync(few, hole, SMALL, self->s)));
+	ASSERT_CU(cuMemcpyDtoDAsync(few + SMALL, p, SMALL, self->s));
+	/* One left copy after another: the first stream is usable, too.  The other has been used before. */
+	ASSERT_CU(cuMemsetD8Async(p, 1, SMALL, other));
+	ASSERT_CU(cuStreamSynchronize(other));
+	EXPECT_EQ(inlining_managed(), LEFT(cuMemcpyDtoDAsync(p, hole, SMALL, self->s)));
+	EXPECT_EQ(inlining_managed(), LEFT(cuMemsetD32Async(hole, 1, SMALL / 4, other)));
+	ASSERT_CU(cuMemsetD8Async(p + 2 * SMALL, 3, SMALL, self->s));
+	ASSERT_CU(cuMemsetD8Async(p + 3 * SMALL, 4, SMALL, other));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_CU(cuStreamSynchronize(other));
+	ASSERT_EQ(0, mprotect(cpu(hole), SMALL, PROT_READ | PROT_WRITE));
+	EXPECT_TRUE(filled_with(cpu(p + SMALL), 1, SMALL));
+	EXPECT_TRUE(filled_with(cpu(p + 2 * SMALL), 3, SMALL));
+	EXPECT_TRUE(filled_with(cpu(p + 3 * SMALL), 4, SMALL));
+	EXPECT_TRUE(filled_with(cpu(few + SMALL), 1, SMALL));
+	ASSERT_CU(cuMemFree(few));
 }
 
 /* A block that only the CPU works on stays on the device, although other blocks are evicted. */
