@@ -25,6 +25,7 @@
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_object.h"
+#include "gpumem_resident.h"
 
 /*
  * A word: the devices of GPUMEM_ADVICE_ACCESSED_BY, a preferred location, and
@@ -91,6 +92,17 @@ struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 		return NULL;
 	preferred = gpumem_word_device(block, word);
 	return preferred ?: dev;
+}
+
+/**
+ * gpumem_advice_given - is there advice about a block?
+ * @block: block
+ *
+ * Return: true if a program has given advice and not taken it back.
+ */
+bool gpumem_advice_given(const struct gpumem_block *block)
+{
+	return gpumem_advice_word(block);
 }
 
 /**
@@ -226,22 +238,54 @@ static int gpumem_advice_apply(struct gpumem_bo *bo,
 	return 0;
 }
 
+/*
+ * Let a device touch a block that the client sees in its words, without work for
+ * its engine.
+ */
+static int gpumem_advice_touch(struct gpumem_bo *bo,
+			       const struct gpumem_bo_advise *cmd)
+{
+	struct gpumem_device *dev = gpumem_client_device(bo->obj.client,
+							 cmd->device);
+	struct gpumem_uses uses = { };
+	int ret;
+
+	if (!dev)
+		return -EACCES;
+	if (!bo->managed)
+		return -EOPNOTSUPP;
+	if (cmd->offset > bo->length || cmd->length > bo->length - cmd->offset)
+		return -EOVERFLOW;
+	if (cmd->length > gpumem_block_end(cmd->offset) - cmd->offset)
+		return -EINVAL;
+	if (!gpumem_resident_touched(bo, cmd->offset))
+		return 0;
+	ret = gpumem_managed_fetch(bo, cmd->offset, dev, BIT(cmd->device),
+				   &uses, GPUMEM_FETCH_READ);
+	gpumem_uses_drop(&uses);
+	return ret;
+}
+
 int gpumem_ioctl_bo_advise(struct gpumem_ucmd *ucmd)
 {
 	const struct gpumem_bo_advise *cmd = ucmd->cmd;
+	bool touched = cmd->advice == GPUMEM_ADVICE_TOUCHED;
+	u32 clear = 0, set = 0;
 	struct gpumem_bo *bo;
-	u32 clear, set;
 	int ret;
 
 	if (!cmd->length)
 		return -EINVAL;
-	ret = gpumem_advice_read(ucmd->client, cmd, &clear, &set);
+	ret = touched ? 0 : gpumem_advice_read(ucmd->client, cmd, &clear, &set);
 	if (ret)
 		return ret;
 	bo = gpumem_bo_get(ucmd->client, cmd->id);
 	if (!bo)
 		return -ENOENT;
-	ret = gpumem_advice_apply(bo, cmd, clear, set);
+	if (touched)
+		ret = gpumem_advice_touch(bo, cmd);
+	else
+		ret = gpumem_advice_apply(bo, cmd, clear, set);
 	gpumem_object_put(&bo->obj);
 	return ret;
 }

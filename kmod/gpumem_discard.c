@@ -22,6 +22,7 @@
 #include "gpumem_evict.h"
 #include "gpumem_linger.h"
 #include "gpumem_managed.h"
+#include "gpumem_resident.h"
 #include "gpumem_shmem.h"
 
 /*
@@ -39,6 +40,8 @@ static bool gpumem_discard_begin(struct gpumem_block *block,
 		spin_lock(&gpumem_managed_lock);
 		/* A claim keeps no stream from using a block that has a place. */
 		idle = !block->users;
+		if (!block->dev)
+			gpumem_resident_hide(block);
 		if (idle && block->dev) {
 			gpumem_block_depart_locked(block, why, &left);
 			went = true;

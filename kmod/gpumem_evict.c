@@ -53,6 +53,12 @@
 /* Blocks that an allocation evicts at least if memory is short. */
 #define GPUMEM_BLOCK_RELIEF	16
 
+/* Without swap space the kernel cannot take the pages of a block. */
+static bool gpumem_managed_swaps(void)
+{
+	return get_nr_swap_pages() > 0;
+}
+
 /**
  * gpumem_block_idle_locked - a resident or duplicated block is no longer in use
  * @block: block; the caller holds gpumem_managed_lock
@@ -135,7 +141,11 @@ void gpumem_block_depart_locked(struct gpumem_block *block,
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	gpumem_resident_hide(block);
+	if (why == GPUMEM_DEPARTURE_EVICTED && !gpumem_managed_swaps() &&
+	    !gpumem_advice_given(block))
+		gpumem_resident_leave(block);
+	else
+		gpumem_resident_hide(block);
 	*left = (struct gpumem_departed) {
 		.client = block->bo->obj.client,
 		.dev = block->dev,
@@ -199,18 +209,18 @@ static bool gpumem_managed_evict_locked(struct gpumem_block *block,
 	return true;
 }
 
-/* Hide the blocks that are evicted next after @block, which is in @lru. */
+/* Mark the blocks that are evicted next after @block, which is in @lru. */
 static void gpumem_managed_age_locked(struct gpumem_block *block,
 				      const struct list_head *lru)
 {
 	unsigned int i;
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	for (i = 0; i < GPUMEM_RESIDENT_AGED; i++) {
+	for (i = 0; i < GPUMEM_RESIDENT_NEXT; i++) {
 		if (list_is_last(&block->lru, lru))
 			return;
 		block = list_next_entry(block, lru);
-		gpumem_resident_hide(block);
+		gpumem_resident_age(block);
 	}
 }
 
@@ -253,12 +263,6 @@ static bool gpumem_managed_own_locked(struct gpumem_client *client,
 						 GPUMEM_DEPARTURE_EVICTED,
 						 left);
 	return gpumem_managed_evict_locked(block, left);
-}
-
-/* Without swap space the kernel cannot take the pages of a block. */
-static bool gpumem_managed_swaps(void)
-{
-	return get_nr_swap_pages() > 0;
 }
 
 /**

@@ -42,8 +42,8 @@
  * Advice (gpumem_advice.c) says on which device a touch makes a block resident, if
  * on any, and in which order a device evicts blocks.
  *
- * A client can see which of its blocks are resident (gpumem_resident.c), and then
- * access them by the CPU instead of an engine.
+ * A client can see which of its blocks are resident, or were evicted to make room
+ * (gpumem_resident.c), and then access them by the CPU instead of an engine.
  *
  * Locks: gpumem_managed_lock (spin) protects the blocks, the lists of resident
  * blocks, the counters of buffer objects, mem->managed, mem->managed_evicted
@@ -217,10 +217,8 @@ void gpumem_managed_handle_gone(struct gpumem_bo *bo)
 	/* Blocks that are made from now on are not shown. */
 	xa_for_each(&bo->managed->blocks, index, block) {
 		spin_lock(&gpumem_managed_lock);
-		if (block->dev) {
-			gpumem_resident_hide(block);
-			block->word = NULL;
-		}
+		gpumem_resident_hide(block);
+		block->word = NULL;
 		spin_unlock(&gpumem_managed_lock);
 		cond_resched();
 	}
@@ -751,7 +749,8 @@ static bool gpumem_block_strays(struct gpumem_bo *bo, u64 offset,
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *
- * Context: the worker that runs the entry's stream; may sleep, without locks.
+ * Context: the worker that runs the entry's stream, or a task of the client's
+ * process; may sleep, without locks.
  * Return: 0 or a negative errno: -ENOMEM; -EDQUOT if the block did not fit into
  * the device, nor into what the user may pin; -EIO if a page cannot be read from
  * swap; or -EINTR when killed.
@@ -821,6 +820,8 @@ void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node)
 			gpumem_block_depart_locked(block,
 						   GPUMEM_DEPARTURE_MOVED,
 						   &left);
+		else if (!block->dev)
+			gpumem_resident_hide(block);
 		spin_unlock(&gpumem_managed_lock);
 	}
 	if (evict) {
@@ -866,6 +867,9 @@ void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index)
 	if (!block)
 		return;
 	spin_lock(&gpumem_managed_lock);
+	/* An evicted block is to follow the advice at the next touch. */
+	if (!block->dev)
+		gpumem_resident_hide(block);
 	if (block->dev && !block->users) {
 		gpumem_block_busy_locked(block);
 		gpumem_block_idle_locked(block);

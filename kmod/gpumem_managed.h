@@ -65,9 +65,9 @@ struct gpumem_block {
 	struct gpumem_device *left;
 	/** @evicted: mem->managed_evicted of @left after that eviction */
 	u64 evicted;
-	/** @word: while resident: the word that can show it, or NULL */
+	/** @word: that can show it, or NULL; set when it becomes resident */
 	u64 *word;
-	/** @tag: what @word contains while it shows the block */
+	/** @tag: what @word contains while it shows the resident block */
 	u64 tag;
 };
 
@@ -163,6 +163,7 @@ void gpumem_managed_discard(struct gpumem_bo *bo, u64 offset, u64 length);
 struct gpumem_device *gpumem_advice_target(const struct gpumem_block *block,
 					   struct gpumem_device *dev,
 					   u32 devbit, bool there);
+bool gpumem_advice_given(const struct gpumem_block *block);
 bool gpumem_advice_read_mostly(const struct gpumem_block *block);
 struct gpumem_device *gpumem_advice_device(const struct gpumem_block *block);
 enum gpumem_rank gpumem_advice_rank(const struct gpumem_block *block);

@@ -1,34 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpumem_resident: tells a client which blocks of managed memory are resident.
+ * gpumem_resident: tells a client which blocks of managed memory have pages.
  *
  * The *residency words* of a client are memory that the client can map for
  * reading.  A block has one word, which follows from the id of its buffer object
  * and its number (GPUMEM_RESIDENT_WORD()).  Several blocks share a word.  The word
- * *shows* one of them at most: it has the tag of that block and its device
+ * *shows* one of them at most: it has the tag of that block and its place
  * (GPUMEM_RESIDENT_TAG()).
  *
- * A word shows a block only while the block is resident.  When an engine makes a
- * block resident or uses a resident block, the word shows the block.  When the
- * block stops being resident, the word shows none.  So a client that finds a
- * block's tag knows that all its pages exist, and that an entry would not move
- * it.  The CPU can do the work of an entry then.
+ * A word shows a block only while the pages of the block exist, so a client that
+ * finds a block's tag can let the CPU do the work of an entry.
+ *
+ * Resident blocks: when an engine makes a block resident or uses a resident block,
+ * the word shows the block.  The kernel does not see the work of the CPU, so the
+ * block does not become recently used by it.  An eviction marks the
+ * GPUMEM_RESIDENT_NEXT blocks that come next (GPUMEM_RESIDENT_AGED).  A client that
+ * works on such a block tells the kernel (GPUMEM_ADVICE_TOUCHED), which makes it the
+ * most recently used.
+ *
+ * Evicted blocks: small operations at random places of memory that is larger than
+ * the device would move a block of 2 MiB for each of them.  So a block that was
+ * evicted to make room stays shown (GPUMEM_RESIDENT_EVICTED).  The CPU does small
+ * operations where the block is.  The client tells the kernel about one of them
+ * (GPUMEM_ADVICE_TOUCHED) once the operations have accessed as many bytes as two
+ * blocks have: one that moves in, and one that moves out.
+ *
+ * An evicted block is not shown if there is free swap space at its eviction,
+ * because its pages may be swapped out, if there is advice about it, and if its word
+ * shows a resident block.  Advice, a prefetch and a discard hide an evicted block:
+ * it is resident after the next touch.
  *
  * Without an id a buffer object has no words, and its blocks are not shown.
- *
- * The kernel does not see such work, so the block does not become recently used
- * by it.  Before a device evicts blocks that are still worked on, it hides them:
- * an eviction clears the words of the GPUMEM_RESIDENT_AGED blocks that come next.
- * The client then submits the operation to an engine, whose use makes the block
- * the most recently used, and shows it again.
  *
  * The first managed buffer object of a client allocates the words.  They are
  * charged to the memory cgroup of the caller, and freed with the client.
  *
  * Locks: the words are written under gpumem_managed_lock, and read by the client.
  */
+#include <linux/build_bug.h>
 #include <linux/mm.h>
+#include <linux/spinlock.h>
 #include <linux/vmalloc.h>
+#include <linux/xarray.h>
 
 #include "gpumem_bo.h"
 #include "gpumem_client.h"
@@ -37,6 +50,9 @@
 
 #define GPUMEM_RESIDENT_BYTES \
 	PAGE_ALIGN(GPUMEM_RESIDENT_WORDS * sizeof(u64))
+
+/* A place has room for the index of a device. */
+static_assert(GPUMEM_MAX_DEVICES <= GPUMEM_RESIDENT_AGED);
 
 /**
  * gpumem_resident_prepare - allocate the words of a client
@@ -121,4 +137,28 @@ void gpumem_resident_begin(struct gpumem_block *block)
 					 gpumem_client_device_index(bo->obj.client,
 								    block->dev));
 	gpumem_resident_show(block);
+}
+
+/**
+ * gpumem_resident_touched - is a block resident, or shown in host memory?
+ * @bo: managed buffer object; referenced
+ * @offset: of a byte in the block
+ *
+ * A client cannot have seen another block in the words.  Its memory may have been
+ * freed or discarded meanwhile.
+ *
+ * Return: true if it is.
+ */
+bool gpumem_resident_touched(struct gpumem_bo *bo, u64 offset)
+{
+	struct gpumem_block *block = xa_load(&bo->managed->blocks,
+					     offset / GPUMEM_MANAGED_BLOCK);
+	bool seen;
+
+	if (!block)
+		return false;
+	spin_lock(&gpumem_managed_lock);
+	seen = block->dev || gpumem_resident_shown(block);
+	spin_unlock(&gpumem_managed_lock);
+	return seen;
 }

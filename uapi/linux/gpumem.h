@@ -140,23 +140,37 @@ enum gpumem_cache_word {
  * child after fork() does not inherit them.  They exist once the client has made a
  * managed buffer object; without memory for them, mmap() answers ENXIO.
  *
- * While a word has GPUMEM_RESIDENT_TAG() of a block, the block is resident on that
- * device, and all its pages exist.  Several blocks share a word, and a resident
- * block need not be shown.  An engine that uses a resident block shows it.  A
- * block that the CPU accesses instead does not count as used, and may be evicted
- * at any time; before that its word is cleared.
+ * While a word has GPUMEM_RESIDENT_TAG() of a block, all pages of the block exist,
+ * so the CPU can access it instead of an engine.  The place in the tag is one of
+ * these:
+ *
+ *  - The index of a device: the block is resident there.
+ *  - The index of a device | GPUMEM_RESIDENT_AGED: the block is resident there, and
+ *    one of the next that the device evicts.
+ *  - The index of a device | GPUMEM_RESIDENT_EVICTED: the device evicted the block
+ *    to make room, and there was no free swap space.  The block is in host memory.
+ *    There is no advice about it.
+ *
+ * Several blocks share a word, which shows one of them at most.  An engine that
+ * uses a resident block shows it.  A block that the CPU accesses instead does not
+ * count as used; GPUMEM_ADVICE_TOUCHED says that it is.  What is shown may change
+ * at any time.
  */
 #define GPUMEM_RESIDENT_WORD(id, block) \
 	((__u32)((__u32)(id) * 0x9e3779b1U + (block)) % GPUMEM_RESIDENT_WORDS)
 
 /**
- * GPUMEM_RESIDENT_TAG() - what the word of a resident block contains
+ * GPUMEM_RESIDENT_TAG() - what the word of a block contains
  * @id: buffer object
  * @block: number of the block
- * @device: index of the device that the block is resident on
+ * @place: where the block is
  */
-#define GPUMEM_RESIDENT_TAG(id, block, device) \
-	((__u64)(id) << 32 | (__u64)(block) << 8 | ((__u64)(device) + 1))
+#define GPUMEM_RESIDENT_TAG(id, block, place) \
+	((__u64)(id) << 32 | (__u64)(block) << 8 | ((__u64)(place) + 1))
+
+/* What a place has beside the index of a device. */
+#define GPUMEM_RESIDENT_AGED	0x40U
+#define GPUMEM_RESIDENT_EVICTED	0x80U
 
 enum {
 	GPUMEM_CMD_BASE = 0x40,
@@ -473,6 +487,8 @@ struct gpumem_bo_info {
  *	GPUMEM_ADVICE_NONE
  * @GPUMEM_ADVICE_NOT_READ_MOSTLY: undo GPUMEM_ADVICE_READ_MOSTLY, and drop the
  *	copies; @device is GPUMEM_ADVICE_NONE
+ * @GPUMEM_ADVICE_TOUCHED: the CPU accessed bytes of a block instead of @device,
+ *	which now makes the block resident, or the most recently used
  */
 enum gpumem_advice {
 	GPUMEM_ADVICE_PREFERRED = 1,
@@ -480,6 +496,7 @@ enum gpumem_advice {
 	GPUMEM_ADVICE_NOT_ACCESSED_BY = 3,
 	GPUMEM_ADVICE_READ_MOSTLY = 4,
 	GPUMEM_ADVICE_NOT_READ_MOSTLY = 5,
+	GPUMEM_ADVICE_TOUCHED = 6,
 };
 
 /* Preferred locations that are not devices: the host, and no location. */
@@ -495,10 +512,14 @@ enum gpumem_advice {
  * @advice: enum gpumem_advice
  * @device: index of a device in this client, or a preferred location
  *
- * The call moves no block, unless GPUMEM_ADVICE_READ_MOSTLY ends.  It is about the
- * blocks that lie completely in the range, with or without pages; the last block
- * may be shorter than others.  The kernel follows the advice when an engine touches
- * a block that is not in use:
+ * GPUMEM_ADVICE_TOUCHED is not stored.  If the block of @offset is resident, or a
+ * residency word shows it, the call moves it as an engine of @device that reads it
+ * would.  The range must not leave the block.  @device is an index.
+ *
+ * Other advice moves no block, unless GPUMEM_ADVICE_READ_MOSTLY ends.  It is about
+ * the blocks that lie completely in the range, with or without pages; the last
+ * block may be shorter than others.  The kernel follows the advice when an engine
+ * touches a block that is not in use:
  *
  *  - A block that prefers the host does not become resident.  If the user may
  *    not pin more, it becomes resident as without advice.
@@ -526,8 +547,9 @@ enum gpumem_advice {
  * device with a copy becomes resident there.
  *
  * Errors: EOPNOTSUPP for an @advice that is not known, and if @id is not managed
- * memory; EINVAL for @length 0, and for a @device with advice that has none;
- * EOVERFLOW, EACCES, ENOMEM.
+ * memory; EINVAL for @length 0, for a @device with advice that has none, and for a
+ * touch of two blocks; EOVERFLOW, EACCES, ENOMEM.  A touch may also fail as an
+ * engine's does: EDQUOT, EIO, EINTR.
  */
 struct gpumem_bo_advise {
 	__u32 size;
