@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which blocks of managed memory the kernel shows as resident (uapi, GPUMEM_MMAP_RESIDENT). resident.c maps the
- * words; they are read without a lock.
+ * Which blocks of managed memory the kernel shows (uapi, GPUMEM_MMAP_RESIDENT). resident.c maps the words; they are
+ * read without a lock.
  *
- * The pages of a resident block exist, and an entry would move nothing. So the calling thread may do the entry's work.
+ * The pages of a block that is shown exist, so the calling thread may do an entry's work. An entry would not move a
+ * block that is resident on its device. It would move a block that the device evicted to make room; small operations
+ * on such a block are done where it is, until resident_done() has counted enough of them.
  */
 #ifndef GPUMEM_ADDRESS_RESIDENT_H
 #define GPUMEM_ADDRESS_RESIDENT_H
@@ -19,7 +21,7 @@ extern HIDDEN const uint64_t *resident_words;	/* NULL if there are none; atomic,
 struct resident_slot {
 	uint64_t last;			/* address of the alloc's last byte in the slot, or 0: free; atomic */
 	const uint64_t *word;		/* the residency word of the slot's block; atomic */
-	uint64_t tag;			/* what the word contains, less the block's resident_place(); atomic */
+	uint64_t tag;			/* what the word contains, less the place of a context's device; atomic */
 } __attribute__((aligned(32)));
 
 #define RESIDENT_SLOTS	LEAF_SLOTS
@@ -33,33 +35,43 @@ void resident_publish(const struct block *block, uint64_t size);
 /* Take them out again, before the alloc is freed. */
 void resident_retract(const struct block *block);
 
-/* resident_at() for a range from @offset to @last in a buffer object. */
-static inline unsigned int resident_place(uint32_t bo, uint64_t offset, uint64_t last)
+/* Who may do a device's work on a range. */
+enum near {
+	NEAR_NOT,			/* the engine */
+	NEAR_HERE,			/* the calling thread */
+	NEAR_AGED,			/* the same; a block is resident, and will be evicted soon */
+	NEAR_FAR,			/* the same; a block is in host memory */
+};
+
+_Static_assert(GPUMEM_MAX_DEVICES <= GPUMEM_RESIDENT_AGED, "a place has room for an index");
+
+/* The bytes up to which an operation on an evicted block is done where the block is. */
+#define RESIDENT_FAR_MAX	(256UL << 10)
+
+/* resident_near() for a range that is not within a block that is shown as resident. */
+enum near resident_near_slow(const uint64_t *words, uint32_t bo, uint64_t offset, uint64_t last, uint64_t place);
+
+/* Who may do the work of a context whose device is at @place on the bytes from @offset to @last of movable memory. */
+static inline enum near resident_near(uint32_t bo, uint64_t offset, uint64_t last, uint64_t place)
 {
 	const uint64_t *words = load_acquire(&resident_words);
-	uint64_t first = offset / GPUMEM_MANAGED_BLOCK, place;
+	uint64_t first = offset / GPUMEM_MANAGED_BLOCK;
 
-	last /= GPUMEM_MANAGED_BLOCK;
-	if (!words || last - first > 1)
-		return 0;
-	/* The index + 1, if the word is that of the first block. */
-	place = load_relaxed(&words[GPUMEM_RESIDENT_WORD(bo, first)]) - GPUMEM_RESIDENT_TAG(bo, first, 0) + 1;
-	if (place > GPUMEM_MAX_DEVICES ||
-	    (first != last && load_relaxed(&words[GPUMEM_RESIDENT_WORD(bo, last)]) !=
-			GPUMEM_RESIDENT_TAG(bo, last, place - 1)))
-		return 0;
-	return place;
+	if (!words)
+		return NEAR_NOT;
+	if (likely(first == last / GPUMEM_MANAGED_BLOCK &&
+		   load_relaxed(&words[GPUMEM_RESIDENT_WORD(bo, first)]) ==
+			GPUMEM_RESIDENT_TAG(bo, first, place - 1)))
+		return NEAR_HERE;
+	return resident_near_slow(words, bo, offset, last, place);
 }
 
-/*
- * The device on which a range of movable memory is shown as resident: its index in the client + 1. 0: the range may
- * be elsewhere, or is in more than two of the kernel's blocks. The range is in the span's alloc, and not empty.
- */
-static inline unsigned int resident_at(const struct span *span, uint64_t addr, uint64_t length)
+/* resident_near() for a range in the span's alloc, which is not empty. */
+static inline enum near resident_at(const struct span *span, uint64_t addr, uint64_t length, uint64_t place)
 {
 	uint64_t offset = addr - span->block_base;
 
-	return resident_place(span->bo, offset, offset + length - 1);
+	return resident_near(span->bo, offset, offset + length - 1, place);
 }
 
 static inline struct resident_slot *resident_slot(uint64_t addr)
@@ -78,27 +90,66 @@ static inline bool slot_has(const struct resident_slot *slot, uint64_t addr, uin
 	return left < SLOT && length - 1 <= left;
 }
 
-/* Whether the slot's block is resident. @place: of a context. */
+/* Whether the slot's block is resident on the device at @place. */
 static inline bool slot_resident(const struct resident_slot *slot, uint64_t place)
 {
 	return load_relaxed(load_relaxed(&slot->word)) - load_relaxed(&slot->tag) == place;
 }
 
+/* resident_near() for a range in a slot. */
+static inline enum near slot_near(const struct resident_slot *slot, uint64_t length, uint64_t place)
+{
+	uint64_t there = load_relaxed(load_relaxed(&slot->word)) - load_relaxed(&slot->tag);
+
+	if (there == place + GPUMEM_RESIDENT_EVICTED)
+		return length <= RESIDENT_FAR_MAX ? NEAR_FAR : NEAR_NOT;
+	if (there == place)
+		return NEAR_HERE;
+	return there == place + GPUMEM_RESIDENT_AGED ? NEAR_AGED : NEAR_NOT;
+}
+
+/* Bytes of evicted blocks that the calling thread may access before it tells the kernel. */
+extern __thread HIDDEN int64_t resident_left __attribute__((tls_model("initial-exec")));
+
+/* Tell the kernel that the CPU accessed the blocks of a range, if resident_left is used up or @near is NEAR_AGED. */
+void resident_tell(enum near near, uint64_t addr, uint64_t length, CUdevice device);
+
 /*
- * vm_plain() that also accepts movable memory that is resident at @place, a context's. The range is not empty. False
- * means that the caller must use vm_lookup().
+ * The calling thread has done work of @device on @length bytes from @addr on, for which the answer was @near. @bytes:
+ * those that it accessed. The stream's lock is not held: the kernel may move a block.
  */
-static inline bool vm_near(uint64_t addr, uint64_t length, uint64_t place)
+static inline void resident_done(enum near near, uint64_t addr, uint64_t length, uint64_t bytes, CUdevice device)
+{
+	if (likely(near == NEAR_HERE))
+		return;
+	if (near == NEAR_FAR) {
+		resident_left -= bytes;
+		if (resident_left > 0)
+			return;
+	}
+	resident_tell(near, addr, length, device);
+}
+
+/*
+ * vm_plain() that also accepts movable memory, and pinned memory that the library allocated. @place: of the context
+ * whose work it is. The range is not empty. NEAR_NOT means that the caller must use vm_lookup().
+ */
+static inline enum near vm_near(uint64_t addr, uint64_t length, uint64_t place)
 {
 	const uint32_t managed = ALLOC_MANAGED | ALLOC_SYNC_MEMOPS | ALLOC_MOVABLE;
-	struct block *block = vm_block(addr);
+	const uint32_t pinned = ALLOC_HOST | ALLOC_PORTABLE | ALLOC_WRITECOMBINED;
+	const struct resident_slot *slot = resident_slot(addr);
+	struct block *block;
 	uint64_t head, base, size, offset;
 	struct alloc *alloc;
 	uint32_t flags, bo;
 
+	if (slot_has(slot, addr, length))
+		return slot_near(slot, length, place);
+	block = vm_block(addr);
 	alloc = block ? vm_alloc_at(block, addr) : NULL;
 	if (!alloc)
-		return false;
+		return NEAR_NOT;
 	head = load_acquire(&alloc->head);
 	base = load_relaxed(&alloc->base);
 	size = load_relaxed(&alloc->size);
@@ -107,14 +158,18 @@ static inline bool vm_near(uint64_t addr, uint64_t length, uint64_t place)
 	bo = load_relaxed(&block->bo);
 	fence_acquire();
 	if (load_relaxed(&alloc->head) != head || head & ALLOC_HEAD_ODD)
-		return false;
+		return NEAR_NOT;
 	flags = alloc_head_flags(head);
-	return length <= size && addr - base <= size - length &&
-	       (!flags || (!(flags & ~managed) && flags & ALLOC_MOVABLE &&
-			   resident_place(bo, offset, offset + length - 1) == place));
+	if (length > size || addr - base > size - length)
+		return NEAR_NOT;
+	if (!(flags & ~pinned))
+		return NEAR_HERE;
+	if (flags & ~managed || !(flags & ALLOC_MOVABLE))
+		return NEAR_NOT;
+	return resident_near(bo, offset, offset + length - 1, place);
 }
 
 /* vm_near() for movable memory of pools, which has no alloc. It does not check who may access the pool. */
-bool vm_near_pool(uint64_t addr, uint64_t length, uint64_t place);
+enum near vm_near_pool(uint64_t addr, uint64_t length, uint64_t place);
 
 #endif /* GPUMEM_ADDRESS_RESIDENT_H */

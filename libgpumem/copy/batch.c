@@ -38,6 +38,7 @@ struct item {
 	struct copy copy;
 	size_t index;			/* as the program counts */
 	bool done;			/* the calling thread has executed it */
+	struct near_ends near;		/* of a copy that is done */
 	CUmemcpySrcAccessOrder order;
 };
 
@@ -123,9 +124,11 @@ static CUresult put_held(struct batch *batch, struct queue *queue, size_t count)
 }
 
 /* Execute a copy in the caller; the stream is idle and stays so. */
-static bool put_now(CUstream stream, const struct copy *copy, uint64_t *bytes)
+static bool put_now(CUstream stream, struct item *item, uint64_t *bytes)
 {
-	if (!copy_may_inline(stream, copy))
+	const struct copy *copy = &item->copy;
+
+	if (!copy_may_inline(stream, copy, &item->near))
 		return false;
 	/* A pageable source is read before the call returns in any case, so its size does not count. */
 	if (!copy->src.host) {
@@ -169,8 +172,7 @@ static CUresult put_items(struct batch *batch, struct queue **queue, bool idle)
 	 */
 	for (i = 0; idle && i < batch->count; i++)
 		if (!batch->items[i].copy.dst.host)
-			batch->items[i].done = put_now(batch->stream, &batch->items[i].copy,
-							&bytes);
+			batch->items[i].done = put_now(batch->stream, &batch->items[i], &bytes);
 	for (i = 0; !result && i < batch->count; i++) {
 		struct item *item = &batch->items[i];
 
@@ -227,6 +229,7 @@ static CUresult batch_lock(struct batch *batch, bool *idle)
 static CUresult batch_run(struct batch *batch)
 {
 	CUstream stream = batch->stream;
+	CUdevice device = stream->ctx->device;
 	struct queue *queue;
 	uint64_t value;
 	bool idle;
@@ -238,6 +241,9 @@ static CUresult batch_run(struct batch *batch)
 	result = put_items(batch, &queue, idle);
 	value = queue ? load_relaxed(&queue->tail) : 0;
 	lock_drop(&stream->lock);
+	for (i = 0; i < batch->count; i++)
+		if (batch->items[i].done)
+			copy_inlined(&batch->items[i].copy, &batch->items[i].near, device);
 	for (i = 0; !result && i < batch->count; i++) {
 		if (!batch->items[i].copy.dst.host)
 			continue;

@@ -136,8 +136,15 @@ CUresult copy_stream(CUstream handle, unsigned int flags, uint64_t dst, uint64_t
  * that the memory belongs to.
  */
 CUresult copy_peer_wait(CUstream stream, const struct copy *copy, unsigned int flags);
-/* Whether the calling thread may copy for @stream. It is idle, and its lock is held. */
-bool copy_may_inline(CUstream stream, const struct copy *copy);
+/* Who may access the ends of a copy. */
+struct near_ends {
+	enum near dst, src;
+};
+
+/* Whether the calling thread may copy for @stream. It is idle, and its lock is held. @near: out */
+bool copy_may_inline(CUstream stream, const struct copy *copy, struct near_ends *near);
+/* The calling thread has copied for a stream of @device. The stream's lock is not held. */
+void copy_inlined(const struct copy *copy, const struct near_ends *near, CUdevice device);
 /* Whether the two ends have a byte in common, or might have. */
 bool copy_overlaps(const struct copy *copy);
 /* From this number of bytes on, a copy from or to pageable memory is not staged: the engine accesses the memory. */

@@ -31,6 +31,8 @@ enum end_flags {
 /* cuMemcpyDtoDAsync(); @flags: CALL_OWN and CALL_FAR, or none. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream,
 			 unsigned int flags);
+/* cuMemcpyAsync() */
+CUresult copy_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream stream, unsigned int flags);
 CUresult copy_linear(uint64_t dst, unsigned int dst_kind, uint64_t src, unsigned int src_kind,
 		     uint64_t bytes, CUstream stream, unsigned int flags);
 /*

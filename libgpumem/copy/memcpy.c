@@ -581,54 +581,74 @@ static CUresult copy_queued(CUstream stream, const struct copy *copy, bool wait)
 enum copier {
 	BY_ENGINE,
 	BY_CALLER,			/* the calling thread, if the stream is idle */
-	BY_NEAR,			/* the same, if movable memory is still resident once the stream is idle */
+	BY_NEAR,			/* the same, if movable memory is still shown once the stream is idle */
 };
 
 /* Whether the CPU may access an end, in the order of work of a context whose device is at @place. */
-static bool end_lit(const struct copy *copy, const struct copy_end *end, uint64_t place)
+static enum near end_lit(const struct copy *copy, const struct copy_end *end, uint64_t place)
 {
 	uint64_t length = extent(copy, end);
+	enum near near;
 
-	return !(end->shared || end->dark) ||
-	       (end->movable && (vm_near(end->addr, length, place) || vm_near_pool(end->addr, length, place)));
+	if (!(end->shared || end->dark))
+		return NEAR_HERE;
+	if (!end->movable)
+		return NEAR_NOT;
+	near = vm_near(end->addr, length, place);
+	return near ? near : vm_near_pool(end->addr, length, place);
 }
 
-static bool copy_near_now(CUstream stream, const struct copy *copy)
+static bool copy_near_now(CUstream stream, const struct copy *copy, struct near_ends *near)
 {
-	return end_lit(copy, &copy->dst, stream->ctx->place) && end_lit(copy, &copy->src, stream->ctx->place);
+	near->dst = end_lit(copy, &copy->dst, stream->ctx->place);
+	near->src = near->dst ? end_lit(copy, &copy->src, stream->ctx->place) : NEAR_NOT;
+	return near->src;
 }
 
-static inline enum copier copy_by(CUstream stream, const struct copy *copy)
+static inline enum copier copy_by(CUstream stream, const struct copy *copy, struct near_ends *near)
 {
+	near->dst = near->src = NEAR_HERE;
 	if (copy->dst.host && copy->src.host)
 		return BY_CALLER;
 	if (unlikely(!client.inlining))
 		return BY_ENGINE;
 	if (!(copy->dst.shared || copy->dst.dark || copy->src.shared || copy->src.dark))
 		return BY_CALLER;
-	return copy_near_now(stream, copy) ? BY_NEAR : BY_ENGINE;
+	return copy_near_now(stream, copy, near) ? BY_NEAR : BY_ENGINE;
 }
 
-bool copy_may_inline(CUstream stream, const struct copy *copy)
+bool copy_may_inline(CUstream stream, const struct copy *copy, struct near_ends *near)
 {
-	return copy_by(stream, copy) != BY_ENGINE;
+	return copy_by(stream, copy, near) != BY_ENGINE;
+}
+
+void copy_inlined(const struct copy *copy, const struct near_ends *near, CUdevice device)
+{
+	uint64_t bytes = copy->width * copy->height * copy_slices(copy);
+
+	resident_done(near->dst, copy->dst.addr, extent(copy, &copy->dst), bytes, device);
+	resident_done(near->src, copy->src.addr, extent(copy, &copy->src), bytes, device);
 }
 
 /*
- * try_inline() for movable memory that was resident before the call waited for the stream. The stream's own work may
- * have evicted it. False: also if it is not resident any more.
+ * try_inline() for movable memory that was shown before the call waited for the stream. The stream's own work may
+ * have evicted it. False: also if it is not shown any more.
  */
 static __attribute__((noinline)) bool try_near(CUstream stream, const struct copy *copy, bool wait, CUresult *result)
 {
+	CUdevice device = stream->ctx->device;
+	struct near_ends near;
+
 	if (!stream_begin_idle(stream, wait ? 4 : 0, result))
 		return *result;
-	if (!copy_near_now(stream, copy)) {
+	if (!copy_near_now(stream, copy, &near)) {
 		lock_drop(&stream->lock);
 		return false;
 	}
 	touch_begin(stream);
 	copy_now(copy);
 	touch_drop(stream);
+	copy_inlined(copy, &near, device);
 	return true;
 }
 
@@ -649,7 +669,8 @@ CUresult copy_run(CUstream stream, const struct copy *copy, unsigned int flags)
 {
 	bool host = copy->dst.host || copy->src.host, both = copy->dst.host && copy->src.host;
 	bool pinned = copy->dst.pinned || copy->src.pinned || copy->dst.pageable || copy->src.pageable;
-	enum copier by = copy_by(stream, copy);
+	struct near_ends near;
+	enum copier by = copy_by(stream, copy, &near);
 	/*
 	 * A copy to pageable memory must be done when the call returns. As recorded, so must a copy to or from managed
 	 * memory that the call names as the host's.
@@ -782,12 +803,50 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 	return result;
 }
 
+/*
+ * Copy in the calling thread between memory that is plain or shown, if there is nothing else to check. False: this
+ * did nothing.
+ */
+static bool copy_near(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle)
+{
+	enum near to, from;
+	CUdevice device;
+
+	if (!copy_short(dst, src, bytes, handle) || !near_begin(handle))
+		return false;
+	device = handle->ctx->device;
+	/* The stream's own work may evict the memory: look when it is done. */
+	if (!stream_idle_fast(handle)) {
+		lock_drop(&handle->lock);
+		return false;
+	}
+	to = vm_near(dst, bytes, handle->ctx->place);
+	from = to ? vm_near(src, bytes, handle->ctx->place) : NEAR_NOT;
+	if (!from) {
+		lock_drop(&handle->lock);
+		return false;
+	}
+	near_finish(dst, src, bytes, handle);
+	resident_done(to, dst, bytes, bytes, device);
+	resident_done(from, src, bytes, bytes, device);
+	return true;
+}
+
+CUresult copy_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle, unsigned int flags)
+{
+	if (copy_near(dst, src, bytes, handle))
+		return CUDA_SUCCESS;
+	return copy_linear(dst, END_DEVICE | END_HOST, src, END_DEVICE | END_HOST, bytes, handle, flags);
+}
+
 /* For copies that are neither plain nor near (plain_copy.h): one entry at best. */
 CUresult copy_dtod_async(uint64_t dst, uint64_t src, uint64_t bytes, CUstream handle,
 			 unsigned int flags)
 {
 	CUresult result;
 
+	if (flags & CALL_FAR && copy_near(dst, src, bytes, handle))
+		return CUDA_SUCCESS;
 	if (!bytes || flags & CALL_FAR || unlikely(client.faults) || !copy_plain(dst, src, bytes, handle))
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, handle, flags);
 	result = stream_begin(handle);

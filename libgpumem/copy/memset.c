@@ -83,28 +83,34 @@ static CUresult fill_pageable(CUstream stream, const struct gpumem_sqe *sqe, uin
 }
 
 /* Whether the CPU may fill a range, in the order of work of a context whose device is at @place. */
-static bool fill_lit(const struct span *span, uint64_t addr, uint64_t length, uint64_t place)
+static enum near fill_lit(const struct span *span, uint64_t addr, uint64_t length, uint64_t place)
 {
 	uint32_t flags = span->flags & ALLOC_NOT_INLINE;
 
-	return !flags || (flags == ALLOC_MOVABLE && resident_at(span, addr, length) == place);
+	if (!flags)
+		return NEAR_HERE;
+	return flags == ALLOC_MOVABLE ? resident_at(span, addr, length, place) : NEAR_NOT;
 }
 
 /*
- * Fill memory that may fault, or that may not be resident any more, in the calling thread. The stream is idle and its
- * lock is held. False: the memory is not resident, the lock is dropped, and the caller must queue the fill.
+ * Fill memory that may fault, or that may not be shown any more, in the calling thread. The stream is idle and its
+ * lock is held. False: the memory is not shown, the lock is dropped, and the caller must queue the fill.
  */
 static __attribute__((noinline)) bool fill_careful(CUstream stream, const struct gpumem_sqe *sqe,
 						   const struct span *span, uint64_t extent)
 {
+	CUdevice device = stream->ctx->device;
 	/* The stream's own work may have evicted the memory. */
-	if (!fill_lit(span, sqe->dst, extent, stream->ctx->place)) {
+	enum near near = fill_lit(span, sqe->dst, extent, stream->ctx->place);
+
+	if (!near) {
 		lock_drop(&stream->lock);
 		return false;
 	}
 	touch_begin(stream);
 	fill_now(sqe);
 	touch_drop(stream);
+	resident_done(near, sqe->dst, extent, sqe->width * sqe->height * sqe->elem, device);
 	return true;
 }
 

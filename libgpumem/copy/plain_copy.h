@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) bool near_now(uint64_t dst, uint64_
 static inline __attribute__((always_inline)) bool near_mixed(uint64_t dst, uint64_t src, uint64_t bytes,
 							     CUstream stream)
 {
-	return vm_near(dst, bytes, stream->ctx->place) && vm_near(src, bytes, stream->ctx->place);
+	return vm_near(dst, bytes, stream->ctx->place) == NEAR_HERE && vm_near(src, bytes, stream->ctx->place) == NEAR_HERE;
 }
 
 /* Execute a near copy, and drop the stream's lock. The kernel may move managed memory at any time. */

@@ -43,7 +43,7 @@ COPY_FORMS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src_host, size_t bytes
 
 /** cuMemcpyAsync - between any two addresses */
 COPY_FORMS_ASYNC(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream),
-		 copy_linear(dst, ANY, src, ANY, bytes, stream, flags), dst, src, bytes, stream)
+		 copy_async(dst, src, bytes, stream, flags), dst, src, bytes, stream)
 
 /* The slow path. A tail call, with the caller's arguments in the same registers. */
 static __attribute__((noinline)) CUresult dtod_async(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
