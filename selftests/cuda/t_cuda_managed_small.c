@@ -3,7 +3,8 @@
  * Small operations on managed memory: who executes them, and that it is never the CPU where the memory may not exist.
  *
  * The calling thread does small copies and fills of memory that is resident on the stream's device, if the stream is
- * idle.  The engine does all others.  The kernel counts what the engine did (struct meter).
+ * idle.  It also does those of memory that the device evicted to make room, until they have accessed as many bytes as
+ * two blocks have.  The engine does all others.  The kernel counts what the engine did (struct meter).
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include "kselftest_harness.h"
 #include "cuda_util.h"
 #include "common/limits_util.h"
+#include "common/swap.h"
 
 #define BLOCK		((size_t)GPUMEM_MANAGED_BLOCK)
 #define BLOCKS		8ull		/* of the device's memory */
@@ -440,6 +442,266 @@ TEST_F(small, stays_on_device)
 	for (i = 0; i < 3 * BLOCKS; i++)
 		EXPECT_TRUE(filled_with((unsigned char *)cpu(more) + i * BLOCK, 3, 2 * INLINE));
 	ASSERT_CU(cuMemFree(more));
+}
+
+/* --- memory that the device evicted to make room */
+
+#define MANY	(3 * BLOCKS)
+
+/* Whether evicted memory is used where it is. */
+static bool used_in_place(void)
+{
+	return inlining_managed() && !swap_is_used();
+}
+
+/* MANY blocks of managed memory, block i filled with 1 + i; the last BLOCKS of them are on the device. */
+static CUresult make_many(CUdeviceptr *p, CUstream s)
+{
+	CUresult ret = cuMemAllocManaged(p, MANY * BLOCK, CU_MEM_ATTACH_GLOBAL);
+
+	for (unsigned int i = 0; !ret && i < MANY; i++)
+		ret = cuMemsetD8Async(*p + i * BLOCK, 1 + i, BLOCK, s);
+	return ret ? ret : cuStreamSynchronize(s);
+}
+
+/* Small operations leave evicted blocks where they are; a large one makes them resident. */
+TEST_F(small, evicted_in_place)
+{
+	struct gpumem_stats before, after;
+	unsigned char *at;
+	CUdeviceptr p;
+
+	ASSERT_CU(cuMemFree(self->d));
+	ASSERT_CU(make_many(&p, self->s));
+	at = cpu(p);
+	JOBS();
+	ASSERT_EQ(0, client_stats(&before));
+	/* Fills, copies that name a kind and those that do not, synchronous ones, rows, and both kinds of end. */
+	ASSERT_CU(cuMemsetD8Async(p, 50, SMALL, self->s));
+	ASSERT_CU(cuMemsetD2D16Async(p + SMALL, 64, 0x3333, 8, 16, self->s));
+	ASSERT_CU(cuMemcpyDtoDAsync(p + 2 * SMALL, p, SMALL, self->s));
+	ASSERT_CU(cuMemcpyAsync(p + 3 * SMALL, p + BLOCK, SMALL, self->s));
+	ASSERT_CU(cuMemcpyAsync(p + 4 * SMALL, p + (MANY - 1) * BLOCK, SMALL, self->s));
+	ASSERT_CU(cuMemcpyDtoD(p + 5 * SMALL, p + 2 * BLOCK - SMALL / 2, SMALL));
+	ASSERT_CU(cuMemcpyDtoH(self->host, p + 3 * BLOCK, INLINE));
+	ASSERT_CU(cuMemcpyHtoDAsync(p + 4 * BLOCK, self->host, SMALL, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_EQ(0, client_stats(&after));
+	/* Where the engine does them, it makes blocks 0 to 4 resident. */
+	EXPECT_EQ(used_in_place(), !JOBS());
+	EXPECT_EQ(before.managed_faults + (used_in_place() ? 0 : 5), after.managed_faults);
+	if (used_in_place()) {
+		EXPECT_EQ(before.managed_evictions, after.managed_evictions);
+		EXPECT_EQ(BLOCKS, blocks_on(0));
+	} else {
+		/* Staging memory may take room, too. */
+		EXPECT_LE(before.managed_evictions + 5, after.managed_evictions);
+	}
+	before = after;
+	EXPECT_TRUE(filled_with(at, 50, SMALL));
+	EXPECT_EQ(0x33, at[SMALL + 64]);
+	EXPECT_TRUE(filled_with(at + 2 * SMALL, 50, SMALL));
+	EXPECT_TRUE(filled_with(at + 3 * SMALL, 2, SMALL));
+	EXPECT_TRUE(filled_with(at + 4 * SMALL, MANY, SMALL));
+	EXPECT_TRUE(filled_with(at + 5 * SMALL, 2, SMALL / 2));
+	EXPECT_TRUE(filled_with(at + 5 * SMALL + SMALL / 2, 3, SMALL / 2));
+	EXPECT_TRUE(filled_with(self->host, 4, INLINE));
+	EXPECT_TRUE(filled_with(at + 4 * BLOCK, 4, SMALL));
+	/* The engine does a large operation, and makes the block resident. */
+	ASSERT_CU(cuMemcpyDtoH(self->host, p + 5 * BLOCK, INLINE + 1));
+	EXPECT_LT(0, JOBS());
+	ASSERT_EQ(0, client_stats(&after));
+	EXPECT_EQ(before.managed_faults + 1, after.managed_faults);
+	EXPECT_LE(before.managed_evictions + 1, after.managed_evictions);
+	EXPECT_TRUE(filled_with(self->host, 6, INLINE + 1));
+	/* A small one does so after a prefetch to the host: the program has said where the memory is to be. */
+	PREFETCH(p, BLOCK, on_host());
+	ASSERT_CU(cuMemsetD8Async(p, 51, SMALL, self->s));
+	ASSERT_CU(cuStreamSynchronize(self->s));
+	ASSERT_EQ(0, client_stats(&after));
+	EXPECT_EQ(before.managed_faults + 2, after.managed_faults);
+	EXPECT_TRUE(filled_with(at, 51, SMALL));
+	ASSERT_CU(cuMemFree(p));
+}
+
+/* A small operation on some bytes, which may leave an evicted block where it is. */
+typedef CUresult (*operation)(CUdeviceptr p, CUstream s);
+
+static CUresult fill_small(CUdeviceptr p, CUstream s)
+{
+	return cuMemsetD8Async(p, 1, SMALL, s);
+}
+
+/* Two copies of half the bytes, from one half to the other. */
+static CUresult copy_batch(CUdeviceptr p, CUstream s)
+{
+	CUmemcpyAttributes attrs = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUdeviceptr dst[] = { p, p + SMALL / 2 }, src[] = { p + SMALL / 2, p };
+	size_t sizes[] = { SMALL / 4, SMALL / 4 }, first = 0;
+
+	return cuMemcpyBatchAsync(dst, src, sizes, 2, &attrs, &first, 1, s);
+}
+
+/* How many operations it takes until the kernel makes a block resident; or 0. */
+static unsigned int operations_until_fault(operation op, CUdeviceptr p, CUstream s, unsigned int most)
+{
+	struct gpumem_stats before, after;
+
+	if (client_stats(&before))
+		return 0;
+	for (unsigned int i = 1; i <= most; i++) {
+		if (op(p, s) || cuStreamSynchronize(s) || client_stats(&after))
+			return 0;
+		if (after.managed_faults != before.managed_faults)
+			return i;
+	}
+	return 0;
+}
+
+#define COUNT(op, p)	operations_until_fault(op, p, self->s, 3 * block + 1)
+
+/* Once the operations have accessed about as many bytes as two blocks have, the block of the last one comes back. */
+TEST_F(small, evicted_and_back)
+{
+	const unsigned int block = BLOCK / SMALL;
+	unsigned int n, last = 0, different = 0;
+	CUdeviceptr p;
+
+	ASSERT_CU(cuMemFree(self->d));
+	ASSERT_CU(make_many(&p, self->s));
+	if (!used_in_place()) {
+		EXPECT_EQ(1, COUNT(fill_small, p));
+		return;
+	}
+	/* A thread's first number may be smaller than the others. */
+	n = COUNT(fill_small, p);
+	EXPECT_LE(1, n);
+	EXPECT_GE(2 * block + 1, n);
+	for (unsigned int i = 1; i < 6; i++) {
+		n = COUNT(fill_small, p + i * BLOCK);
+		EXPECT_LE(block, n);
+		EXPECT_GE(3 * block, n);
+		EXPECT_EQ(BLOCKS, blocks_on(0));
+		different += last && n != last;
+		last = n;
+		/* The block is resident: further operations count nothing. */
+		EXPECT_EQ(0, COUNT(fill_small, p + i * BLOCK));
+	}
+	/* So a program that accesses blocks in turn does not meet the same block each time. */
+	EXPECT_NE(0, different);
+	/* Each operation of a batch counts, of each end. */
+	n = COUNT(copy_batch, p + 6 * BLOCK);
+	EXPECT_LE(block, n);
+	EXPECT_GE(3 * block, n);
+	/* An operation on a resident and an evicted block counts, too. */
+	PREFETCH(p + 8 * BLOCK, BLOCK, on_device(0));
+	n = COUNT(fill_small, p + 9 * BLOCK - SMALL / 2);
+	EXPECT_LE(block, n);
+	EXPECT_GE(3 * block, n);
+	ASSERT_CU(cuMemFree(p));
+}
+
+/* Another device than the one that evicted the memory has room, and takes it. */
+TEST_F(small, evicted_from_other_device)
+{
+	CUcontext second;
+	CUstream other;
+	CUdeviceptr p;
+
+	if (dev_count() < 2)
+		SKIP(return, "one device");
+	ASSERT_CU(cuMemFree(self->d));
+	ASSERT_CU(make_many(&p, self->s));
+	ASSERT_CU(cuCtxCreate(&second, NULL, 0, 1));
+	ASSERT_CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	ASSERT_CU(cuMemsetD8Async(p, 77, SMALL, other));
+	ASSERT_CU(cuStreamSynchronize(other));
+	EXPECT_EQ(1, blocks_on(1));
+	EXPECT_TRUE(filled_with(cpu(p), 77, SMALL));
+	ASSERT_CU(cuMemFree(p));
+	ASSERT_CU(cuCtxDestroy(second));
+}
+
+struct churn {
+	CUcontext ctx;
+	CUdeviceptr p;
+	unsigned int entries;		/* of the engine */
+	bool stop;
+};
+
+/* Makes blocks resident one after the other, by their last bytes, so that the others are evicted. */
+static void *churn(void *arg)
+{
+	struct churn *c = arg;
+	CUresult ret = cuCtxSetCurrent(c->ctx);
+	CUstream s;
+
+	ret = ret ? ret : cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+	for (unsigned int i = 0; !ret && !__atomic_load_n(&c->stop, __ATOMIC_RELAXED); i++) {
+		ret = cuMemsetD8Async(c->p + (i % MANY + 1) * BLOCK - 2 * INLINE, i, 2 * INLINE, s);
+		ret = ret ? ret : cuStreamSynchronize(s);
+		c->entries++;
+	}
+	return (void *)(uintptr_t)ret;
+}
+
+/* Small operations find each byte that they wrote, while the blocks come and go. */
+TEST_F(small, in_place_while_evicted)
+{
+	const unsigned int places = (BLOCK - 2 * INLINE) / SMALL;
+	struct churn c = { .ctx = self->ctx };
+	struct gpumem_stats before, after;
+	unsigned char *want, *got;
+	unsigned int state = 1, wrong = 0;
+	long long entries;
+	pthread_t thread;
+	void *ret;
+
+	ASSERT_CU(cuMemFree(self->d));
+	ASSERT_CU(make_many(&c.p, self->s));
+	want = calloc(MANY, places);
+	got = malloc(SMALL);
+	ASSERT_NE(NULL, want);
+	ASSERT_NE(NULL, got);
+	for (unsigned int i = 0; i < MANY; i++)
+		memset(want + i * places, 1 + i, places);
+	JOBS();
+	ASSERT_EQ(0, client_stats(&before));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, churn, &c));
+	for (unsigned int i = 0; i < 4000; i++) {
+		unsigned int at = (state = state * 1664525 + 1013904223) / 256 % (MANY * places);
+		unsigned int from = (state = state * 1664525 + 1013904223) / 256 % (MANY * places);
+		CUdeviceptr dst = c.p + at / places * BLOCK + at % places * SMALL;
+		CUdeviceptr src = c.p + from / places * BLOCK + from % places * SMALL;
+
+		if (i % 3 == 0) {
+			ASSERT_CU(cuMemsetD8Async(dst, i, SMALL, self->s));
+			want[at] = i;
+		} else if (i % 3 == 1) {
+			ASSERT_CU(cuMemcpyAsync(dst, src, SMALL, self->s));
+			want[at] = want[from];
+		} else {
+			ASSERT_CU(cuMemcpyDtoHAsync(got, src, SMALL, self->s));
+			wrong += !filled_with(got, want[from], SMALL);
+		}
+	}
+	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, &ret);
+	EXPECT_EQ(NULL, ret);
+	entries = JOBS() - c.entries;
+	ASSERT_EQ(0, client_stats(&after));
+	EXPECT_LT(before.managed_evictions, after.managed_evictions);
+	if (used_in_place()) {
+		EXPECT_GT(2000, entries);
+	} else {
+		EXPECT_LE(3000, entries);
+	}
+	for (unsigned int i = 0; i < MANY * places; i++)
+		wrong += !filled_with((unsigned char *)cpu(c.p) + i / places * BLOCK + i % places * SMALL, want[i], SMALL);
+	EXPECT_EQ(0, wrong);
+	free(got);
+	free(want);
+	ASSERT_CU(cuMemFree(c.p));
 }
 
 TEST_HARNESS_MAIN
