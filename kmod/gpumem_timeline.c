@@ -38,6 +38,7 @@
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/sched/signal.h>
 #include <linux/time_namespace.h>
@@ -430,7 +431,6 @@ int gpumem_timeline_mmap(struct gpumem_timeline *timeline,
 
 int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 {
-	static atomic64_t numbers = ATOMIC64_INIT(0);
 	struct gpumem_timeline_create *cmd = ucmd->cmd;
 	struct gpumem_timeline *timeline;
 	int ret;
@@ -441,7 +441,8 @@ int gpumem_ioctl_timeline_create(struct gpumem_ucmd *ucmd)
 	if (!timeline)
 		return -ENOMEM;
 	timeline->counting = cmd->flags & GPUMEM_TIMELINE_COUNTING;
-	timeline->number = atomic64_inc_return(&numbers);
+	/* A number that counts would tell how many others there are. */
+	timeline->number = get_random_u64() ?: 1;
 	ret = gpumem_object_reserve(ucmd, &timeline->obj);
 	if (ret) {
 		gpumem_object_put(&timeline->obj);

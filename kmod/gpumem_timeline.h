@@ -49,7 +49,7 @@ struct gpumem_timeline {
 	bool of_stream;
 	/** @counting: clients may take from it; constant */
 	bool counting;
-	/** @number: shown by fdinfo; unique; 0: cannot be exported; constant */
+	/** @number: shown by fdinfo; random; 0: cannot be exported; constant */
 	u64 number;
 	/** @taken: number of signals that clients took; @lock */
 	u64 taken;
