@@ -503,11 +503,10 @@ static void import_semaphore(struct call *call)
 	makes_4(call);
 }
 
-static void destroy_semaphore(struct call *call)
+/* The driver may give the handle to another thread before the call returns. */
+static void destroy_semaphore_begin(struct call *call)
 {
-	if (!call->result)
-		semaphore_remove(call->value[0]);
-	ends_4(call);
+	semaphore_remove(call->value[0]);
 }
 
 static void create_semaphore(struct call *call)
@@ -694,7 +693,7 @@ const struct call_type calls_memory[] = {
 	{ "cuDestroyExternalMemory", NULL, ends_3 },
 	{ "cuImportExternalSemaphore", import_semaphore_begin, import_semaphore },
 	{ "gpumem_create_semaphore", NULL, create_semaphore },
-	{ "cuDestroyExternalSemaphore", NULL, destroy_semaphore },
+	{ "cuDestroyExternalSemaphore", destroy_semaphore_begin, ends_4 },
 	{ "cuMipmappedArrayCreate", NULL, mipmap_made },
 	{ "cuMipmappedArrayGetLevel", NULL, mipmap_level },
 	{ "cuMipmappedArrayDestroy", mipmap_destroy_begin, ends_5 },

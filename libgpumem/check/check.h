@@ -411,6 +411,8 @@ void word_written(uint64_t addr, uint64_t value, const struct actor *actor);
 void words_written(const struct step *step, uint64_t base);
 /* The clock of the write that a wait comes after, or NULL. @before: of the wait. */
 const struct clock *word_awaited(const struct step *wait, const struct clock *before);
+/* Whether a value ends a wait. */
+bool word_satisfies(const struct step *wait, uint64_t value);
 /* Whether a CPU may read or write the word. */
 bool word_polled(uint64_t addr);
 /* The words of memory that is freed. */

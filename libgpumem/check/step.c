@@ -127,14 +127,16 @@ static void run_access(struct step *step)
 	struct memory *dst = step->writes ? step->dst.memory : NULL;
 	struct memory *src = step->reads ? step->src.memory : NULL;
 	const struct clock *clock = &step->actor->clock;
+	const struct memory *word;
 
 	if (dst && dst->dead)
 		dst = NULL;
 	if (src && src->dead)
 		src = NULL;
-	if (bytes <= WORD_MOST && (dst || src))
-		word_use(step->op, WORD_COPY, dst ? dst->base + step->dst.at : src->base + step->src.at, bytes,
-			 step->known, step->value, 0);
+	word = dst ? dst : src;
+	if (bytes <= WORD_MOST && step->box.height * step->box.depth == 1 && word && word->kind != MEMORY_ARRAY)
+		word_use(step->op, WORD_COPY, word->base + (dst ? step->dst.at : step->src.at), bytes, step->known,
+			 step->value, 0);
 	if (dst && src)
 		shadow_copy(&step->dst, &step->src, &step->box, step->op, clock, &wrote, &read);
 	else if (dst)
@@ -149,7 +151,8 @@ static void run_access(struct step *step)
 	op_drop(wrote.race.other);
 	if (read.unwritten)
 		found_unwritten(step->op, src, read.unwritten_at, read.unwritten);
-	if (dst) {
+	/* The address of an array is a handle. */
+	if (dst && dst->kind != MEMORY_ARRAY) {
 		words_written(step, dst->base);
 		/* A CPU may poll a word for what streams write. */
 		if (dst->open && dst->kind != MEMORY_IMPORTED && step->box.width <= 8 && step->box.height == 1)
@@ -361,15 +364,47 @@ static bool step_blocked(const struct step *step)
 	return blocked;
 }
 
-/* A signal that may end a wait for a semaphore and has not run, or NULL. */
+/* Whether a step writes a value that the checker knows to a word. */
+static bool step_writes(const struct step *step, uint64_t addr)
+{
+	const struct memory *memory = step->dst.memory;
+
+	if (step->kind == STEP_WRITE_VALUE)
+		return step->addr == addr;
+	return step->kind == STEP_ACCESS && step->writes && step->known && memory && memory->kind != MEMORY_ARRAY &&
+		memory->base + step->dst.at == addr;
+}
+
+/*
+ * A signal of another actor that may end a wait for a semaphore and has not run, or NULL. Of a timeline semaphore, the
+ * one of the lowest value: a program signals it first.
+ */
 static const struct step *signal_missing(const struct step *await)
+{
+	const struct step *step, *found = NULL;
+
+	for (step = waiting; step; step = step->next) {
+		if (step->kind != STEP_SIGNAL || step->semaphore != await->semaphore || step->actor == await->actor)
+			continue;
+		if (step->semaphore->counts)
+			return step;
+		if (step->value >= await->value && (!found || step->value < found->value))
+			found = step;
+	}
+	return found;
+}
+
+/* A write of another actor that would end a wait for a value and has not run, or NULL. */
+static const struct step *write_missing(const struct step *wait)
 {
 	const struct step *step;
 
-	for (step = waiting; step; step = step->next)
-		if (step->kind == STEP_SIGNAL && step->semaphore == await->semaphore &&
-		    (step->semaphore->counts || step->value >= await->value))
+	for (step = waiting; step; step = step->next) {
+		if (step->actor == wait->actor || !step_writes(step, wait->addr))
+			continue;
+		if (word_satisfies(wait, step->value))
 			return step;
+	}
 	return NULL;
 }
 
@@ -492,7 +527,13 @@ static bool force_below(const struct actor *actor, unsigned int nested, enum for
 	if (!step || !nested || step == except)
 		return false;
 	if (step->kind == STEP_WAIT_VALUE && !step->forced) {
-		if (which == FORCE_UNSEEN && !word_polled(step->addr))
+		/* The CPU may have ended a wait for a word that it reaches. */
+		bool polled = word_polled(step->addr);
+		const struct step *write = polled ? NULL : write_missing(step);
+
+		if (write && force_below(write->actor, nested - 1, which, except))
+			return true;
+		if (which == FORCE_UNSEEN && !polled)
 			return false;
 		force(step);
 		return true;
@@ -507,7 +548,7 @@ static bool force_below(const struct actor *actor, unsigned int nested, enum for
 	}
 	if (step->kind == STEP_AWAIT && !step->forced) {
 		signal = signal_missing(step);
-		if (signal && signal->actor != actor)
+		if (signal)
 			return force_below(signal->actor, nested - 1, which, except);
 		if (which == FORCE_UNSEEN)
 			return false;

@@ -92,8 +92,14 @@ static bool satisfies(unsigned int bytes, unsigned int flags, uint64_t wanted, u
 	}
 }
 
-/* Whether a later write comes between a write and the wait. */
-static bool write_hidden(const struct word *word, unsigned int index, const struct clock *before)
+bool word_satisfies(const struct step *wait, uint64_t value)
+{
+	return satisfies(wait->bytes, wait->flags, wait->value, value);
+}
+
+/* Whether a later write comes between a write and the wait. @known: to the host when the wait was submitted. */
+static bool write_hidden(const struct word *word, unsigned int index, const struct clock *before,
+			 const struct clock *known)
 {
 	unsigned int i;
 
@@ -101,7 +107,7 @@ static bool write_hidden(const struct word *word, unsigned int index, const stru
 		const struct word_write *later = &word->write[i % WRITES];
 		const struct word_write *write = &word->write[index % WRITES];
 
-		if (clock_covers(before, later->slot, later->time) &&
+		if ((clock_covers(before, later->slot, later->time) || clock_covers(known, later->slot, later->time)) &&
 		    clock_covers(&later->clock, write->slot, write->time))
 			return true;
 	}
@@ -131,7 +137,7 @@ const struct clock *word_awaited(const struct step *wait, const struct clock *be
 		if (open && clock_covers(known, write->slot, write->time))
 			continue;
 		if ((!write->known || satisfies(wait->bytes, wait->flags, wait->value, write->value)) &&
-		    !write_hidden(word, i, before))
+		    !write_hidden(word, i, before, known))
 			return &write->clock;
 	}
 	return NULL;
@@ -143,6 +149,24 @@ void word_written(uint64_t addr, uint64_t value, const struct actor *actor)
 
 	if (word)
 		word_write(word, value, true, actor);
+}
+
+/* Whether an access writes the byte @offset bytes behind its first one. */
+static bool access_has(const struct step *step, uint64_t offset)
+{
+	const struct box *box = &step->box;
+
+	if (box->depth > 1 && step->dst.slice) {
+		if (offset / step->dst.slice >= box->depth)
+			return false;
+		offset %= step->dst.slice;
+	}
+	if (box->height > 1 && step->dst.pitch) {
+		if (offset / step->dst.pitch >= box->height)
+			return false;
+		offset %= step->dst.pitch;
+	}
+	return offset < box->width;
 }
 
 void words_written(const struct step *step, uint64_t base)
@@ -168,7 +192,7 @@ void words_written(const struct step *step, uint64_t base)
 		struct word *word;
 
 		for (word = words[i]; word; word = word->next)
-			if (word->addr - addr < bytes)
+			if (access_has(step, word->addr - addr))
 				word_write(word, step->value, step->known, step->actor);
 	}
 }
