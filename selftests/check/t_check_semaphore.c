@@ -554,6 +554,49 @@ MISTAKE(semaphore_is_not_exported, "race")
 	end(again);
 }
 
+/*
+ * A stream waits for a value that another stream writes behind a wait for another process. The program waits for the
+ * first stream first.
+ */
+TWIN(a_value_behind_another_process)
+{
+	CUexternalSemaphore one = binary_new(), again = import_again(one, true);
+
+	raise_one(one, 0, w->blocking);
+	await_one(again, 0, w->a);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->a));
+	OK(cuStreamWriteValue32(w->a, w->q, 7, 0));
+	OK(cuStreamWaitValue32(w->b, w->q, 7, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuStreamSynchronize(w->b));
+	OK(cuStreamSynchronize(w->a));
+	end(one);
+	end(again);
+}
+
+/* Two streams signal one semaphore in turn, after the CPU has written. */
+TWIN(streams_signal_in_turn)
+{
+	CUdeviceptr word = (uintptr_t)w->pinned + BYTES - 64;
+	CUexternalSemaphore many = timeline_new();
+	CUdeviceptr m;
+
+	/* Nobody has written this memory before. */
+	OK(cuMemAlloc(&m, 64));
+	*(volatile unsigned int *)(uintptr_t)word = 0;
+	await_one(many, 1, w->a);
+	OK(cuMemcpyDtoHAsync(w->pinned, m, 64, w->a));
+	raise_one(many, 2, w->a);
+	OK(cuStreamWaitValue32(w->b, word, 5, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(m, 2, 64, w->b));
+	raise_one(many, 1, w->b);
+	*(volatile unsigned int *)(uintptr_t)word = 5;
+	OK(cuStreamSynchronize(w->a));
+	OK(cuStreamSynchronize(w->b));
+	OK(cuMemFree(m));
+	end(many);
+}
+
 /* A fence of a DMA-buf may be one of any work. */
 TWIN(fence_is_awaited)
 {

@@ -162,6 +162,32 @@ MISTAKE(fill_takes_two_fills_back, "race")
 	OK(cuStreamWriteValue32(w->b, w->q, 1, 0));
 }
 
+/* The host knows that the value was taken back. So the wait is for the other stream's value. */
+TWIN(value_was_taken_back_before_the_wait)
+{
+	OK(cuStreamWriteValue32(w->a, w->q, 1, 0));
+	OK(cuStreamWriteValue32(w->a, w->q, 0, 0));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuStreamWaitValue32(w->b, w->q, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(cuStreamWriteValue32(w->blocking, w->q, 1, 0));
+	OK(cuCtxSynchronize());
+}
+
+/* The same by the second row of a fill. */
+TWIN(value_was_taken_back_by_rows)
+{
+	OK(cuStreamWriteValue32(w->a, w->q + 128, 1, 0));
+	OK(cuMemsetD2D32Async(w->q, 128, 0, 4, 2, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuStreamWaitValue32(w->b, w->q + 128, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->b));
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->blocking));
+	OK(cuStreamWriteValue32(w->blocking, w->q + 128, 1, 0));
+	OK(cuCtxSynchronize());
+}
+
 /* Whichever fill the wait looks at, it is over. */
 TWIN(fills_count_upwards)
 {
