@@ -77,13 +77,8 @@ void resident_retract(const struct block *block)
 static enum near near_block(const uint64_t *words, uint32_t bo, uint64_t block, uint64_t length, uint64_t place)
 {
 	uint64_t word = load_relaxed(&words[GPUMEM_RESIDENT_WORD(bo, block)]);
-	uint64_t there = word - GPUMEM_RESIDENT_TAG(bo, block, 0) + 1;
 
-	if (there == place)
-		return NEAR_HERE;
-	if (there == place + GPUMEM_RESIDENT_AGED)
-		return NEAR_AGED;
-	return there == place + GPUMEM_RESIDENT_EVICTED && length <= RESIDENT_FAR_MAX ? NEAR_FAR : NEAR_NOT;
+	return near_there(word - GPUMEM_RESIDENT_TAG(bo, block, 0) + 1, length, place);
 }
 
 enum near resident_near_slow(const uint64_t *words, uint32_t bo, uint64_t offset, uint64_t last, uint64_t place)

@@ -48,6 +48,16 @@ _Static_assert(GPUMEM_MAX_DEVICES <= GPUMEM_RESIDENT_AGED, "a place has room for
 /* The bytes up to which an operation on an evicted block is done where the block is. */
 #define RESIDENT_FAR_MAX	(256UL << 10)
 
+/* Who may do the work of @place, a context's, on @length bytes of a block. @there: where the word shows the block. */
+static inline enum near near_there(uint64_t there, uint64_t length, uint64_t place)
+{
+	if (there == place + GPUMEM_RESIDENT_EVICTED)
+		return length <= RESIDENT_FAR_MAX ? NEAR_FAR : NEAR_NOT;
+	if (there == place)
+		return NEAR_HERE;
+	return there == place + GPUMEM_RESIDENT_AGED ? NEAR_AGED : NEAR_NOT;
+}
+
 /* resident_near() for a range that is not within a block that is shown as resident. */
 enum near resident_near_slow(const uint64_t *words, uint32_t bo, uint64_t offset, uint64_t last, uint64_t place);
 
@@ -80,7 +90,8 @@ static inline struct resident_slot *resident_slot(uint64_t addr)
 }
 
 /*
- * Whether a range lies in @slot, which resident_slot() found. False: the range is empty, or the caller must use vm_near().
+ * Whether a range lies in @slot, which resident_slot() found. False: the range is empty, or the caller must use
+ * vm_near().
  */
 static inline bool slot_has(const struct resident_slot *slot, uint64_t addr, uint64_t length)
 {
@@ -99,13 +110,7 @@ static inline bool slot_resident(const struct resident_slot *slot, uint64_t plac
 /* resident_near() for a range in a slot. */
 static inline enum near slot_near(const struct resident_slot *slot, uint64_t length, uint64_t place)
 {
-	uint64_t there = load_relaxed(load_relaxed(&slot->word)) - load_relaxed(&slot->tag);
-
-	if (there == place + GPUMEM_RESIDENT_EVICTED)
-		return length <= RESIDENT_FAR_MAX ? NEAR_FAR : NEAR_NOT;
-	if (there == place)
-		return NEAR_HERE;
-	return there == place + GPUMEM_RESIDENT_AGED ? NEAR_AGED : NEAR_NOT;
+	return near_there(load_relaxed(load_relaxed(&slot->word)) - load_relaxed(&slot->tag), length, place);
 }
 
 /* Bytes of evicted blocks that the calling thread may access before it tells the kernel. */

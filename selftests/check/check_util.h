@@ -193,4 +193,19 @@ static inline void program_expect(struct __test_metadata *_metadata, void (*body
 #define MISTAKE(name, kind)	PROGRAM(name, kind, no_environment)
 #define TWIN(name)		PROGRAM(name, NULL, no_environment)
 
+/* Signal a semaphore, and wait for it. The values of binary semaphores mean nothing. */
+static inline void raise_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = value };
+
+	OK(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
+static inline void await_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
+{
+	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = value };
+
+	OK(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, stream));
+}
+
 #endif /* GPUMEM_SELFTESTS_CHECK_UTIL_H */

@@ -23,20 +23,6 @@ struct offer {
 	CUmemPoolPtrExportData in_pool;
 };
 
-static void raise_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
-{
-	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = value };
-
-	OK(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
-}
-
-static void await_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
-{
-	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = value };
-
-	OK(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, stream));
-}
-
 /* ---- the other process; its standard input is the socket */
 
 /* The first one is a timeline semaphore, the second one a binary one. */

@@ -11,20 +11,6 @@
 #include "kselftest_harness.h"
 #include "check_util.h"
 
-static void raise_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
-{
-	CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS params = { .params.fence.value = value };
-
-	OK(cuSignalExternalSemaphoresAsync(&semaphore, &params, 1, stream));
-}
-
-static void await_one(CUexternalSemaphore semaphore, unsigned long long value, CUstream stream)
-{
-	CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = { .params.fence.value = value };
-
-	OK(cuWaitExternalSemaphoresAsync(&semaphore, &params, 1, stream));
-}
-
 /* ---- the wait is submitted last */
 
 TWIN(read_after_write_with_semaphores)
