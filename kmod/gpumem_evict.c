@@ -177,7 +177,7 @@ static void gpumem_departed_move(struct gpumem_departed *left)
 {
 	gpumem_move_count(left->client,
 			  gpumem_move_pages(left->file, left->first, left->end,
-					    left->node, 1));
+					    left->node, 1, left->spare));
 }
 
 /**

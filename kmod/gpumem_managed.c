@@ -469,11 +469,12 @@ struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 
 /*
  * Make a block that the caller uses resident on @dev, if that has room.  A block
- * that is resident on another device stays there otherwise.
+ * that is resident on another device stays there otherwise.  @spare: as of
+ * gpumem_move_pages(), for the moves of blocks that make room
  */
 static void gpumem_block_settle(struct gpumem_block *block,
 				struct gpumem_device *dev,
-				enum gpumem_fetch why)
+				enum gpumem_fetch why, struct folio **spare)
 {
 	const enum gpumem_departure moved = GPUMEM_DEPARTURE_MOVED;
 	u64 used, bytes = gpumem_block_bytes(block);
@@ -512,8 +513,10 @@ static void gpumem_block_settle(struct gpumem_block *block,
 			/* An allocation may have taken the room meanwhile. */
 			gpumem_managed_trim(dev);
 		}
-		if (went || evicted)
+		if (went || evicted) {
+			left.spare = spare;
 			gpumem_departed_finish(&left);
+		}
 		if (!evicted)
 			return;
 		cond_resched();
@@ -619,9 +622,10 @@ void gpumem_block_unclaim(struct gpumem_block *block)
 /*
  * Move the pages of a resident block to the node of its device.  If no node was
  * given to the device, they move back to where they were before they moved to
- * another device.  The caller alone uses the block.
+ * another device.  The caller alone uses the block.  @spare: as of
+ * gpumem_move_pages()
  */
-static void gpumem_block_move(struct gpumem_block *block)
+static void gpumem_block_move(struct gpumem_block *block, struct folio **spare)
 {
 	pgoff_t first = gpumem_block_first(block);
 	pgoff_t end = gpumem_block_last(block);
@@ -634,7 +638,7 @@ static void gpumem_block_move(struct gpumem_block *block)
 	if (!gpumem_move_possible(node))
 		return;
 	from = gpumem_move_node(file, first, end);
-	done = gpumem_move_pages(file, first, end, node, 1);
+	done = gpumem_move_pages(file, first, end, node, 1, spare);
 	spin_lock(&gpumem_managed_lock);
 	if (block->home == NUMA_NO_NODE && from != node)
 		block->home = from;
@@ -662,6 +666,7 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 	struct gpumem_bo *bo = block->bo;
 	struct gpumem_device *target;
 	bool held, there, moving;
+	struct folio *spare = NULL;
 	int ret;
 
 	there = gpumem_shmem_has_page(bo->file, gpumem_block_first(block),
@@ -687,26 +692,26 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 		gpumem_duplicate_join(block, dev, GPUMEM_DEPARTURE_WRITTEN);
 	if (why == GPUMEM_FETCH_WRITE || !gpumem_duplicate(block, dev, why)) {
 		if (target)
-			gpumem_block_settle(block, target, why);
+			gpumem_block_settle(block, target, why, &spare);
 		if (target && target != dev && !READ_ONCE(block->dev))
-			gpumem_block_settle(block, dev, why);
+			gpumem_block_settle(block, dev, why, &spare);
 	}
 	ret = gpumem_block_charge(block, dev);
 	/* Advice must not make an entry fail. */
 	if (ret == -EDQUOT && !target) {
-		gpumem_block_settle(block, dev, why);
+		gpumem_block_settle(block, dev, why, &spare);
 		ret = gpumem_block_charge(block, dev);
 	}
-	if (ret) {
-		gpumem_block_unuse(block);
-		return ret;
-	}
-	if (moving && block->dev)
-		gpumem_block_move(block);
-	else if (block->dev)
+	if (!ret && moving && block->dev)
+		gpumem_block_move(block, &spare);
+	else if (!ret && block->dev)
 		gpumem_block_stay(block);
-	gpumem_uses_add(uses, block);
-	return 0;
+	gpumem_move_drop(spare);
+	if (ret)
+		gpumem_block_unuse(block);
+	else
+		gpumem_uses_add(uses, block);
+	return ret;
 }
 
 static int gpumem_block_fetch(struct gpumem_bo *bo, u64 offset,
@@ -789,7 +794,7 @@ static void gpumem_managed_move(struct gpumem_bo *bo, u64 offset, int node)
 
 	gpumem_move_count(bo->obj.client,
 			  gpumem_move_pages(bo->file, first >> PAGE_SHIFT,
-					    end >> PAGE_SHIFT, node, 0));
+					    end >> PAGE_SHIFT, node, 0, NULL));
 }
 
 /**

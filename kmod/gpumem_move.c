@@ -25,6 +25,14 @@
  * whose charge ends when it is freed.  So the cgroup pays for both until then,
  * even beyond its limit.
  *
+ * An old folio of a huge page may be kept as a *spare* until the caller's next
+ * move, which copies to it instead of allocating a folio.  This saves clearing
+ * the folio where the kernel clears what it allocates (init_on_alloc).  A block
+ * that comes to a full device uses the folio of the block that made room.  The
+ * spare stays charged to its cgroup and on an LRU list, as a folio does that was
+ * truncated while somebody has a reference.  So only a folio of the same cgroup
+ * is replaced by it.
+ *
  * A folio stays where it is if the other node has no free folio of its size, if
  * it has failed memory, and if it is on its way to swap.
  *
@@ -66,19 +74,75 @@ struct gpumem_move {
 	bool unmapped;
 	/** @batched: number of folios that LRU batches of other CPUs may hold */
 	unsigned int batched;
+	/** @spare: in and out, an unused folio that the caller puts, or NULL */
+	struct folio *spare;
+	/** @keep: keep old folios as spares */
+	bool keep;
 	/** @done: result */
 	struct gpumem_moved done;
 };
 
+/* Are two folios charged to the same memory cgroup? */
+static bool gpumem_move_same_memcg(struct folio *a, struct folio *b)
+{
+	bool same;
+
+	rcu_read_lock();
+	same = folio_memcg(a) == folio_memcg(b);
+	rcu_read_unlock();
+	return same;
+}
+
+/*
+ * Take the spare to replace @old by it.  Return it locked, or NULL.
+ *
+ * A task that isolates the spare from its LRU list has a reference, and puts it
+ * back later.
+ */
+static struct folio *gpumem_move_take_spare(struct gpumem_move *move,
+					    struct folio *old)
+{
+	struct folio *spare = move->spare;
+
+	if (!spare || folio_nid(spare) != move->node ||
+	    folio_order(spare) != folio_order(old) ||
+	    !gpumem_move_same_memcg(spare, old) || !folio_trylock(spare))
+		return NULL;
+	if (folio_ref_count(spare) != 1 ||
+	    folio_contain_hwpoisoned_page(spare)) {
+		folio_unlock(spare);
+		return NULL;
+	}
+	move->spare = NULL;
+	return spare;
+}
+
+/* The last reference on an old folio, which has left its file: keep or put it. */
+static void gpumem_move_put(struct gpumem_move *move, struct folio *old)
+{
+	if (move->keep && !move->spare && folio_test_pmd_mappable(old) &&
+	    !folio_test_mlocked(old) && !folio_test_unevictable(old))
+		move->spare = old;
+	else
+		folio_put(old);
+}
+
+/* Return a new folio, which is locked, or NULL. */
 static struct folio *gpumem_move_alloc(const struct gpumem_move *move,
 				       struct folio *old)
 {
 	gfp_t gfp = GPUMEM_MOVE_GFP;
+	struct folio *new;
 
 	/* A node may have movable memory only. */
 	if (!node_state(move->node, N_NORMAL_MEMORY))
 		gfp |= __GFP_MOVABLE;
-	return __folio_alloc(gfp, folio_order(old), move->node, NULL);
+	new = __folio_alloc(gfp, folio_order(old), move->node, NULL);
+	if (new) {
+		__folio_set_locked(new);
+		__folio_set_swapbacked(new);
+	}
+	return new;
 }
 
 /* Unmap the folio, which is locked, from all page tables. */
@@ -124,14 +188,13 @@ static bool gpumem_move_ready(struct gpumem_move *move, struct folio *folio)
 
 /*
  * Replace a locked folio by @new, which is a copy.  The references of the caller
- * and of its batch move to @new.
+ * and of its batch move to @new.  @listed: @new is on an LRU list already.
  */
 static void gpumem_move_replace(struct gpumem_move *move, struct folio *old,
-				struct folio *new)
+				struct folio *new, bool listed)
 {
 	long nr = folio_nr_pages(old);
 
-	__folio_set_swapbacked(new);
 	folio_mark_uptodate(new);
 	folio_set_dirty(new);
 	/*
@@ -144,10 +207,14 @@ static void gpumem_move_replace(struct gpumem_move *move, struct folio *old,
 		lruvec_stat_mod_folio(old, NR_SHMEM_THPS, -nr);
 		lruvec_stat_mod_folio(new, NR_SHMEM_THPS, nr);
 	}
-	folio_add_lru(new);
+	if (!listed)
+		folio_add_lru(new);
 	folio_clear_dirty(old);
 	folio_unlock(old);
-	folio_put_refs(old, nr - 1 + move->held + 1);
+	/* The references of the caller and of other pages, then the batch's. */
+	if (nr - 1 + move->held)
+		folio_put_refs(old, nr - 1 + move->held);
+	gpumem_move_put(move, old);
 }
 
 /*
@@ -158,27 +225,31 @@ static struct folio *gpumem_move_folio(struct gpumem_move *move,
 				       struct folio *old)
 {
 	size_t size = folio_size(old);
-	struct folio *new;
+	struct folio *new = NULL, *spare = NULL;
 
 	if (folio_nid(old) == move->node)
 		return old;
-	new = old->index >= move->first && folio_next_index(old) <= move->end ?
-	      gpumem_move_alloc(move, old) : NULL;
+	if (old->index >= move->first && folio_next_index(old) <= move->end) {
+		spare = gpumem_move_take_spare(move, old);
+		new = spare ? spare : gpumem_move_alloc(move, old);
+	}
 	if (!new) {
 		move->done.stayed += size;
 		return old;
 	}
 	folio_lock(old);
-	__folio_set_locked(new);
 	gpumem_delay(move_locked);
 	if (!gpumem_move_ready(move, old) || folio_mc_copy(new, old)) {
 		folio_unlock(old);
 		folio_unlock(new);
-		folio_put(new);
+		if (spare)
+			move->spare = spare;
+		else
+			folio_put(new);
 		move->done.stayed += size;
 		return old;
 	}
-	gpumem_move_replace(move, old, new);
+	gpumem_move_replace(move, old, new, spare);
 	folio_unlock(new);
 	move->done.moved += size;
 	return new;
@@ -214,6 +285,8 @@ static void gpumem_move_run(struct gpumem_move *move)
  * @node: memory node
  * @held: references that the caller has on each folio of the range, 0 or 1;
  *	the caller has them on the new folios afterwards
+ * @spare: in and out, an unused folio or NULL, which the caller passes to
+ *	gpumem_move_drop(); or NULL to keep no folio
  *
  * Pages in swap, and pages that no task has touched yet, do not count.
  *
@@ -221,7 +294,8 @@ static void gpumem_move_run(struct gpumem_move *move)
  * Return: how many bytes moved, and how many could not.
  */
 struct gpumem_moved gpumem_move_pages(struct file *file, pgoff_t first,
-				      pgoff_t end, int node, int held)
+				      pgoff_t end, int node, int held,
+				      struct folio **spare)
 {
 	struct gpumem_move move = {
 		.mapping = file->f_mapping,
@@ -229,6 +303,8 @@ struct gpumem_moved gpumem_move_pages(struct file *file, pgoff_t first,
 		.end = end,
 		.node = node,
 		.held = held,
+		.spare = spare ? *spare : NULL,
+		.keep = spare,
 	};
 
 	if (node < 0 || node >= MAX_NUMNODES || !node_state(node, N_MEMORY))
@@ -237,7 +313,19 @@ struct gpumem_moved gpumem_move_pages(struct file *file, pgoff_t first,
 	/* Page faults on other CPUs may have populated the range just now. */
 	if (move.batched && gpumem_drain_all_now())
 		gpumem_move_run(&move);
+	if (spare)
+		*spare = move.spare;
 	return move.done;
+}
+
+/**
+ * gpumem_move_drop - free the folio that moves left unused
+ * @spare: from gpumem_move_pages(), or NULL
+ */
+void gpumem_move_drop(struct folio *spare)
+{
+	if (spare)
+		folio_put(spare);
 }
 
 /**

@@ -11,6 +11,7 @@
 #include <linux/types.h>
 
 struct file;
+struct folio;
 struct gpumem_client;
 
 /**
@@ -25,7 +26,9 @@ struct gpumem_moved {
 
 /* gpumem_move.c */
 struct gpumem_moved gpumem_move_pages(struct file *file, pgoff_t first,
-				      pgoff_t end, int node, int held);
+				      pgoff_t end, int node, int held,
+				      struct folio **spare);
+void gpumem_move_drop(struct folio *spare);
 void gpumem_move_count(struct gpumem_client *client,
 		       struct gpumem_moved done);
 int gpumem_move_node(struct file *file, pgoff_t first, pgoff_t end);

@@ -233,6 +233,49 @@ TEST_F(managed, node_eviction)
 		EXPECT_TRUE(all_are(p + i * BLOCK, i + 1, BLOCK));
 }
 
+/* Allocations that a node's memory has served, or -1. */
+static long long node_hits(int node)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/numastat", node);
+	return number_of(path, "numa_hit ");
+}
+
+/* A block that comes gets the huge page of the block that makes room: the device's node is asked for none. */
+TEST_F(managed, node_spare)
+{
+	const __u64 count = BLOCKS + 2;
+	long long before;
+	unsigned char *p;
+	__u64 moves;
+	__u32 id;
+
+	NEED_NODE();
+	id = MAKE(count * BLOCK, ADDR);
+	ASSERT_NE(0, id);
+	p = gp_map(self->fd, id, 0, count * BLOCK, RW);
+	ASSERT_NE(NULL, p);
+	for (unsigned int i = 0; i < count; i++)
+		ASSERT_EQ(0, FILL(ADDR + i * BLOCK, i + 1, BLOCK));
+	before = node_hits(node);
+	ASSERT_LE(0, before);
+	moves = moved(self->fd);
+	for (unsigned int round = 0; round < 4; round++)
+		for (unsigned int i = 0; i < count; i++) {
+			ASSERT_EQ(0, FILL(ADDR + i * BLOCK + round, 64 + i, 1));
+			EXPECT_TRUE(all_on(p + i * BLOCK, BLOCK, node));
+		}
+	/* Each of them came, and another one left. */
+	EXPECT_EQ(2 * 4 * count * BLOCK, moved(self->fd) - moves);
+	EXPECT_GT(4 * count / 4, node_hits(node) - before);
+	EXPECT_EQ(0, stayed(self->fd));
+	for (unsigned int i = 0; i < count; i++) {
+		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, 4));
+		EXPECT_TRUE(all_are(p + i * BLOCK + 4, i + 1, BLOCK - 4));
+	}
+}
+
 /* Pages that another subsystem holds stay, and are counted.  The next prefetch moves them. */
 TEST_F(managed, node_pinned)
 {
@@ -464,6 +507,56 @@ TEST_F(managed, node_cgroup)
 		SKIP(return, "no memory cgroups");
 	EXPECT_EQ(0, run_child(member, &group));
 	EXPECT_EQ(0, cgroup_remove(&group));
+}
+
+/* Makes room on the device for memory of one cgroup by memory of another; 0, or the step that failed. */
+static int two_groups(void *arg)
+{
+	const __u64 length = BLOCKS * BLOCK;
+	const struct cgroup *group = arg;
+	int fd = gp_open(0);
+	unsigned char *p[2];
+	struct stream s;
+	__u32 vm, id[2];
+
+	if (fd < 0 || gp_vm_create(fd, &vm) || stream_open(&s, fd, vm, 0, 64))
+		return 1;
+	for (unsigned int k = 0; k < 2; k++) {
+		id[k] = make(fd, vm, length, k ? OTHER : ADDR);
+		p[k] = gp_map(fd, id[k], 0, length, RW);
+		if (!p[k] || cgroup_enter(&group[k]))
+			return 2;
+		/* The group in which the processor touches the pages pays for them. */
+		pattern(p[k], length, k);
+	}
+	/* What was not of this memory is noise that both groups have little of. */
+	for (unsigned int k = 0; k < 2; k++)
+		if (!shmem_becomes(&group[k], length, false))
+			return 3;
+	for (unsigned int k = 0; k < 2; k++)
+		if (execute(&s, sqe_prefetch(k ? OTHER : ADDR, length, GPUMEM_PREFETCH_DEVICE)))
+			return 4;
+	if (resident(fd, id[0]) || resident(fd, id[1]) != length || moved(fd) != 3 * length)
+		return 5;
+	for (unsigned int k = 0; k < 2; k++)
+		if (!shmem_becomes(&group[k], length, false))
+			return 6;
+	return pattern_is(p[0], length, 0) && pattern_is(p[1], length, 1) ? 0 : 7;
+}
+
+/* No cgroup pays for pages of another one, although their blocks make room for each other. */
+TEST_F_TIMEOUT(managed, node_cgroups, 120)
+{
+	struct cgroup group[2];
+
+	NEED_NODE();
+	EXPECT_LT(0, node);
+	if (cgroup_make(&group[0], "gpumem-nodes-a"))
+		SKIP(return, "no memory cgroups");
+	ASSERT_EQ(0, cgroup_make(&group[1], "gpumem-nodes-b"));
+	EXPECT_EQ(0, run_child(two_groups, group));
+	EXPECT_EQ(0, cgroup_remove(&group[0]));
+	EXPECT_EQ(0, cgroup_remove(&group[1]));
 }
 
 /* ---- moves while the memory is in use */
