@@ -184,7 +184,7 @@ def memory(o, shared):
     late = [mebibytes(n) for n in o.movable_node]
     q += ["-m", "%dM" % size + (",slots=%d,maxmem=%dM" % (len(late), size + sum(late) + 1024 * len(late))
                                 if late else ""),
-          "-numa", "node,nodeid=0,memdev=mem,cpus=0-%d" % (o.cpus - 1)]
+          "-numa", "node,nodeid=0,memdev=mem,cpus=0-%d" % (0 if o.icount else o.cpus - 1)]
     for i, size in enumerate(normal, 1):
         q += ["-object", "memory-backend-ram,id=mem%d,size=%dM" % (i, size),
               "-numa", "node,nodeid=%d,memdev=mem%d" % (i, i)]
