@@ -2,11 +2,12 @@
 /*
  * gpumem-bench: runs benches and prints gpumem's operations beside their peers.
  *
- *   gpumem-bench [--counted | --timed] [--tsv] [--settle SECONDS] [NAME...]
+ *   gpumem-bench [--counted | --nodes | --timed] [--tsv] [--settle SECONDS] [NAME...]
  *
- * Runs the named benches, or all, or those that are for counted instructions or for wall time.
- * --settle waits first, for the kernel to finish what booting began.  Exit status: 1 if a ratio is
- * above its bar, 2 if a bench could not do its work.
+ * Runs the named benches, or all, or those that are for counted instructions, for counted
+ * instructions on a device with a memory node of its own, or for wall time.  --settle waits first,
+ * for the kernel to finish what booting began.  Exit status: 1 if a ratio is above its bar, 2 if a
+ * bench could not do its work.
  *
  * --tsv prints one line for each row: name, class, nanoseconds, peer or "-", bar or "-".  The class
  * is "call", "alloc" or "ratio" for a row of ours, "peer", or "skip" for a peer that the machine
@@ -43,39 +44,39 @@ static bool tsv;
 static const struct bench {
 	const char *name;
 	void (*run)(void);
-	bool timed;
+	enum kind { COUNTED, NODES, TIMED } kind;
 } benches[] = {
-	{ "pin", bench_pin, false },
-	{ "bo", bench_bo, false },
-	{ "share", bench_share, false },
-	{ "mem", bench_mem, false },
-	{ "vmm", bench_vmm, false },
-	{ "publish", bench_publish, false },
-	{ "stream", bench_stream, false },
-	{ "streams", bench_streams, false },
-	{ "queue", bench_queue, false },
-	{ "lookup", bench_lookup, false },
-	{ "live", bench_live, false },
-	{ "malloc", bench_malloc, false },
-	{ "pool", bench_pool, false },
-	{ "managed", bench_managed, false },
-	{ "pageable", bench_pageable, false },
-	{ "copy", bench_copy, true },
-	{ "vmm_copy", bench_vmm_copy, true },
-	{ "kept", bench_kept, true },
-	{ "check", bench_check, true },
-	{ "ring", bench_ring, true },
-	{ "engine", bench_engine, true },
-	{ "pool_threads", bench_pool_threads, true },
-	{ "live_million", bench_live_million, true },
-	{ "devices", bench_devices, true },
-	{ "clients", bench_clients, true },
-	{ "threads", bench_threads, true },
-	{ "vmm_threads", bench_vmm_threads, true },
-	{ "managed_timed", bench_managed_timed, true },
-	{ "managed_nodes", bench_managed_nodes, true },
-	{ "pageable_timed", bench_pageable_timed, true },
-	{ "rdma", bench_rdma, true },
+	{ "pin", bench_pin, COUNTED },
+	{ "bo", bench_bo, COUNTED },
+	{ "share", bench_share, COUNTED },
+	{ "mem", bench_mem, COUNTED },
+	{ "vmm", bench_vmm, COUNTED },
+	{ "publish", bench_publish, COUNTED },
+	{ "stream", bench_stream, COUNTED },
+	{ "streams", bench_streams, COUNTED },
+	{ "queue", bench_queue, COUNTED },
+	{ "lookup", bench_lookup, COUNTED },
+	{ "live", bench_live, COUNTED },
+	{ "malloc", bench_malloc, COUNTED },
+	{ "pool", bench_pool, COUNTED },
+	{ "managed", bench_managed, COUNTED },
+	{ "pageable", bench_pageable, COUNTED },
+	{ "copy", bench_copy, TIMED },
+	{ "vmm_copy", bench_vmm_copy, TIMED },
+	{ "kept", bench_kept, TIMED },
+	{ "check", bench_check, TIMED },
+	{ "ring", bench_ring, TIMED },
+	{ "engine", bench_engine, TIMED },
+	{ "pool_threads", bench_pool_threads, TIMED },
+	{ "live_million", bench_live_million, TIMED },
+	{ "devices", bench_devices, TIMED },
+	{ "clients", bench_clients, TIMED },
+	{ "threads", bench_threads, TIMED },
+	{ "vmm_threads", bench_vmm_threads, TIMED },
+	{ "managed_timed", bench_managed_timed, TIMED },
+	{ "managed_nodes", bench_managed_nodes, NODES },
+	{ "pageable_timed", bench_pageable_timed, TIMED },
+	{ "rdma", bench_rdma, TIMED },
 };
 
 #define BENCHES	(sizeof(benches) / sizeof(benches[0]))
@@ -205,7 +206,7 @@ static const struct bench *find(const char *name)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: gpumem-bench [--counted | --timed] [--tsv] [--settle SECONDS] "
+	fprintf(stderr, "usage: gpumem-bench [--counted | --nodes | --timed] [--tsv] [--settle SECONDS] "
 			"[NAME...]\nbenches:");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(stderr, " %s", benches[i].name);
@@ -217,22 +218,26 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "counted", no_argument, NULL, 'c' },
+		{ "nodes", no_argument, NULL, 'n' },
 		{ "timed", no_argument, NULL, 't' },
 		{ "tsv", no_argument, NULL, 'v' },
 		{ "settle", required_argument, NULL, 's' },
 		{ 0 },
 	};
-	bool counted = true, timed = true;
+	int kinds = 1 << COUNTED | 1 << NODES | 1 << TIMED;
 	unsigned int settle = 0;
 	int c, rc = 0;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
-			timed = false;
+			kinds &= 1 << COUNTED;
+			break;
+		case 'n':
+			kinds &= 1 << NODES;
 			break;
 		case 't':
-			counted = false;
+			kinds &= 1 << TIMED;
 			break;
 		case 'v':
 			tsv = true;
@@ -256,7 +261,7 @@ int main(int argc, char **argv)
 
 		for (int k = optind; k < argc; k++)
 			wanted |= !strcmp(benches[i].name, argv[k]);
-		if (wanted && (benches[i].timed ? timed : counted)) {
+		if (wanted && kinds & 1 << benches[i].kind) {
 			int status = run(&benches[i]);
 
 			rc = status > rc ? status : rc;
