@@ -9,8 +9,10 @@
  * find the object, so undoing a failure (gpumem_object_abort) has no races.
  *
  * An object lives as long as it has references: its id holds one, and so does
- * each user of the object.  Destroying an id calls the type's handle_gone and
- * drops the id's reference.  It cannot fail and does not wait for userspace.
+ * each user of the object.  Destroying an id reserves it again, calls the type's
+ * handle_gone, frees the id and drops its reference.  It cannot fail and does
+ * not wait for userspace.  The id is free only when handle_gone has returned, so
+ * what handle_gone takes back never belongs to the next object of that id.
  *
  * A client *ends* when its last descriptor is closed or when the address space
  * that opened it ends, whichever is first.  Its streams are cancelled, its
@@ -231,8 +233,6 @@ void gpumem_object_finalize(struct gpumem_object *obj)
  */
 void gpumem_object_abort(struct gpumem_object *obj)
 {
-	xa_erase(&obj->client->objects, obj->id);
-	atomic64_dec(&obj->client->count.objects);
 	gpumem_object_handle_gone(obj);
 }
 
@@ -334,15 +334,22 @@ static void gpumem_object_list_gone(struct gpumem_object *obj)
 
 /**
  * gpumem_object_handle_gone - finish the destruction of an id
- * @obj: object whose id left the table; the id's reference is dropped
+ * @obj: object whose id is reserved: no lookup finds it.  The id's reference is
+ *	dropped.
+ *
+ * Another object can get the id once the type's handle_gone has returned.
  *
  * Context: may sleep.
  */
 void gpumem_object_handle_gone(struct gpumem_object *obj)
 {
+	struct gpumem_client *client = obj->client;
+
 	trace_gpumem_object_gone(obj);
 	if (gpumem_object_ops[obj->type].handle_gone)
 		gpumem_object_ops[obj->type].handle_gone(obj);
+	xa_erase(&client->objects, obj->id);
+	atomic64_dec(&client->count.objects);
 	gpumem_object_list_gone(obj);
 	gpumem_object_put(obj);
 }
@@ -435,15 +442,15 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 
 	xas_lock(&xas);
 	obj = xas_load(&xas);
-	/* The handler that reserved the id still uses it. */
+	/* The id is reserved: it is new, or another call destroys it. */
 	if (xa_is_zero(obj))
 		obj = NULL;
+	/* The slot exists, so nothing is allocated. */
 	if (obj)
-		xas_store(&xas, NULL);
+		xas_store(&xas, XA_ZERO_ENTRY);
 	xas_unlock(&xas);
 	if (!obj)
 		return -ENOENT;
-	atomic64_dec(&client->count.objects);
 	atomic_inc(&gpumem_generation);
 	gpumem_delay(destroy);
 	gpumem_object_handle_gone(obj);
@@ -563,8 +570,8 @@ static void gpumem_client_destroy_all(struct gpumem_client *client)
 	unsigned long id;
 
 	xa_for_each(&client->objects, id, obj) {
-		xa_erase(&client->objects, id);
-		atomic64_dec(&client->count.objects);
+		/* The slot exists, so nothing is allocated. */
+		xa_store(&client->objects, id, XA_ZERO_ENTRY, GFP_KERNEL);
 		atomic_inc(&gpumem_generation);
 		gpumem_object_handle_gone(obj);
 		cond_resched();

@@ -202,7 +202,7 @@ int gpumem_managed_create(struct gpumem_bo *bo, const char *name)
 
 /**
  * gpumem_managed_handle_gone - the id of a managed buffer object was destroyed
- * @bo: managed buffer object; the id may become that of another one
+ * @bo: managed buffer object; its id is still reserved
  *
  * Context: may sleep.
  */

@@ -52,7 +52,10 @@ struct gpumem_object {
  * struct gpumem_object_ops - what differs between types
  */
 struct gpumem_object_ops {
-	/** @handle_gone: the id was destroyed; the object may live on; optional */
+	/**
+	 * @handle_gone: the id was destroyed, and is still reserved; the object
+	 * may live on; optional
+	 */
 	void (*handle_gone)(struct gpumem_object *obj);
 	/** @release: the last reference is gone; frees the object */
 	void (*release)(struct gpumem_object *obj);

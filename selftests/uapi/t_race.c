@@ -20,6 +20,8 @@
 #define BYTES	(2 * MIB)
 #define RW	(PROT_READ | PROT_WRITE)
 #define NEEDS	"the module has no delay points"
+#define MANAGED	(ADDR + 64 * MIB)
+#define PIECE	(64 * KIB)
 
 FIXTURE(race)
 {
@@ -298,10 +300,45 @@ TEST_F(race, lookup_after_destroy)
 	EXPECT_EQ(1, self->p[0]);
 }
 
-/* --- a block of managed memory that is populated */
+/*
+ * Managed memory whose id is being destroyed is still shown in the residency words.  Nothing that is allocated
+ * meanwhile gets the id.
+ */
+TEST_F(race, alloc_while_an_id_is_destroyed)
+{
+	const size_t length = (GPUMEM_RESIDENT_WORDS * sizeof(__u64) + page_size - 1) / page_size * page_size;
+	struct gpumem_destroy d = { .size = sizeof(d) };
+	struct gpumem_sqe fill = sqe_fill(MANAGED, 1, 9, PIECE);
+	const volatile __u64 *words;
+	struct call destroy;
+	__u32 id, other;
 
-#define MANAGED	(ADDR + 64 * MIB)
-#define PIECE	(64 * KIB)
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &d.id));
+	ASSERT_EQ(0, gp_vm_map(self->fd, self->vm, d.id, 0, MANAGED, GPUMEM_MANAGED_BLOCK, 1, 1));
+	words = mmap(NULL, length, PROT_READ, MAP_SHARED, self->fd, GPUMEM_MMAP_RESIDENT);
+	ASSERT_NE(MAP_FAILED, words);
+	ASSERT_EQ(0, stream_push(&self->s, &fill));
+	ASSERT_EQ(0, stream_sync(&self->s));
+	EXPECT_EQ(GPUMEM_RESIDENT_TAG(d.id, 0, 0), words[GPUMEM_RESIDENT_WORD(d.id, 0)]);
+	ARM("destroy");
+	ASSERT_TRUE(call_start(&destroy, self->fd, GPUMEM_DESTROY, &d));
+	STOPPED("destroy");
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &id));
+	EXPECT_NE(d.id, id);
+	EXPECT_EQ(GPUMEM_RESIDENT_TAG(d.id, 0, 0), words[GPUMEM_RESIDENT_WORD(d.id, 0)]);
+	GO("destroy");
+	EXPECT_EQ(0, call_end(&destroy));
+	EXPECT_EQ(0, words[GPUMEM_RESIDENT_WORD(d.id, 0)]);
+	/* Now the id can be had again. */
+	ASSERT_EQ(0, gp_managed_alloc(self->fd, GPUMEM_MANAGED_BLOCK, &other));
+	EXPECT_EQ(d.id, other);
+	munmap((void *)words, length);
+	EXPECT_EQ(0, gp_vm_unmap(self->fd, self->vm, MANAGED, GPUMEM_MANAGED_BLOCK, NULL));
+	EXPECT_EQ(0, gp_destroy(self->fd, id));
+	EXPECT_EQ(0, gp_destroy(self->fd, other));
+}
+
+/* --- a block of managed memory that is populated */
 
 static __u64 resident(int fd, __u32 id)
 {
