@@ -261,7 +261,7 @@ static int gpumem_advice_touch(struct gpumem_bo *bo,
 	if (!gpumem_resident_touched(bo, cmd->offset))
 		return 0;
 	ret = gpumem_managed_fetch(bo, cmd->offset, dev, BIT(cmd->device),
-				   &uses, GPUMEM_FETCH_READ);
+				   &uses, GPUMEM_FETCH_TOUCHED);
 	gpumem_uses_drop(&uses);
 	return ret;
 }

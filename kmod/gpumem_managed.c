@@ -527,7 +527,8 @@ static void gpumem_block_settle(struct gpumem_block *block,
  * Populate a block and take references on its folios.  Make room as an
  * allocation of host memory does.
  */
-static int gpumem_block_populate(struct gpumem_block *block)
+static int gpumem_block_populate(struct gpumem_block *block,
+				 enum gpumem_fetch why)
 {
 	struct gpumem_client *client = block->bo->obj.client;
 	pgoff_t first = gpumem_block_first(block);
@@ -543,7 +544,7 @@ static int gpumem_block_populate(struct gpumem_block *block)
 	while (gpumem_bo_make_room(client, &gpumem_managed_mem, ret,
 				   gpumem_block_bytes(block), &tries))
 		ret = gpumem_shmem_hold(file, first, end);
-	if (ret)
+	if (ret && why != GPUMEM_FETCH_TOUCHED)
 		gpumem_bo_refused(block->bo, ret, gpumem_block_bytes(block));
 	return ret;
 }
@@ -553,7 +554,7 @@ static int gpumem_block_populate(struct gpumem_block *block)
  * resident.  @dev had no room for the block.
  */
 static int gpumem_block_charge(struct gpumem_block *block,
-			       struct gpumem_device *dev)
+			       struct gpumem_device *dev, enum gpumem_fetch why)
 {
 	struct gpumem_client *client = block->bo->obj.client;
 	struct gpumem_refusal refusal = { .dev = dev };
@@ -575,7 +576,7 @@ static int gpumem_block_charge(struct gpumem_block *block,
 	spin_unlock(&gpumem_managed_lock);
 	if (!ret && paid)
 		gpumem_user_unhold(client, pages);
-	else if (ret && !paid)
+	else if (ret && !paid && why != GPUMEM_FETCH_TOUCHED)
 		gpumem_refused(client, &refusal);
 	return paid ? 0 : ret;
 }
@@ -671,7 +672,7 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 
 	there = gpumem_shmem_has_page(bo->file, gpumem_block_first(block),
 				      gpumem_block_last(block));
-	ret = gpumem_block_populate(block);
+	ret = gpumem_block_populate(block, why);
 	if (ret)
 		return ret;
 	gpumem_delay(managed_populated);
@@ -696,11 +697,11 @@ static int gpumem_block_fetch_claimed(struct gpumem_block *block,
 		if (target && target != dev && !READ_ONCE(block->dev))
 			gpumem_block_settle(block, dev, why, &spare);
 	}
-	ret = gpumem_block_charge(block, dev);
+	ret = gpumem_block_charge(block, dev, why);
 	/* Advice must not make an entry fail. */
 	if (ret == -EDQUOT && !target) {
 		gpumem_block_settle(block, dev, why, &spare);
-		ret = gpumem_block_charge(block, dev);
+		ret = gpumem_block_charge(block, dev, why);
 	}
 	if (!ret && moving && block->dev)
 		gpumem_block_move(block, &spare);
@@ -750,7 +751,7 @@ static bool gpumem_block_strays(struct gpumem_bo *bo, u64 offset,
  * @dev: device that is to work on the block
  * @devbit: bit of @dev in access masks, or 0 to ignore advice
  * @uses: of the entry; the block is added; full uses are dropped before
- * @why: a read or write is counted as a fault if it makes the block resident
+ * @why: all but a prefetch are counted as a fault if they make the block resident
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/gpumem_netlink.h>
+
 #include "kselftest_harness.h"
 #include "common/util.h"
 #include "managed_util.h"
@@ -278,6 +280,32 @@ TEST_F(managed, touched_when_evicted)
 	ASSERT_EQ(0, gp_bo_advise(self->fd, id, 0, 1, GPUMEM_ADVICE_TOUCHED, 0));
 	EXPECT_EQ(-1, SHOWN(id, 0));
 	EXPECT_EQ(BLOCKS, RESIDENT(id));
+}
+
+/* A touch that finds no room changes nothing.  The CPU continues to access the block, so no limit has refused memory. */
+TEST_F(managed, touch_is_not_refused)
+{
+	struct gpumem_refusal_info refusal = { .size = sizeof(refusal) };
+	__u32 id = MAKE(BLOCK, ADDR), bo, more;
+	const volatile __u64 *words = words_map(self->fd);
+
+	if (swap_is_used())
+		SKIP(return, "swap space in use");
+	ASSERT_NE(0, id);
+	ASSERT_NE(NULL, words);
+	ASSERT_EQ(0, FILL(ADDR, 1, BLOCK));
+	ASSERT_EQ(0, gp_bo_alloc(self->fd, BLOCKS * BLOCK, &bo));
+	EXPECT_EQ(EVICTED, SHOWN(id, 0));
+	ASSERT_EQ(0, set_param("pin_limit", 1));
+	EXPECT_EQ(-EDQUOT, gp_bo_advise(self->fd, id, 0, BLOCK, GPUMEM_ADVICE_TOUCHED, 0));
+	ASSERT_EQ(0, gp_ioctl(self->fd, GPUMEM_REFUSAL, &refusal));
+	EXPECT_EQ(0, refusal.limit);
+	EXPECT_EQ(0, RESIDENT(id));
+	EXPECT_EQ(EVICTED, SHOWN(id, 0));
+	/* The thread would be told of a refusal. */
+	EXPECT_EQ(-ENOSPC, gp_bo_alloc(self->fd, BLOCK, &more));
+	ASSERT_EQ(0, gp_ioctl(self->fd, GPUMEM_REFUSAL, &refusal));
+	EXPECT_EQ(GPUMEM_LIMIT_DEVICE, refusal.limit);
 }
 
 /* With swap space the pages of an evicted block may be swapped out, so the block is not shown. */
