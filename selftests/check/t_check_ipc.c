@@ -535,7 +535,8 @@ PROGRAM(record_is_behind_a_value_of_a_stream_in_strict_mode, NULL, in_strict_mod
 	record_is_behind_a_value_of_a_stream_body(w);
 }
 
-TWIN(record_is_behind_a_value_of_the_host)
+/* The host writes the value. */
+static void record_behind_a_value_of_the_host(struct program *w, enum order order)
 {
 	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
 	struct other other;
@@ -543,46 +544,34 @@ TWIN(record_is_behind_a_value_of_the_host)
 
 	*word = 0;
 	other_start(&other);
-	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, ORDERED);
-	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b));
+	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, order);
+	if (order == NOT_WAITED_FOR) {
+		*word = 7;
+		OK(cuEventSynchronize(theirs));
+	}
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b)));
 	*word = 7;
+	if (order == RECORDED_TOO_EARLY)
+		OK(cuStreamSynchronize(w->a));
 	OK(cuStreamSynchronize(w->b));
 	OK(cuEventDestroy(theirs));
 	other_end(&other);
 }
 
+TWIN(record_is_behind_a_value_of_the_host)
+{
+	record_behind_a_value_of_the_host(w, ORDERED);
+}
+
 MISTAKE(record_behind_a_value_is_too_early, "race")
 {
-	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
-	struct other other;
-	CUevent theirs;
-
-	*word = 0;
-	other_start(&other);
-	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, RECORDED_TOO_EARLY);
-	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b)));
-	*word = 7;
-	OK(cuStreamSynchronize(w->a));
-	OK(cuStreamSynchronize(w->b));
-	OK(cuEventDestroy(theirs));
-	other_end(&other);
+	record_behind_a_value_of_the_host(w, RECORDED_TOO_EARLY);
 }
 
 /* The host waits for the other process's event. */
 TWIN(record_behind_a_value_is_synchronized_with)
 {
-	volatile unsigned int *word = (void *)(w->pinned + BYTES - 64);
-	struct other other;
-	CUevent theirs;
-
-	*word = 0;
-	other_start(&other);
-	record_behind_a_value(w, &other, &theirs, (uintptr_t)word, NOT_WAITED_FOR);
-	*word = 7;
-	OK(cuEventSynchronize(theirs));
-	OK(cuMemcpyDtoHAsync(w->pinned, w->p, 64, w->b));
-	OK(cuEventDestroy(theirs));
-	other_end(&other);
+	record_behind_a_value_of_the_host(w, NOT_WAITED_FOR);
 }
 
 MISTAKE(opened_event_is_not_destroyed, "leak")
