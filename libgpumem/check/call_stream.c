@@ -10,8 +10,7 @@ static void join_actor(struct actor *actor, void *arg)
 {
 	(void)arg;
 	steps_settle(actor);
-	if (!host_knows(actor))
-		host_join(&actor->clock);
+	actor_known(actor);
 }
 
 void host_waited(struct actor *actor)
@@ -19,8 +18,7 @@ void host_waited(struct actor *actor)
 	steps_settle(actor);
 	if (actor->kind == ACTOR_LEGACY)
 		actor_step(actor, false);
-	if (!host_knows(actor))
-		host_join(&actor->clock);
+	actor_known(actor);
 }
 
 /* The host waited for all work of a context, or of all contexts. */
@@ -153,6 +151,7 @@ static void event_open(struct call *call)
 static void version_pass(struct version *version)
 {
 	version->passed = true;
+	steps_published(version);
 	if (version->done) {
 		clock_join(&polled, &version->clock);
 		clock_join(&published, &version->clock);

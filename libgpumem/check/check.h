@@ -87,6 +87,7 @@ struct clock {
 	unsigned int count;
 	unsigned int room;
 	uint64_t *times;
+	uint64_t lost;			/* the highest loss that it comes after, or 0 (see below) */
 };
 
 /* Make @to come after @from. True if that changed @to. */
@@ -127,8 +128,12 @@ struct actor {
 	uint64_t host_seen;		/* version of the host's clock that was joined last */
 	uint64_t legacy_seen;		/* time of the legacy stream that was joined last */
 	bool stepped;			/* is in context->stepped */
-	unsigned int waiting;		/* steps that cannot run yet */
-	unsigned int blocked;		/* pass of steps_run() that found it blocked */
+	unsigned int waiting;		/* steps that have not run */
+	unsigned int publishes;		/* of these, what other processes may wait for */
+	struct step *first, *last;	/* of these */
+	struct actor *next_waiting, **link_waiting;	/* while there are some */
+	uint64_t loss;			/* number of its loss, or 0 */
+	struct actor *next_loss;
 	bool created, gone;
 	struct actor *next;		/* in the table of keys */
 	struct actor *next_stepped;
@@ -173,8 +178,27 @@ bool clock_known(const struct clock *clock);
 bool host_knows(const struct actor *actor);
 /* The host knows what comes before @clock. */
 void host_join(const struct clock *clock);
+/* The host knows all that has run. */
+void host_join_all(void);
 /* The host does an operation. */
 void host_step(void);
+
+/*
+ * Losses: an actor is lost when one of its waits is forgotten. From then on the checker does not know what comes before
+ * its operations, nor before what comes after them in other actors. Clocks carry the number of the loss. Operations
+ * with such a clock are not compared. A loss is over when the host knows all operations of the actor. The host then comes
+ * after all that has run, and a clock that carries the loss comes after what the host knew at that time.
+ */
+extern uint64_t losses_over;		/* losses up to this one are over */
+/* A wait of an actor is forgotten. */
+void actor_lose(struct actor *actor);
+/* The host knows all operations of an actor. */
+void actor_known(struct actor *actor);
+/* Whether the checker does not know what comes before @clock. */
+static inline bool clock_lost(const struct clock *clock)
+{
+	return clock->lost > losses_over;
+}
 
 /* What a CPU that polls memory may have seen, or another process that waited for an event. */
 extern struct clock polled;
@@ -384,20 +408,50 @@ struct step {
 	bool forced;			/* a wait: something that the checker did not see satisfied it */
 	const void *function, *arg;	/* STEP_HOST; @addr is the handle of the stream */
 	struct clock submitted;		/* of the host; of a step that had to wait */
-	struct step *next;
+	/* A step that waits (waiting.c) */
+	uint64_t number;		/* in the order of submission */
+	bool publishes;			/* counts in actor->publishes */
+	uint64_t parked_key;		/* of what it waits for */
+	struct step *next, **link;	/* in the list of all of them */
+	struct step *next_of_actor;
+	struct step *next_parked, **link_parked;
+	struct step *next_source, **link_source;
+	struct step *next_ready;
 };
 
 /* A step of an actor; NULL: no memory. */
 struct step *step_new(enum step_kind kind, struct actor *actor);
 /* Drop a step that was not submitted. */
 void step_free(struct step *step);
+/* Run a step whose turn it is. */
+void step_run(struct step *step);
+/* Whether a signal that ends a wait has run. */
+bool await_signalled(const struct step *await);
+/* Whether another process may end a wait. */
+static inline bool await_shared(const struct step *await)
+{
+	return !await->semaphore || await->semaphore->shared;
+}
+
+/* ---- steps that wait (waiting.c) */
+
 /* Run a step, or keep it until it can run. Takes all of its references. */
 void step_submit(struct step *step);
+/* What steps wait for, or blocks them, has changed: a semaphore, a version, an address, an actor. */
+void steps_wake(uint64_t key);
+/* Other processes may wait for a semaphore or a version from now on. */
+void steps_published(const void *key);
+/* A host function that waits in its stream has run. False: there is none. */
+bool steps_host_ran(uint64_t handle, const void *function, const void *arg);
+/* Come after all that another process may have waited for. */
+void join_published(struct clock *clock);
 /* The program knows that an actor's steps are done: run them. */
 void steps_settle(struct actor *actor);
 void steps_settle_all(void);
 /* The host knows that an event of another process is done. */
 void published_known(void);
+/* The host knows that waits are over which the checker has forgotten. */
+void losses_known(void);
 /* A host function runs, or was left out. */
 void step_host_ran(uint64_t handle, const void *function, const void *arg);
 /* Steps after which something that the checker does not see may have written host memory. */

@@ -24,6 +24,11 @@
 struct actor host;
 struct clock polled;
 
+uint64_t losses_over;
+
+static uint64_t losses;
+static struct actor *lost_actors;	/* whose loss is not over; a reference each */
+static struct clock after_losses;	/* what the host knew when a loss was over */
 static uint64_t host_version = 1;	/* rises with each change of host.clock */
 static struct actor *actors[TABLE];	/* by key */
 static struct context *contexts;
@@ -59,7 +64,7 @@ static bool clock_reserve(struct clock *clock, unsigned int count)
 	return true;
 }
 
-bool clock_join(struct clock *to, const struct clock *from)
+static bool times_join(struct clock *to, const struct clock *from)
 {
 	bool changed = false;
 	unsigned int i;
@@ -74,8 +79,22 @@ bool clock_join(struct clock *to, const struct clock *from)
 	return changed;
 }
 
+bool clock_join(struct clock *to, const struct clock *from)
+{
+	bool changed = times_join(to, from);
+
+	if (likely(!from->lost))
+		return changed;
+	if (!clock_lost(from))
+		return times_join(to, &after_losses) || changed;
+	if (to->lost < from->lost)
+		to->lost = from->lost;
+	return changed;
+}
+
 void clock_copy(struct clock *to, const struct clock *from)
 {
+	to->lost = from->lost;
 	to->count = 0;
 	if (clock_reserve(to, from->count))
 		memcpy(to->times, from->times, from->count * sizeof(*to->times));
@@ -85,6 +104,8 @@ void clock_meet(struct clock *to, const struct clock *from)
 {
 	unsigned int i;
 
+	if (to->lost < from->lost)
+		to->lost = from->lost;
 	if (to->count > from->count)
 		to->count = from->count;
 	for (i = 0; i < to->count; i++)
@@ -96,6 +117,10 @@ void clock_sort(struct clock *low, struct clock *high)
 {
 	unsigned int i;
 
+	if (low->lost < high->lost)
+		low->lost = high->lost;
+	else
+		high->lost = low->lost;
 	if (!clock_reserve(high, low->count))
 		return;
 	for (i = 0; i < low->count; i++) {
@@ -135,12 +160,66 @@ void host_join(const struct clock *clock)
 {
 	if (clock_join(&host.clock, clock))
 		host_version++;
+	if (unlikely(host.clock.lost)) {
+		host.clock.lost = 0;
+		losses_known();
+	}
+}
+
+static void host_join_each(struct actor *actor, void *arg)
+{
+	(void)arg;
+	times_join(&host.clock, &actor->clock);
+}
+
+void host_join_all(void)
+{
+	actors_each(NULL, host_join_each, NULL);
+	host_version++;
 }
 
 void host_step(void)
 {
 	host.clock.times[0]++;
 	host_version++;
+}
+
+/* ---- losses */
+
+void actor_lose(struct actor *actor)
+{
+	if (!actor->loss) {
+		actor->loss = ++losses;
+		actor->next_loss = lost_actors;
+		lost_actors = actor_hold(actor);
+	}
+	if (actor->clock.lost < actor->loss)
+		actor->clock.lost = actor->loss;
+}
+
+void actor_known(struct actor *actor)
+{
+	struct actor **at, *other;
+	uint64_t over = losses;
+
+	/* The end of another loss may have let the host join operations that the program does not know to be done. */
+	if (unlikely(actor->clock.lost) || !host_knows(actor))
+		host_join(&actor->clock);
+	actor->clock.lost = 0;
+	if (likely(!actor->loss))
+		return;
+	for (at = &lost_actors; *at != actor; at = &(*at)->next_loss)
+		;
+	*at = actor->next_loss;
+	actor->loss = 0;
+	actor_drop(actor);
+	for (other = lost_actors; other; other = other->next_loss)
+		if (over >= other->loss)
+			over = other->loss - 1;
+	if (over == losses_over)
+		return;
+	losses_over = over;
+	clock_copy(&after_losses, &host.clock);
 }
 
 void actors_start(void)
@@ -187,7 +266,7 @@ static void slots_collect(void)
 	struct actor **at = &lost, *actor;
 
 	while ((actor = *at)) {
-		if (actor->waiting || !host_knows(actor)) {
+		if (actor->waiting || actor->loss || !host_knows(actor)) {
 			at = &actor->next;
 			continue;
 		}
@@ -441,6 +520,11 @@ void actor_step(struct actor *actor, bool late)
 	} else if (actor->kind == ACTOR_BLOCKING && legacy && actor->legacy_seen != actor_time(legacy)) {
 		clock_join(&actor->clock, &legacy->clock);
 		actor->legacy_seen = actor_time(legacy);
+	}
+	/* What comes before a loss that is over. */
+	if (unlikely(actor->clock.lost) && !clock_lost(&actor->clock)) {
+		actor->clock.lost = 0;
+		clock_join(&actor->clock, &after_losses);
 	}
 	actor->clock.times[actor->slot]++;
 	if (actor->kind == ACTOR_BLOCKING && !actor->stepped) {

@@ -116,7 +116,8 @@ void pinned_read(const struct span *span, const struct box *box, struct op *op)
 	if ((box->height > 1 && span->pitch != box->width) || (box->depth > 1 && span->slice != span->pitch * box->height))
 		return;
 	/* Earlier work may still write the bytes, and so may what host functions and other processes do in stream order. */
-	if (op->actor->waiting || shadow_pending(span, bytes, &host.clock) || !clock_known(&outside))
+	if (op->actor->waiting || clock_lost(&op->actor->clock) || shadow_pending(span, bytes, &host.clock) ||
+	    !clock_known(&outside))
 		return;
 	if (sum_count == SUMS_MOST || bytes > SUM_BYTES || span->at > memory->size || bytes > memory->size - span->at)
 		return;

@@ -156,6 +156,7 @@ void semaphore_exported(uint64_t handle, uint64_t number)
 	if (!semaphore->shared)
 		clock_join(&published, &semaphore->all);
 	semaphore->shared = true;
+	steps_published(semaphore);
 }
 
 uint64_t semaphore_number(int fd)

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Steps: the steps of streams, in an order in which the streams may execute them.
+ * Steps: what the steps of streams do when they run, and what they come after. waiting.c says when they run.
  *
- * Each step runs when it is submitted, but for three: one that waits for a value that nobody has written yet, one that
- * waits for a signal that has not run, and one that comes after a step that waits. Steps that wait are in one list, in
- * the order of submission. Whenever a step is submitted, the list is walked, and steps that can run do.
- *
- * word.c says which write a wait for a value comes after, and semaphore.c which signals a wait for a semaphore. If the
- * program knows that a stream is done though a step of it still waits, something that the checker does not see satisfied
- * the wait. The step then comes after all that has run.
- *
- * If another process may have signalled a semaphore, and no signal of this process ended the wait, the step runs when the
- * program knows that the wait is over. It comes after all that this process had published by then. The same is true of
- * a wait for an event that only other processes have recorded.
+ * word.c says which write a wait for a value comes after, and semaphore.c which signals a wait for a semaphore.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/check.h"
-
-#define NESTED	32u		/* streams that wait for each other, in steps_settle() */
 
 /* A host function, as it was submitted. */
 struct function {
@@ -41,11 +29,9 @@ struct pending_host {
 };
 
 static struct spares spare_steps;
-static struct step *waiting, **waiting_end = &waiting;
-static unsigned int pass;
 struct clock outside;
 static struct ran *early;
-static struct pending_host *functions;
+static struct pending_host *functions, **functions_end = &functions;
 
 /* ---- host functions */
 
@@ -62,6 +48,8 @@ static bool function_ran(uint64_t handle, const void *code, const void *arg)
 	for (at = &functions; (function = *at); at = &function->next)
 		if (same(&function->function, handle, code, arg)) {
 			*at = function->next;
+			if (functions_end == &function->next)
+				functions_end = at;
 			host_join(&function->clock);
 			clock_free(&function->clock);
 			free(function);
@@ -72,18 +60,15 @@ static bool function_ran(uint64_t handle, const void *code, const void *arg)
 
 void step_host_ran(uint64_t handle, const void *code, const void *arg)
 {
-	struct step *step;
 	struct ran *ran;
 
 	if (function_ran(handle, code, arg))
 		return;
 	/* It may be behind a wait for a value, which must be over then. */
-	for (step = waiting; step; step = step->next)
-		if (step->kind == STEP_HOST && step->addr == handle && step->function == code && step->arg == arg) {
-			steps_settle(step->actor);
-			function_ran(handle, code, arg);
-			return;
-		}
+	if (steps_host_ran(handle, code, arg)) {
+		function_ran(handle, code, arg);
+		return;
+	}
 	ran = calloc(1, sizeof(*ran));
 	if (ran) {
 		ran->function = (struct function) { .handle = handle, .function = code, .arg = arg };
@@ -94,7 +79,7 @@ void step_host_ran(uint64_t handle, const void *code, const void *arg)
 
 static void host_submitted(const struct step *step)
 {
-	struct pending_host *function, **end;
+	struct pending_host *function;
 	struct ran **at, *ran;
 
 	for (at = &early; (ran = *at); at = &ran->next)
@@ -113,12 +98,44 @@ static void host_submitted(const struct step *step)
 		.handle = step->addr, .function = step->function, .arg = step->arg,
 	};
 	clock_copy(&function->clock, &step->actor->clock);
-	for (end = &functions; *end; end = &(*end)->next)
-		;
-	*end = function;
+	*functions_end = function;
+	functions_end = &function->next;
 }
 
 /* ---- running */
+
+/* From here on, something that the checker does not see may have written host memory. */
+static void outside_step(const struct actor *actor)
+{
+	clock_join(&outside, &actor->clock);
+}
+
+/* A CPU may poll a word for what streams write. */
+static void access_polled(const struct step *step)
+{
+	const struct memory *dst = step->dst.memory;
+
+	if (dst->open && dst->kind != MEMORY_IMPORTED && step->box.width <= 8 && step->box.height == 1)
+		clock_join(&polled, &step->actor->clock);
+}
+
+/* An access of an actor that is lost: its bytes count as written, and are compared with no other access. */
+static void lost_access(const struct step *step)
+{
+	const struct box *box = &step->box;
+	struct memory *dst = step->writes ? step->dst.memory : NULL;
+
+	outside_step(step->actor);
+	if (!dst || dst->dead)
+		return;
+	shadow_written(dst, step->dst.at, (box->depth - 1) * step->dst.slice + (box->height - 1) * step->dst.pitch +
+		       box->width);
+	dst->writes++;
+	if (dst->kind != MEMORY_ARRAY) {
+		words_written(step, dst->base);
+		access_polled(step);
+	}
+}
 
 static void run_access(struct step *step)
 {
@@ -154,9 +171,7 @@ static void run_access(struct step *step)
 	/* The address of an array is a handle. */
 	if (dst && dst->kind != MEMORY_ARRAY) {
 		words_written(step, dst->base);
-		/* A CPU may poll a word for what streams write. */
-		if (dst->open && dst->kind != MEMORY_IMPORTED && step->box.width <= 8 && step->box.height == 1)
-			clock_join(&polled, clock);
+		access_polled(step);
 	}
 }
 
@@ -169,6 +184,11 @@ static void run_value(const struct step *step, bool write)
 
 	if (!memory || memory->dead)
 		return;
+	if (unlikely(clock_lost(&step->actor->clock))) {
+		memory->writes += write;
+		outside_step(step->actor);
+		return;
+	}
 	shadow_access(&step->dst, &box, step->op, &step->actor->clock, write, &finding);
 	if (finding.race.other)
 		found_race(step->op, memory, write, &finding.race);
@@ -179,7 +199,8 @@ static void run_free(const struct step *step)
 {
 	struct conflict conflict = { .other = NULL };
 
-	shadow_uses(step->memory, &step->actor->clock, true, &conflict);
+	if (likely(!clock_lost(&step->actor->clock)))
+		shadow_uses(step->memory, &step->actor->clock, true, &conflict);
 	if (conflict.other)
 		found_unordered_free(step->op, step->memory, &conflict);
 	op_drop(conflict.other);
@@ -198,34 +219,7 @@ static void join_all(struct clock *clock)
 	actors_each(NULL, join_into, clock);
 }
 
-/* Whether another process may wait for a step, and then signal. */
-static bool step_publishes(const struct step *step)
-{
-	return (step->kind == STEP_SIGNAL && step->semaphore->shared) ||
-	       (step->kind == STEP_RECORD && step->version->passed);
-}
-
-/*
- * Come after all that another process may have waited for: what was published, and what has run in streams whose next
- * steps publish it and wait.
- */
-static void join_published(struct clock *clock)
-{
-	const struct step *step;
-
-	clock_join(clock, &published);
-	for (step = waiting; step; step = step->next)
-		if (step_publishes(step))
-			clock_join(clock, &step->actor->clock);
-}
-
-static bool await_shared(const struct step *await)
-{
-	return !await->semaphore || await->semaphore->shared;
-}
-
-/* Whether a signal that ends a wait has run. */
-static bool await_signalled(const struct step *await)
+bool await_signalled(const struct step *await)
 {
 	const struct semaphore *semaphore = await->semaphore;
 
@@ -251,13 +245,7 @@ static void run_await(const struct step *await)
 	}
 }
 
-/* From here on, something that the checker does not see may have written host memory. */
-static void outside_step(const struct actor *actor)
-{
-	clock_join(&outside, &actor->clock);
-}
-
-static void run(struct step *step)
+void step_run(struct step *step)
 {
 	struct actor *actor = step->actor;
 	const struct clock *written;
@@ -269,7 +257,10 @@ static void run(struct step *step)
 		step->op->time = actor_time(actor);
 	switch (step->kind) {
 	case STEP_ACCESS:
-		run_access(step);
+		if (unlikely(clock_lost(&actor->clock)))
+			lost_access(step);
+		else
+			run_access(step);
 		break;
 	case STEP_ALLOC:
 		break;
@@ -279,6 +270,7 @@ static void run(struct step *step)
 	case STEP_RECORD:
 		clock_copy(&step->version->clock, &actor->clock);
 		step->version->done = true;
+		steps_wake((uintptr_t)step->version);
 		if (step->version->passed) {
 			clock_join(&polled, &actor->clock);
 			clock_join(&published, &actor->clock);
@@ -309,6 +301,7 @@ static void run(struct step *step)
 		break;
 	case STEP_SIGNAL:
 		semaphore_signal(step->semaphore, step->value, &actor->clock);
+		steps_wake((uintptr_t)step->semaphore);
 		break;
 	case STEP_AWAIT:
 		run_await(step);
@@ -339,261 +332,4 @@ void step_free(struct step *step)
 	clock_free(&step->submitted);
 	actor_drop(step->actor);
 	spare_give(&spare_steps, step);
-}
-
-/* ---- waiting */
-
-static void find_blocked(struct actor *actor, void *arg)
-{
-	if (actor->kind == ACTOR_BLOCKING && actor->blocked == pass)
-		*(bool *)arg = true;
-}
-
-/* Whether a step before this one, in the list, keeps it from running. */
-static bool step_blocked(const struct step *step)
-{
-	const struct actor *actor = step->actor;
-	bool blocked = false;
-
-	if (actor->blocked == pass)
-		return true;
-	if (actor->kind == ACTOR_BLOCKING && actor->context->legacy)
-		return actor->context->legacy->blocked == pass;
-	if (actor->kind == ACTOR_LEGACY)
-		actors_each(actor->context->key, find_blocked, &blocked);
-	return blocked;
-}
-
-/* Whether a step writes a value that the checker knows to a word. */
-static bool step_writes(const struct step *step, uint64_t addr)
-{
-	const struct memory *memory = step->dst.memory;
-
-	if (step->kind == STEP_WRITE_VALUE)
-		return step->addr == addr;
-	return step->kind == STEP_ACCESS && step->writes && step->known && memory && memory->kind != MEMORY_ARRAY &&
-		memory->base + step->dst.at == addr;
-}
-
-/*
- * A signal of another actor that may end a wait for a semaphore and has not run, or NULL. Of a timeline semaphore, the
- * one of the lowest value: a program signals it first.
- */
-static const struct step *signal_missing(const struct step *await)
-{
-	const struct step *step, *found = NULL;
-
-	for (step = waiting; step; step = step->next) {
-		if (step->kind != STEP_SIGNAL || step->semaphore != await->semaphore || step->actor == await->actor)
-			continue;
-		if (step->semaphore->counts)
-			return step;
-		if (step->value >= await->value && (!found || step->value < found->value))
-			found = step;
-	}
-	return found;
-}
-
-/* A write of another actor that would end a wait for a value and has not run, or NULL. */
-static const struct step *write_missing(const struct step *wait)
-{
-	const struct step *step;
-
-	for (step = waiting; step; step = step->next) {
-		if (step->actor == wait->actor || !step_writes(step, wait->addr))
-			continue;
-		if (word_satisfies(wait, step->value))
-			return step;
-	}
-	return NULL;
-}
-
-static bool step_ready(const struct step *step)
-{
-	if (step->kind == STEP_AWAIT)
-		return step->forced || await_signalled(step);
-	if (step->kind == STEP_WAIT)
-		return step->version->done;
-	if (step->kind == STEP_WAIT_VALUE)
-		return step->forced || word_awaited(step, &step->actor->clock);
-	return true;
-}
-
-/* Run the steps of the list that can run; true if one did. */
-static bool steps_pass(void)
-{
-	struct step **at = &waiting, *step;
-	bool any = false;
-
-	pass++;
-	while ((step = *at)) {
-		if (step_blocked(step) || !step_ready(step)) {
-			step->actor->blocked = pass;
-			at = &step->next;
-			continue;
-		}
-		*at = step->next;
-		if (waiting_end == &step->next)
-			waiting_end = at;
-		step->actor->waiting--;
-		run(step);
-		step_free(step);
-		any = true;
-	}
-	return any;
-}
-
-static void steps_run(void)
-{
-	while (waiting && steps_pass())
-		;
-}
-
-void step_submit(struct step *step)
-{
-	if (likely(!waiting)) {
-		if (likely(step_ready(step))) {
-			run(step);
-			step_free(step);
-			return;
-		}
-	}
-	clock_copy(&step->submitted, &host.clock);
-	step->next = NULL;
-	*waiting_end = step;
-	waiting_end = &step->next;
-	/* Behind a step that waits it changes nothing. */
-	if (!step->actor->waiting++)
-		steps_run();
-}
-
-enum force {
-	FORCE_ANY,			/* the actor's step is done */
-	FORCE_UNSEEN,			/* the actor's step may be done, if the checker does not see all that may end its wait */
-};
-
-static bool force_below(const struct actor *actor, unsigned int nested, enum force which, const struct step *except);
-
-static void force(struct step *step)
-{
-	step->forced = true;
-	steps_run();
-}
-
-static struct step *first_of(const struct actor *actor)
-{
-	struct step *step;
-
-	for (step = waiting; step && step->actor != actor; step = step->next)
-		;
-	return step;
-}
-
-static void find_waiting(struct actor *actor, void *found)
-{
-	if (actor->kind == ACTOR_BLOCKING && actor->waiting)
-		*(struct actor **)found = actor;
-}
-
-static bool is_wait(const struct step *step)
-{
-	return (step->kind == STEP_WAIT_VALUE || step->kind == STEP_AWAIT) && !step->forced;
-}
-
-/*
- * Steps that publish are behind waits, and may have run. Force one of these waits, if something that the checker does
- * not see may have ended it. False: there is none. @except: a wait that is not forced, or NULL.
- */
-static bool force_published(const struct step *except)
-{
-	const struct step *step;
-
-	for (step = waiting; step; step = step->next)
-		if (step_publishes(step) && force_below(step->actor, NESTED, FORCE_UNSEEN, except))
-			return true;
-	return false;
-}
-
-/*
- * Force the wait that an actor's first step depends on. False: there is none. A wait for another process comes after
- * what is published, so steps that may have been published run first.
- */
-static bool force_below(const struct actor *actor, unsigned int nested, enum force which, const struct step *except)
-{
-	struct step *step = first_of(actor);
-	const struct step *signal;
-	struct actor *other = NULL;
-
-	if (!step || !nested || step == except)
-		return false;
-	if (step->kind == STEP_WAIT_VALUE && !step->forced) {
-		/* The CPU may have ended a wait for a word that it reaches. */
-		bool polled = word_polled(step->addr);
-		const struct step *write = polled ? NULL : write_missing(step);
-
-		if (write && force_below(write->actor, nested - 1, which, except))
-			return true;
-		if (which == FORCE_UNSEEN && !polled)
-			return false;
-		force(step);
-		return true;
-	}
-	if (step->kind == STEP_WAIT && !step->version->done && step->version->actor != actor)
-		return force_below(step->version->actor, nested - 1, which, except);
-	if (step->kind == STEP_AWAIT && !step->forced && await_shared(step)) {
-		if (which == FORCE_ANY && force_published(step))
-			return true;
-		force(step);
-		return true;
-	}
-	if (step->kind == STEP_AWAIT && !step->forced) {
-		signal = signal_missing(step);
-		if (signal)
-			return force_below(signal->actor, nested - 1, which, except);
-		if (which == FORCE_UNSEEN)
-			return false;
-		/* The call of another thread that signals has not ended. */
-		force(step);
-		return true;
-	}
-	if (actor->kind == ACTOR_BLOCKING)
-		other = actor->context->legacy;
-	else if (actor->kind == ACTOR_LEGACY)
-		actors_each(actor->context->key, find_waiting, &other);
-	return other && force_below(other, nested - 1, which, except);
-}
-
-static bool force_any(void)
-{
-	struct step *step;
-
-	for (step = waiting; step; step = step->next)
-		if (is_wait(step)) {
-			force(step);
-			return true;
-		}
-	return false;
-}
-
-void steps_settle(struct actor *actor)
-{
-	while (actor->waiting && (force_below(actor, NESTED, FORCE_ANY, NULL) || force_any()))
-		;
-}
-
-void steps_settle_all(void)
-{
-	while (waiting && (force_below(waiting->actor, NESTED, FORCE_ANY, NULL) || force_any()))
-		;
-}
-
-void published_known(void)
-{
-	struct clock clock = { .count = 0 };
-
-	while (force_published(NULL))
-		;
-	join_published(&clock);
-	host_join(&clock);
-	clock_free(&clock);
 }

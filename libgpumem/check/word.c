@@ -74,6 +74,7 @@ static void word_write(struct word *word, uint64_t value, bool known, const stru
 	write->slot = actor->slot;
 	write->time = actor_time(actor);
 	clock_copy(&write->clock, &actor->clock);
+	steps_wake(word->addr);
 }
 
 static bool satisfies(unsigned int bytes, unsigned int flags, uint64_t wanted, uint64_t word)
