@@ -583,6 +583,33 @@ TWIN(streams_signal_in_turn)
 	end(many);
 }
 
+/*
+ * A stream waits for a semaphore, and signals it for another stream then. Its own signal, which it submits first, cannot
+ * end its wait. What ends it is behind a word that the CPU writes.
+ */
+TWIN(stream_hands_a_semaphore_on)
+{
+	CUdeviceptr word = (uintptr_t)w->pinned + BYTES - 64;
+	CUexternalSemaphore one = binary_new();
+	CUdeviceptr m;
+
+	/* Nobody has written this memory before. */
+	OK(cuMemAlloc(&m, 64));
+	*(volatile unsigned int *)(uintptr_t)word = 0;
+	await_one(one, 0, w->a);
+	OK(cuMemcpyDtoHAsync(w->pinned, m, 64, w->a));
+	raise_one(one, 0, w->a);
+	OK(cuStreamWaitValue32(w->b, word, 5, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuMemsetD8Async(m, 2, 64, w->b));
+	raise_one(one, 0, w->b);
+	*(volatile unsigned int *)(uintptr_t)word = 5;
+	OK(cuStreamSynchronize(w->a));
+	await_one(one, 0, w->blocking);
+	OK(cuCtxSynchronize());
+	OK(cuMemFree(m));
+	end(one);
+}
+
 /* A fence of a DMA-buf may be one of any work. */
 TWIN(fence_is_awaited)
 {
