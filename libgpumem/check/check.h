@@ -11,7 +11,7 @@
  *   actor       who does operations: a stream, or the host. All threads of the process are one host
  *   clock       for each actor, how many of its operations come before (clock.c)
  *   operation   what a call does to memory, in the order of an actor
- *   step        what a stream does next: an operation, a record of an event, a wait (step.c)
+ *   step        what a stream does next: an operation, a record of an event, a wait (step.c, waiting.c)
  *   memory      an allocation, a registration, a mapping or an array (memory.c)
  *   shadow      for each byte of a memory: its last write, its reads since, and whether it was ever written (shadow.c)
  *
