@@ -16,7 +16,20 @@
 #define MORE		(WAITS / 2)
 #define RATIO		2.0		/* of the time of the second half of the waits to that of the first */
 #define GROWTH		(1u << 20)	/* bytes, in MORE waits after the limit */
+#define SECONDS		120		/* for a case, on a slow machine */
 #define NOTE		"libgpumem-check: more than "
+
+FIXTURE(waiting)
+{
+};
+
+FIXTURE_SETUP(waiting)
+{
+}
+
+FIXTURE_TEARDOWN(waiting)
+{
+}
 
 static CUexternalSemaphore shared_new(void)
 {
@@ -102,14 +115,14 @@ static void expect(struct __test_metadata *_metadata, void (*body)(struct progra
 }
 
 /* Neither time nor memory grows with the waits that are kept. */
-TEST(many_waits_are_kept)
+TEST_F_TIMEOUT(waiting, many_waits_are_kept, SECONDS)
 {
 	expect(_metadata, many_waits, NULL);
 }
 
 #define FORGETS(name, kind)				\
 	static void name ## _body(struct program *w);	\
-	TEST(name)					\
+	TEST_F_TIMEOUT(waiting, name, SECONDS)		\
 	{						\
 		expect(_metadata, name ## _body, kind);	\
 	}						\
