@@ -40,12 +40,9 @@ static __thread struct {
 
 void *spare_take(struct spares *spares, size_t bytes)
 {
-	void *spare = spares->first;
+	void *spare = spare_pop(spares);
 
-	if (!spare)
-		return calloc(1, bytes);
-	spares->first = *(void **)spare;
-	return memset(spare, 0, bytes);
+	return spare ? memset(spare, 0, bytes) : calloc(1, bytes);
 }
 
 void spare_give(struct spares *spares, void *spare)

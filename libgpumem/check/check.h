@@ -61,6 +61,15 @@ struct spares {
 /* A structure whose bytes are zero, or NULL. */
 void *spare_take(struct spares *spares, size_t bytes);
 void spare_give(struct spares *spares, void *spare);
+/* A structure that was given, with any bytes; NULL: there is none. */
+static inline void *spare_pop(struct spares *spares)
+{
+	void *spare = spares->first;
+
+	if (spare)
+		spares->first = *(void **)spare;
+	return spare;
+}
 
 /* ---- stacks (stack.c) */
 

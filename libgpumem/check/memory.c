@@ -14,12 +14,15 @@
 
 #define FREED	1024u
 #define ARRAYS	256u
+#define RECENT	4u
 
 static void *tree;
 static struct spares spare_memories;
 static struct memory *arrays[ARRAYS];	/* by handle */
 static struct memory *freed[FREED];	/* a reference each */
 static unsigned int freed_count;
+static struct memory *recent[RECENT];	/* found last, in the tree; or NULL */
+static unsigned int recent_count;
 
 static int compare(const void *a, const void *b)
 {
@@ -88,7 +91,25 @@ static struct memory *find(uint64_t addr, uint64_t bytes)
 
 struct memory *memory_at(uint64_t addr)
 {
-	return addr + 1 ? find(addr, 1) : NULL;
+	struct memory *memory;
+	unsigned int i;
+
+	for (i = 0; i < RECENT; i++)
+		if (recent[i] && addr - recent[i]->base < recent[i]->size)
+			return recent[i];
+	memory = addr + 1 ? find(addr, 1) : NULL;
+	if (memory)
+		recent[recent_count++ % RECENT] = memory;
+	return memory;
+}
+
+static void recent_forget(const struct memory *memory)
+{
+	unsigned int i;
+
+	for (i = 0; i < RECENT; i++)
+		if (recent[i] == memory)
+			recent[i] = NULL;
 }
 
 struct memory *memory_exact(uint64_t base, unsigned int kinds)
@@ -167,6 +188,7 @@ void memory_retire(struct memory *memory, struct op *op)
 		if (*at)
 			*at = memory->next;
 	} else {
+		recent_forget(memory);
 		tdelete(memory, &tree, compare);
 	}
 	memory->freed = op;

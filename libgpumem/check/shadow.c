@@ -19,6 +19,7 @@
 #include "check/check.h"
 
 #define SHADOW_PAGE	65536u
+#define READS_FEW	2u		/* sets of so many reads are kept for the next use */
 #define USES_MOST	16u		/* accesses of a word that are kept although a later one comes after them */
 
 struct use {
@@ -28,7 +29,7 @@ struct use {
 
 struct reads {
 	unsigned int refs;
-	unsigned int count;
+	unsigned int room, count;
 	bool wrote;			/* there are writes among them */
 	struct use use[];
 };
@@ -47,6 +48,16 @@ struct page {
 
 /* ---- sets of reads */
 
+static struct spares spare_reads;	/* sets with room for READS_FEW */
+
+static void reads_free(struct reads *reads)
+{
+	if (likely(reads->room == READS_FEW))
+		spare_give(&spare_reads, reads);
+	else
+		free(reads);
+}
+
 static void reads_drop(struct reads *reads)
 {
 	unsigned int i;
@@ -55,7 +66,7 @@ static void reads_drop(struct reads *reads)
 		return;
 	for (i = 0; i < reads->count; i++)
 		op_drop(reads->use[i].op);
-	free(reads);
+	reads_free(reads);
 }
 
 /* Whether all that is a race with access @b, which comes before access @a, is a race with @a. */
@@ -85,10 +96,13 @@ static void reads_add(struct reads *reads, struct op *op, bool wrote)
 
 static struct reads *reads_room(unsigned int count)
 {
-	struct reads *reads = malloc(sizeof(*reads) + count * sizeof(reads->use[0]));
+	unsigned int room = count > READS_FEW ? count : READS_FEW;
+	struct reads *reads = room == READS_FEW ? spare_pop(&spare_reads) : NULL;
 
+	if (!reads)
+		reads = malloc(sizeof(*reads) + room * sizeof(reads->use[0]));
 	if (reads)
-		*reads = (struct reads) { .refs = 1 };
+		*reads = (struct reads) { .refs = 1, .room = room };
 	return reads;
 }
 
@@ -290,7 +304,7 @@ static struct reads *reads_left(const struct segment *segment, const struct op *
 		reads_leave(reads, segment->reads->use[i].op, segment->reads->use[i].wrote, op, true, clock);
 	if (reads->count)
 		return reads;
-	free(reads);
+	reads_free(reads);
 	return NULL;
 }
 
@@ -346,7 +360,7 @@ static void segment_access(struct access *a, struct segment *segment, uint64_t a
 }
 
 /* Access bytes of one memory that follow each other. */
-static void access_bytes(struct access *a, struct memory *memory, uint64_t at, uint64_t bytes)
+static __attribute__((flatten)) void access_bytes(struct access *a, struct memory *memory, uint64_t at, uint64_t bytes)
 {
 	uint64_t end;
 
@@ -385,7 +399,7 @@ static void access_bytes(struct access *a, struct memory *memory, uint64_t at, u
 }
 
 /* Call access_bytes() for the rows of a box. */
-static void access_box(struct access *a, const struct span *span, const struct box *box)
+static __attribute__((noinline)) void access_box(struct access *a, const struct span *span, const struct box *box)
 {
 	uint64_t y, z;
 
@@ -407,7 +421,10 @@ void shadow_access(const struct span *span, const struct box *box, struct op *op
 	struct access a = { .op = op, .clock = clock, .write = write, .written = true, .finding = finding };
 
 	span->memory->writes += write;
-	access_box(&a, span, box);
+	if (likely(box->height * box->depth == 1))
+		access_bytes(&a, span->memory, span->at, box->width);
+	else
+		access_box(&a, span, box);
 	reads_drop(a.made);
 }
 

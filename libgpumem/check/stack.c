@@ -39,8 +39,9 @@ static struct stack *stacks[TABLE];	/* stacks live until the process ends */
 struct place {
 	uintptr_t frame;
 	struct stack *stack;
-	unsigned int count;		/* of return addresses; 0: not known */
+	unsigned int count;		/* of return addresses, which ascend; 0: not known */
 	unsigned int times;		/* that it was unwound */
+	unsigned int next;		/* the place of the bucket that was found after it: calls often come in turns */
 	struct {
 		uintptr_t at, pc;
 	} address[FRAMES];
@@ -48,6 +49,7 @@ struct place {
 
 static struct place places[BUCKETS][WAYS];
 static unsigned char oldest[BUCKETS];	/* the place in the bucket that is replaced next */
+static unsigned char latest[BUCKETS];	/* the place that was found last */
 
 struct trace {
 	unsigned int count;
@@ -143,7 +145,8 @@ static _Unwind_Reason_Code add_address(struct _Unwind_Context *context, void *ar
 		return _URC_END_OF_STACK;
 	if (at <= place->frame)
 		return _URC_NO_REASON;
-	if (at % sizeof(pc) || at >= walked->end || *(const uintptr_t *)at != pc) {
+	if (at % sizeof(pc) || at >= walked->end || *(const uintptr_t *)at != pc ||
+	    (place->count && at <= place->address[place->count - 1].at)) {
 		walked->odd = true;
 		return _URC_END_OF_STACK;
 	}
@@ -172,7 +175,8 @@ static __attribute__((noinline)) void place_learn(struct place *place, uintptr_t
 /* Where the calling thread's stack ends, and begins. 1 and 0: not known. */
 static uintptr_t stack_end(uintptr_t *begin)
 {
-	static __thread uintptr_t first, end;
+	static __thread uintptr_t first __attribute__((tls_model("initial-exec")));
+	static __thread uintptr_t end __attribute__((tls_model("initial-exec")));
 	pthread_attr_t attr;
 	size_t size;
 	int cancel;
@@ -201,8 +205,10 @@ static bool place_same(const struct place *place, uintptr_t frame, uintptr_t end
 
 	if (place->frame != frame || !place->count)
 		return false;
+	if (place->address[place->count - 1].at >= end)
+		return false;
 	for (i = 0; i < place->count; i++)
-		if (place->address[i].at >= end || *(const uintptr_t *)place->address[i].at != place->address[i].pc)
+		if (*(const uintptr_t *)place->address[i].at != place->address[i].pc)
 			return false;
 	return true;
 }
@@ -217,9 +223,17 @@ static __attribute__((noinline)) struct stack *stack_known(void)
 	/* The stack of a coroutine, or of a signal handler. */
 	if (frame < begin || frame >= end)
 		return stack_of_caller();
+	place = &bucket_places[bucket_places[latest[bucket]].next];
+	if (likely(place_same(place, frame, end))) {
+		latest[bucket] = place - bucket_places;
+		return place->stack;
+	}
 	for (i = 0; i < WAYS; i++)
-		if (place_same(&bucket_places[i], frame, end))
+		if (place_same(&bucket_places[i], frame, end)) {
+			bucket_places[latest[bucket]].next = i;
+			latest[bucket] = i;
 			return bucket_places[i].stack;
+		}
 	stack = stack_of_caller();
 	for (i = 0; i < WAYS; i++)
 		if (bucket_places[i].frame == frame && bucket_places[i].stack == stack)
