@@ -790,9 +790,9 @@ static CUresult copy_plain_locked(uint64_t dst, uint64_t src, uint64_t bytes, CU
 	struct queue *queue;
 	CUresult result;
 
-	/* copy_linear() does overlapping copies, and those that stream_idle() allows inline. */
-	if (dst - src < bytes || src - dst < bytes ||
-	    (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream))) {
+	if (bytes <= INLINE_MAX && client.inlining_device && stream_idle(stream))
+		return copy_finish(dst, src, bytes, stream);
+	if (dst - src < bytes || src - dst < bytes) {
 		lock_drop(&stream->lock);
 		return copy_linear(dst, END_DEVICE, src, END_DEVICE, bytes, stream, flags);
 	}
