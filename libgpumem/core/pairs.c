@@ -147,6 +147,7 @@ void pairs_take(void (*each)(const struct tap_pair *pair))
 		}
 		take(list, false, each);
 		list->count = 0;
+		list->pair[0].base = 0;
 	}
 	store_release(&pairs_revoked, 0);
 }

@@ -19,7 +19,7 @@
 struct pairs {
 	uint32_t turn;			/* odd: the owner is inside, and changes the list; atomic */
 	uint32_t count;
-	struct tap_pair pair[PAIRS];
+	struct tap_pair pair[PAIRS];	/* without blocks the first one has base 0 */
 	uintptr_t frame;		/* of the call that is inside */
 	struct pairs *next;		/* constant */
 	bool owned;			/* atomic */
@@ -85,8 +85,14 @@ static inline bool pairs_room(const struct pairs *own)
 /* The thread allocated a block. @pool: NULL: the current one. */
 static inline void pairs_made(struct pairs *own, uint64_t base, uint64_t size, const void *pool, CUstream stream)
 {
-	struct tap_pair *pair = own->pair, *end = pair + own->count;
+	struct tap_pair *pair = own->pair, *end;
 
+	/* Most often the first one. */
+	if (likely(pair->base == base && pair->size == size && pair->freed && pair->stream == stream && pair->pool == pool)) {
+		pair->freed = false;
+		return;
+	}
+	end = pair + own->count;
 	while (pair < end && (pair->base != base || pair->size != size || !pair->freed))
 		pair++;
 	if (likely(pair < end && pair->stream == stream && pair->pool == pool)) {
@@ -103,8 +109,11 @@ static inline void pairs_made(struct pairs *own, uint64_t base, uint64_t size, c
 /* A block that the thread allocated in this stream and has not freed; NULL: its list has no such block. */
 static inline struct tap_pair *pairs_live(struct pairs *own, uint64_t base, CUstream stream)
 {
-	struct tap_pair *pair = own->pair, *end = pair + own->count;
+	struct tap_pair *pair = own->pair, *end;
 
+	if (likely(pair->base == base && !pair->freed && pair->stream == stream))
+		return pair;
+	end = pair + own->count;
 	while (pair < end && (pair->base != base || pair->freed))
 		pair++;
 	return unlikely(pair == end || pair->stream != stream) ? NULL : pair;
