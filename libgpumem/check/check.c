@@ -445,6 +445,7 @@ const struct tap *gpumem_check_start(const struct tap_client *client)
 	options_read();
 	tap.pairs = !options.stacks;
 	stacks_start();
+	mapped_start();
 	actors_start();
 	types_add(calls_memory);
 	types_add(calls_copy);

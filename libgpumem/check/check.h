@@ -568,6 +568,8 @@ void pinned_compare(bool changed);
 
 /* ---- host memory that the program unmapped (mapped.c) */
 
+/* Called once, without the lock. */
+void mapped_start(void);
 /* Whether pages are mapped at all bytes: 0, or an error. */
 int unmapped(uint64_t addr, uint64_t bytes);
 /* Pinned memory was made. */

@@ -31,6 +31,7 @@ struct mapping_query {
 };
 
 #define QUERY_MAPPING	_IOWR('f', 17, struct mapping_query)
+#define KEPT_LEAST	512		/* the least number of a descriptor that is kept */
 
 static struct memory *queued;		/* by next_queued; none of them is dead */
 
@@ -58,11 +59,37 @@ struct maps {
 
 #define NO_MAPS		{ .fd = -1 }
 
+/*
+ * A descriptor of /proc/self/maps that stays open, because opening it takes six times as long as a question. The program
+ * may close it and give its number to another file. So the answer that all is well is taken from it only, and every
+ * other answer is asked again of a file that is opened for that.
+ */
+static struct maps kept = NO_MAPS;
+
+/* No cancellation point, as above. */
+static int maps_open(void)
+{
+	return syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+}
+
 static void maps_close(const struct maps *maps)
 {
-	/* As above. */
 	if (maps->fd >= 0)
 		syscall(SYS_close, maps->fd);
+}
+
+/* The kept descriptor takes no low number, which the program may expect for its own files. */
+static void maps_keep(void)
+{
+	struct maps maps = { .fd = maps_open() };
+
+	kept.fd = maps.fd < 0 ? -1 : syscall(SYS_fcntl, maps.fd, F_DUPFD_CLOEXEC, KEPT_LEAST);
+	maps_close(&maps);
+}
+
+void mapped_start(void)
+{
+	maps_keep();
 }
 
 /* The file that is mapped at an address, as a number, and where the mapping ends. 0: none, or not known. */
@@ -72,7 +99,7 @@ static uint64_t file_at(struct maps *maps, uint64_t addr, uint64_t *end)
 
 	*end = 0;
 	if (maps->fd < 0)
-		maps->fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+		maps->fd = maps_open();
 	if (maps->fd < 0 || ioctl(maps->fd, QUERY_MAPPING, &query))
 		return 0;
 	*end = query.end;
@@ -86,6 +113,27 @@ void mapped_born(struct memory *memory)
 
 	memory->file = file_at(&maps, memory->base, &end);
 	maps_close(&maps);
+}
+
+/*
+ * Whether pinned memory is mapped as it was made. False: it is not, or that is not known. If the question fails, the
+ * kept descriptor is not the checker's any more.
+ */
+static bool intact(const struct memory *memory)
+{
+	uint64_t at = memory->base, end;
+
+	if (kept.fd < 0 || !memory->file)
+		return false;
+	while (at < memory->base + memory->size) {
+		if (file_at(&kept, at, &end) != memory->file) {
+			if (!end && errno != ENOENT)
+				maps_keep();
+			return false;
+		}
+		at = end;
+	}
+	return true;
 }
 
 /* Whether other mappings lie in the place of pinned memory. */
@@ -148,7 +196,7 @@ static void look(struct memory *memory, void *arg)
 	bool hole;
 
 	/* Registered memory is not mapped again, so it has one report only. */
-	if (!memory_is_pinned(memory) || (memory->reported && memory->kind == MEMORY_REGISTERED))
+	if (!memory_is_pinned(memory) || (memory->reported && memory->kind == MEMORY_REGISTERED) || intact(memory))
 		return;
 	hole = unmapped(memory->base, memory->size) == ENOMEM;
 	if (memory->reported && hole)
