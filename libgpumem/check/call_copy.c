@@ -28,6 +28,7 @@ struct side {
 struct transfer {
 	struct side dst, src;
 	bool early;			/* the source is read before the call returns */
+	bool read;			/* the calling thread has just read the source */
 	struct box box;			/* bytes, rows, slices */
 };
 
@@ -92,7 +93,7 @@ static struct step *access_step(const struct call *call, struct actor *actor, co
 		memory_hold(step->src.memory);
 		if (async && memory_is_pinned(step->src.memory)) {
 			mapped_used(step->src.memory, step->op);
-			pinned_read(&step->src, &step->box, step->op);
+			pinned_read(&step->src, &step->box, step->op, transfer->read);
 		}
 	}
 	return step;
@@ -176,9 +177,15 @@ static void linear_early(const struct call *call, uint64_t dst, uint64_t src, ui
 	copy(call, &transfer, stream);
 }
 
+/* A call that copies one row. */
 static void linear(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream)
 {
-	linear_early(call, dst, src, bytes, stream, false);
+	struct transfer transfer = { .box = { .width = bytes, .height = 1, .depth = 1 } };
+
+	side_at(&transfer.dst, dst, bytes, bytes);
+	side_at(&transfer.src, src, bytes, bytes);
+	transfer.read = !call->nested && driver->touched();
+	copy(call, &transfer, stream);
 }
 
 static void copy_sync(struct call *call)

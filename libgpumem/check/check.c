@@ -32,6 +32,7 @@ struct under_way {
 static __thread struct {
 	unsigned int depth;		/* calls that have begun */
 	bool inside;			/* the checker models a call */
+	bool nested;			/* a call has begun inside the outer one */
 	const void *frame;		/* of the outer call's begin */
 	struct under_way outer;
 } thread __attribute__((tls_model("initial-exec")));
@@ -300,8 +301,13 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	 */
 	if (thread.depth && !thread.inside && (const void *)__builtin_frame_address(0) > thread.frame)
 		thread.depth = 0;
-	if (thread.depth++ || off())
+	if (thread.depth++) {
+		thread.nested = true;
 		return;
+	}
+	if (off())
+		return;
+	thread.nested = false;
 	thread.frame = __builtin_frame_address(0);
 	under_way = &thread.outer;
 	type = type_of(name, &own);
@@ -318,6 +324,7 @@ static void tap_begin(const char *name, const char *names, const uint64_t *value
 	under_way->call.count = count;
 	under_way->call.result = CUDA_SUCCESS;
 	under_way->call.stack = NULL;
+	driver->untouch();
 	if (!type->before && !driver->pairs_any())
 		return;
 	thread.inside = true;
@@ -349,6 +356,7 @@ static void tap_end(const char *name, CUresult result)
 	if (!under_way->call.stack)
 		under_way->call.stack = stack_here();
 	under_way->call.result = result;
+	under_way->call.nested = thread.nested;
 	type->after(&under_way->call);
 	unlock();
 	thread.inside = false;

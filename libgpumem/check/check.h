@@ -561,8 +561,8 @@ void found_unordered_free(const struct op *op, const struct memory *memory, cons
 
 /* ---- pinned memory that queued work reads (pinned.c) */
 
-/* An asynchronous operation reads pinned memory. */
-void pinned_read(const struct span *span, const struct box *box, struct op *op);
+/* An asynchronous operation reads pinned memory. @read: the calling thread has just read the bytes. */
+void pinned_read(const struct span *span, const struct box *box, struct op *op, bool read);
 /* The host's clock moved on: compare what is done. @changed: the program may have changed it since, so do not report. */
 void pinned_compare(bool changed);
 
@@ -591,6 +591,7 @@ void mapped_look_all(void);
 struct call {
 	const char *name;		/* without _ptds and _ptsz */
 	bool own;			/* stream 0 is the calling thread's own */
+	bool nested;			/* another call of the thread has begun inside it */
 	unsigned int count;
 	uint64_t value[TAP_VALUES];
 	CUresult result;

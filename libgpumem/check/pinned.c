@@ -70,8 +70,8 @@ static void add_bytes(struct columns *columns, const void *bytes, size_t count)
 	add_words(columns, rest, COLUMNS);
 }
 
-/* A sum of bytes that are there; false: they are not. */
-static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uint64_t *sum)
+/* A sum of bytes that are there; false: they are not. @read: the calling thread has just read them. */
+static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, bool read, uint64_t *sum)
 {
 	struct columns columns = { .sum = { bytes, 1, 2, 3 } };
 	uint64_t here = memory->base + at;
@@ -83,7 +83,7 @@ static bool sum_of(const struct memory *memory, uint64_t at, uint64_t bytes, uin
 	 * The driver's own memory is read in place if it is mapped. The program can make that wrong: it maps something that
 	 * it cannot read in its place, or another thread unmaps it now.
 	 */
-	if (memory->kind == MEMORY_HOST && here % 8 == 0 && !unmapped(here, bytes)) {
+	if (memory->kind == MEMORY_HOST && here % 8 == 0 && (read || !unmapped(here, bytes))) {
 		add_bytes(&columns, (const void *)(uintptr_t)here, bytes);
 		bytes = 0;
 	}
@@ -106,7 +106,7 @@ static void sum_free(struct sum *sum)
 	sum_count--;
 }
 
-void pinned_read(const struct span *span, const struct box *box, struct op *op)
+void pinned_read(const struct span *span, const struct box *box, struct op *op, bool read)
 {
 	struct memory *memory = span->memory;
 	uint64_t bytes = (box->depth - 1) * span->slice + (box->height - 1) * span->pitch + box->width;
@@ -124,7 +124,7 @@ void pinned_read(const struct span *span, const struct box *box, struct op *op)
 	sum = spare_take(&spare_sums, sizeof(*sum));
 	if (!sum)
 		return;
-	if (!sum_of(memory, span->at, bytes, &sum->sum)) {
+	if (!sum_of(memory, span->at, bytes, read, &sum->sum)) {
 		spare_give(&spare_sums, sum);
 		return;
 	}
@@ -170,7 +170,7 @@ void pinned_compare(bool changed_since)
 			sums_end = at;
 		if (!changed_since && !sum->memory->dead && !sum->memory->reported && sum->memory->writes == sum->writes &&
 		    (options.strict || !maybe_polled(sum->op)) &&
-		    sum_of(sum->memory, sum->at, sum->bytes, &now) && now != sum->sum)
+		    sum_of(sum->memory, sum->at, sum->bytes, false, &now) && now != sum->sum)
 			changed(sum);
 		sum_free(sum);
 	}

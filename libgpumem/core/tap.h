@@ -15,7 +15,7 @@
 
 #include "cuda.h"
 
-#define TAP_VERSION	4u
+#define TAP_VERSION	5u
 #define PATTERN_FREED	0xdd		/* of freed memory that is kept for the checker */
 #define PATTERN_ZONE	0xfd		/* of red zones, which are behind memory for the checker */
 #define TAP_UNMAPPED	UINT64_MAX	/* an offset for changed() */
@@ -76,6 +76,12 @@ struct tap_client {
 	void (*verify)(void);
 	/* Whether there are blocks whose calls were not reported. */
 	bool (*pairs_any)(void);
+	/*
+	 * Whether the calling thread itself has copied bytes since it called untouch(). So it has read the source of its call,
+	 * if the call copies one row.
+	 */
+	bool (*touched)(void);
+	void (*untouch)(void);
 	/*
 	 * Call @each for these blocks. One thread at a time may do that. A block of a thread that does not leave its call is
 	 * left for later.

@@ -78,6 +78,19 @@ static bool strict(void)
 	return client.strict;
 }
 
+/* touch_note keeps the stream of a copy that is over. */
+static bool touched(void)
+{
+	return touch_note.stream && !touch_note.state && !client.faults;
+}
+
+static void untouch(void)
+{
+	/* A copy that was left by a jump still needs its note, and does not count as over. */
+	if (!touch_note.state)
+		touch_note.stream = NULL;
+}
+
 static void verify(void)
 {
 	quarantine_verify();
@@ -87,5 +100,5 @@ static void verify(void)
 const struct tap_client watch_client = {
 	.version = TAP_VERSION, .stream = describe, .context = current, .primary = primary, .range = range,
 	.array = array, .cpu = cpu, .reached = reached, .alive = alive, .strict = strict, .mend = host_mend, .verify = verify,
-	.pairs_any = pairs_any, .pairs = pairs_take,
+	.pairs_any = pairs_any, .pairs = pairs_take, .touched = touched, .untouch = untouch,
 };
