@@ -208,6 +208,84 @@ MISTAKE(pinned_memory_replaced, "host-unmapped")
 	OK(cuMemFreeHost(m));
 }
 
+/* The number of the descriptor of the process's mappings that the checker keeps open, or -1. */
+static int maps_descriptor(void)
+{
+	char path[64], name[64];
+
+	for (int fd = 3; fd < 1024; fd++) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		length = readlink(path, name, sizeof(name) - 1);
+		name[length > 0 ? length : 0] = '\0';
+		if (length > 5 && !strcmp(name + length - 5, "/maps"))
+			return fd;
+	}
+	return -1;
+}
+
+static void replace(void *m)
+{
+	OK(mmap((char *)m + LARGE / 2, LARGE / 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		0) == MAP_FAILED);
+}
+
+MISTAKE(pinned_memory_replaced_after_close, "host-unmapped")
+{
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(close(maps_descriptor()));
+	replace(m);
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFreeHost(m));
+}
+
+/* The program's file has the number of the checker's. */
+MISTAKE(pinned_memory_replaced_after_dup, "host-unmapped")
+{
+	int fd = maps_descriptor(), null = open("/dev/null", O_RDWR);
+	void *m;
+
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(cuMemcpyHtoDAsync(w->p, m, BYTES, w->a));
+	OK(dup2(null, fd) != fd);
+	replace(m);
+	OK(cuStreamSynchronize(w->a));
+	OK(write(fd, m, 1) != 1);
+	OK(cuMemFreeHost(m));
+}
+
+TEST(replaced_memory_is_noticed_while_work_uses_it)
+{
+	struct outcome *outcome = malloc(sizeof(*outcome));
+
+	ASSERT_NE(NULL, outcome);
+	program_run(pinned_memory_replaced_after_close_body, no_environment, shared_line(), outcome);
+	EXPECT_NE(NULL, strstr(outcome->text, "replaced by another mapping while queued work may use it"));
+	program_run(pinned_memory_replaced_after_dup_body, no_environment, shared_line(), outcome);
+	EXPECT_NE(NULL, strstr(outcome->text, "replaced by another mapping while queued work may use it"));
+	free(outcome);
+}
+
+/* The engine reads so much memory, and reaches it without the mapping. The calling thread has read other memory. */
+MISTAKE(pinned_memory_unmapped_before_the_copy, "host-unmapped")
+{
+	CUdeviceptr p;
+	void *m;
+
+	OK(cuMemAlloc(&p, LARGE));
+	OK(WRONG(cuMemAllocHost(&m, LARGE)));
+	OK(munmap(m, LARGE));
+	OK(cuMemcpyHtoDAsync(w->p, w->pinned, BYTES, w->a));
+	OK(cuMemcpyHtoDAsync(p, m, LARGE, w->a));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemFreeHost(m));
+	OK(cuMemFree(p));
+}
+
 /* The second hole has no report of its own, but the library writes to all bytes when it frees them. */
 MISTAKE(pinned_memory_unmapped_twice, "host-unmapped")
 {
