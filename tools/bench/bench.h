@@ -133,6 +133,7 @@ void bench_copy(void);
 void bench_engine(void);
 void bench_kept(void);
 void bench_check(void);
+void bench_check_counted(void);
 void bench_live(void);
 void bench_live_million(void);
 void bench_devices(void);

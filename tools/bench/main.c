@@ -61,6 +61,7 @@ static const struct bench {
 	{ "pool", bench_pool, COUNTED },
 	{ "managed", bench_managed, COUNTED },
 	{ "pageable", bench_pageable, COUNTED },
+	{ "check_counted", bench_check_counted, COUNTED },
 	{ "copy", bench_copy, TIMED },
 	{ "vmm_copy", bench_vmm_copy, TIMED },
 	{ "kept", bench_kept, TIMED },
