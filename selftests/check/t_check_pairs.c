@@ -94,6 +94,16 @@ MISTAKE(kept_after_pairs, "leak")
 	OK(WRONG(cuMemAllocAsync(&m, BYTES, w->a)));
 }
 
+/* The block is in no list any more. */
+MISTAKE(kept_after_pairs_were_seen, "leak")
+{
+	CUdeviceptr m;
+
+	pairs(w->a, BYTES);
+	OK(cuStreamSynchronize(w->a));
+	OK(WRONG(cuMemAllocAsync(&m, BYTES, w->a)));
+}
+
 MISTAKE(used_in_another_stream_after_pairs, "use-before-allocation")
 {
 	CUdeviceptr m;
