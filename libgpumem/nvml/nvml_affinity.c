@@ -5,6 +5,8 @@
  * A device whose memory comes from one NUMA node is near that node. Any other device is equally near to
  * all nodes. Both scopes of the interface, node and socket, mean the node. Owns nothing.
  */
+#include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +60,33 @@ EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int w
 					     unsigned long *set)
 {
 	return nvmlDeviceGetCpuAffinityWithinScope(device, words, set, NVML_AFFINITY_SCOPE_NODE);
+}
+
+/* Numbers that the kernel or the thread's cpuset has not are left out of the set. */
+static nvmlReturn_t bind_thread(const unsigned long *set, size_t size)
+{
+	if (!sched_setaffinity(0, size, (const cpu_set_t *)set))
+		return NVML_SUCCESS;
+	return errno == EPERM ? NVML_ERROR_NO_PERMISSION : NVML_ERROR_UNKNOWN;
+}
+
+/** nvmlDeviceSetCpuAffinity - the calling thread runs on the processors of the device's node */
+EXPORT nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t device)
+{
+	unsigned long set[CPU_SETSIZE / WORD_BITS];
+	nvmlReturn_t result = nvmlDeviceGetCpuAffinity(device, CPU_SETSIZE / WORD_BITS, set);
+
+	return result ? result : bind_thread(set, sizeof(set));
+}
+
+/** nvmlDeviceClearCpuAffinity - the calling thread runs on all processors of its cpuset */
+EXPORT nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t device)
+{
+	nvmlReturn_t result = nvml_check(device, device);
+	unsigned long set[CPU_SETSIZE / WORD_BITS];
+
+	memset(set, 0xff, sizeof(set));
+	return result ? result : bind_thread(set, sizeof(set));
 }
 
 /** nvmlDeviceGetMemoryAffinity - the device's node, or all nodes that have memory, a bit each */
