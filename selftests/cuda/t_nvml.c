@@ -4,6 +4,7 @@
  * errors, also to programs that may not open a device.
  */
 #include <dlfcn.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@
 	X(nvmlDeviceGetFieldValues) X(nvmlDeviceGetComputeMode)	\
 	X(nvmlDeviceIsMigDeviceHandle) X(nvmlUnitGetCount)	\
 	X(nvmlSystemGetDriverBranch) X(nvmlDeviceGetNumaNodeId)	\
-	X(nvmlDeviceGetCpuAffinity) X(nvmlDeviceGetMemoryAffinity)
+	X(nvmlDeviceGetCpuAffinity) X(nvmlDeviceGetMemoryAffinity)	\
+	X(nvmlDeviceSetCpuAffinity) X(nvmlDeviceClearCpuAffinity)
 
 #define POINTER(name) static __typeof__(name) *p_##name;
 NAMES(POINTER)
@@ -428,6 +430,38 @@ TEST_F(nvml, affinity)
 		EXPECT_EQ(1ul << node, nodes[0]);
 	}
 	EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, p_nvmlDeviceGetCpuAffinity(device, 0, cpus));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
+}
+
+/* Set binds the calling thread to the device's CPUs, and clear to all that the machine has. */
+TEST_F(nvml, bind_thread)
+{
+	unsigned long cpus[CPU_SETSIZE / 64] = { 0 };
+	cpu_set_t all, one, now;
+	nvmlDevice_t device;
+
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
+	CPU_ZERO(&one);
+	for (int i = CPU_SETSIZE - 1; i >= 0 && !CPU_COUNT(&one); i--)
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, &one);
+	EXPECT_EQ(NVML_ERROR_UNINITIALIZED, p_nvmlDeviceSetCpuAffinity(NULL));
+	EXPECT_EQ(NVML_ERROR_UNINITIALIZED, p_nvmlDeviceClearCpuAffinity(NULL));
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlInit_v2());
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetHandleByIndex_v2(0, &device));
+	EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, p_nvmlDeviceSetCpuAffinity(NULL));
+	EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, p_nvmlDeviceClearCpuAffinity(NULL));
+	ASSERT_EQ(NVML_SUCCESS, p_nvmlDeviceGetCpuAffinity(device, CPU_SETSIZE / 64, cpus));
+
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceSetCpuAffinity(device));
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(now), &now));
+	EXPECT_EQ(0, memcmp(cpus, &now, sizeof(now)));
+
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	EXPECT_EQ(NVML_SUCCESS, p_nvmlDeviceClearCpuAffinity(device));
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(now), &now));
+	EXPECT_EQ(0, memcmp(&all, &now, sizeof(now)));
 	EXPECT_EQ(NVML_SUCCESS, p_nvmlShutdown());
 }
 
