@@ -220,6 +220,9 @@ def command_line(o, kernel, initrd, serials, virtiofs, link=None):
         # Without address randomization QEMU need not translate the same code again at another
         # address.
         boot += "" if kvm or o.randomize else "norandmaps "
+        # On a busy host QEMU may deliver no tick while the kernel tests the timer, which then panics.  With
+        # KVM the kernel leaves this test out by itself.
+        boot += "" if kvm else "no_timer_check "
         q += ["-accel", "kvm", "-cpu", "host"] if kvm else [
             "-accel", "tcg,thread=multi", "-cpu", TCG_CPU]
         if virtiofs:
