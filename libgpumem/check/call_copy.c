@@ -5,7 +5,7 @@
  * What a call orders for the host is what CUDA's documentation promises, not what this library does: a synchronous
  * copy is done when it returns if an end is host memory. A copy from pageable memory to device memory waits for the
  * earlier work of its stream and reads the source, but may not have written the destination when it returns. A fill,
- * and a copy between device memory, returns before it is done. An asynchronous copy to pageable memory is done when
+ * and a copy between device memory, returns before it is done, unless an end has SYNC_MEMOPS set. An asynchronous copy to pageable memory is done when
  * it returns, and so is each copy between host memory.
  */
 /* For the structures of the first API. */
@@ -37,6 +37,12 @@ static enum where where(const struct side *side)
 	if (!side->span.memory)
 		return side->missing ? WHERE_DEVICE : WHERE_PAGEABLE;
 	return side->span.memory->host ? WHERE_PINNED : WHERE_DEVICE;
+}
+
+/* Whether the program made synchronous calls on this memory wait (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). */
+static bool always_waits(const struct side *side)
+{
+	return side->span.memory && side->span.memory->sync;
 }
 
 /* ---- ends */
@@ -149,7 +155,8 @@ static void copy(const struct call *call, struct transfer *transfer, int stream)
 	if (async)
 		wait = both || dst == WHERE_PAGEABLE;
 	else
-		wait = dst != WHERE_DEVICE || src == WHERE_PINNED;
+		wait = dst != WHERE_DEVICE || src == WHERE_PINNED || always_waits(&transfer->dst) ||
+		       always_waits(&transfer->src);
 	if (transfer->early) {
 		submit_early(call, transfer);
 		transfer->src.span.memory = NULL;
@@ -612,7 +619,7 @@ static void fill(const struct call *call, uint64_t pitch, uint64_t width, uint64
 	step->value = value;
 	step_submit(step);
 	/* Fills of pinned and managed memory are done when they return, if they are synchronous. */
-	if (stream < 0 && transfer.dst.span.memory->host) {
+	if (stream < 0 && (transfer.dst.span.memory->host || always_waits(&transfer.dst))) {
 		host_waited(actor);
 		pinned_compare(false);
 	}

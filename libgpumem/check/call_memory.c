@@ -326,6 +326,25 @@ void pair_happened(const struct tap_pair *pair)
 		free_async_begin(&free);
 }
 
+/* ---- attributes */
+
+static void set_attribute(struct call *call)
+{
+	struct memory *memory = call->result ? NULL : memory_at(call->value[2]);
+
+	if (memory && call->value[1] == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		memory->sync = *(const unsigned int *)(uintptr_t)call->value[0];
+}
+
+/* A query of tokens for RDMA also sets SYNC_MEMOPS. */
+static void get_attribute(struct call *call)
+{
+	struct memory *memory = call->result ? NULL : memory_at(call->value[2]);
+
+	if (memory && call->value[1] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+		memory->sync = true;
+}
+
 /* ---- sharing */
 
 static void share(struct call *call)
@@ -674,6 +693,8 @@ const struct call_type calls_memory[] = {
 	{ "cuMemExportToShareableHandle", NULL, share_handle },
 	{ "cuMemPoolExportToShareableHandle", NULL, share_pool },
 	{ "gpumem_export_semaphore", NULL, share_semaphore },
+	{ "cuPointerSetAttribute", NULL, set_attribute },
+	{ "cuPointerGetAttribute", NULL, get_attribute },
 	{ "cuMemMap", NULL, map },
 	{ "cuMemUnmap", unmap_begin, NULL },
 	{ "cuArrayCreate", NULL, array },

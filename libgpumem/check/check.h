@@ -260,6 +260,7 @@ struct memory {
 	enum memory_kind kind;
 	bool open;			/* the CPU, or another process or driver, can write it */
 	bool host;			/* host or managed memory, for the rules of synchronous copies */
+	bool sync;			/* its synchronous copies and fills are done when they return: SYNC_MEMOPS */
 	bool dead;			/* freed: its bytes may be gone */
 	unsigned int opens;		/* of imported memory: how often more than once */
 	struct op *born;
