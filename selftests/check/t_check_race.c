@@ -300,6 +300,46 @@ MISTAKE(fill_is_not_done_when_it_returns, "race")
 	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
 }
 
+static void sync_memops(CUdeviceptr at, unsigned int on)
+{
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
+}
+
+TWIN(fill_with_sync_memops_is_done_when_it_returns)
+{
+	sync_memops(w->p, 1);
+	OK(cuMemsetD8(w->p, 2, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a));
+}
+
+TWIN(copy_with_sync_memops_is_done_when_it_returns)
+{
+	sync_memops(w->q, 1);
+	OK(cuMemcpyDtoD(w->q, w->p, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->a));
+	OK(cuCtxSynchronize());
+	sync_memops(w->q, 0);
+	sync_memops(w->p, 1);
+	OK(cuMemcpyDtoD(w->q, w->p, BYTES));
+	OK(cuMemcpyDtoHAsync(w->pinned, w->q, BYTES, w->b));
+}
+
+MISTAKE(fill_after_sync_memops_is_off, "race")
+{
+	sync_memops(w->p, 1);
+	sync_memops(w->p, 0);
+	OK(cuMemsetD8(w->p, 2, BYTES));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
+/* The attribute concerns calls without a stream. */
+MISTAKE(fill_in_a_stream_with_sync_memops, "race")
+{
+	sync_memops(w->p, 1);
+	OK(cuMemsetD8Async(w->p, 2, BYTES, w->b));
+	OK(WRONG(cuMemcpyDtoHAsync(w->pinned, w->p, BYTES, w->a)));
+}
+
 MISTAKE(copy_between_device_memory_is_not_done_when_it_returns, "race")
 {
 	OK(cuMemcpyDtoD(w->q, w->p, BYTES));
