@@ -9,10 +9,11 @@
  * find the object, so undoing a failure (gpumem_object_abort) has no races.
  *
  * An object lives as long as it has references: its id holds one, and so does
- * each user of the object.  Destroying an id reserves it again, calls the type's
- * handle_gone, frees the id and drops its reference.  It cannot fail and does
- * not wait for userspace.  The id is free only when handle_gone has returned, so
- * what handle_gone takes back never belongs to the next object of that id.
+ * each user of the object.  Destroying an id reserves the id again, calls the
+ * type's handle_gone, frees the id and drops the id's reference.  It cannot fail
+ * and does not wait for userspace.  An id is free only when handle_gone has
+ * returned.  So the residency words that handle_gone clears, for example, are not
+ * yet those of the next object with this id.
  *
  * A client *ends* when its last descriptor is closed or when the address space
  * that opened it ends, whichever is first.  Its streams are cancelled, its

@@ -52,7 +52,7 @@ struct gpumem_departed {
 	pgoff_t end;
 	/** @node: memory node to move the pages to before, or NUMA_NO_NODE */
 	int node;
-	/** @spare: as of gpumem_move_pages() */
+	/** @spare: see gpumem_move_pages() */
 	struct folio **spare;
 };
 

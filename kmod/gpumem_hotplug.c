@@ -37,7 +37,7 @@ static bool gpumem_hotplug_ours(unsigned long pfn)
 	if (!page)
 		return false;
 	folio = page_folio(page);
-	/* Only a folio on an LRU list certainly has a mapping. */
+	/* A folio that is on no LRU list may be no page of a file. */
 	if (!folio_test_lru(folio) || !folio_try_get(folio))
 		return false;
 	/* The file may lose the folio at any time; RCU keeps the inode. */

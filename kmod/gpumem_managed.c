@@ -469,8 +469,8 @@ struct gpumem_block *gpumem_block_get(struct gpumem_bo *bo, u64 offset)
 
 /*
  * Make a block that the caller uses resident on @dev, if that has room.  A block
- * that is resident on another device stays there otherwise.  @spare: as of
- * gpumem_move_pages(), for the moves of blocks that make room
+ * that is resident on another device stays there otherwise.  @spare: see
+ * gpumem_move_pages(); for the moves of blocks that make room
  */
 static void gpumem_block_settle(struct gpumem_block *block,
 				struct gpumem_device *dev,
@@ -623,7 +623,7 @@ void gpumem_block_unclaim(struct gpumem_block *block)
 /*
  * Move the pages of a resident block to the node of its device.  If no node was
  * given to the device, they move back to where they were before they moved to
- * another device.  The caller alone uses the block.  @spare: as of
+ * another device.  The caller alone uses the block.  @spare: see
  * gpumem_move_pages()
  */
 static void gpumem_block_move(struct gpumem_block *block, struct folio **spare)
@@ -751,7 +751,8 @@ static bool gpumem_block_strays(struct gpumem_bo *bo, u64 offset,
  * @dev: device that is to work on the block
  * @devbit: bit of @dev in access masks, or 0 to ignore advice
  * @uses: of the entry; the block is added; full uses are dropped before
- * @why: all but a prefetch are counted as a fault if they make the block resident
+ * @why: every reason but a prefetch counts as a fault if the block becomes
+ *	resident
  *
  * New pages are charged to the memory cgroup of the process that owns @bo.
  *

@@ -25,13 +25,15 @@
  * whose charge ends when it is freed.  So the cgroup pays for both until then,
  * even beyond its limit.
  *
- * An old folio of a huge page may be kept as a *spare* until the caller's next
- * move, which copies to it instead of allocating a folio.  This saves clearing
- * the folio where the kernel clears what it allocates (init_on_alloc).  A block
- * that comes to a full device uses the folio of the block that made room.  The
- * spare stays charged to its cgroup and on an LRU list, as a folio does that was
- * truncated while somebody has a reference.  So only a folio of the same cgroup
- * is replaced by it.
+ * A caller may keep an old folio of a huge page as a *spare* for its next moves,
+ * which copy to it instead of allocating a folio.  This saves clearing a folio
+ * where the kernel clears what it allocates (init_on_alloc).  A block that comes
+ * to a full device uses the folio of the block that made room.  The spare is
+ * freed at the end of the fetch.  Until then it is on an LRU list without a file,
+ * as a truncated folio is that somebody still has.  It stays charged to its
+ * cgroup, and the kernel does not charge it again in its new place.  So it
+ * replaces a folio of the same cgroup only.  It is locked before the old folio,
+ * by a trylock; who has the old folio's lock waits for no spare.
  *
  * A folio stays where it is if the other node has no free folio of its size, if
  * it has failed memory, and if it is on its way to swap.
@@ -74,7 +76,7 @@ struct gpumem_move {
 	bool unmapped;
 	/** @batched: number of folios that LRU batches of other CPUs may hold */
 	unsigned int batched;
-	/** @spare: in and out, an unused folio that the caller puts, or NULL */
+	/** @spare: unused folio that the caller frees, or NULL; in and out */
 	struct folio *spare;
 	/** @keep: keep old folios as spares */
 	bool keep;
@@ -96,8 +98,8 @@ static bool gpumem_move_same_memcg(struct folio *a, struct folio *b)
 /*
  * Take the spare to replace @old by it.  Return it locked, or NULL.
  *
- * A task that isolates the spare from its LRU list has a reference, and puts it
- * back later.
+ * A task that isolates the spare after the check of its references puts the folio
+ * back on an LRU list, in whatever file it is by then.
  */
 static struct folio *gpumem_move_take_spare(struct gpumem_move *move,
 					    struct folio *old)
@@ -117,13 +119,16 @@ static struct folio *gpumem_move_take_spare(struct gpumem_move *move,
 	return spare;
 }
 
-/* The last reference on an old folio, which has left its file: keep or put it. */
+/*
+ * Take over the batch's reference on an old folio, which has left its file.  The
+ * latest one that can be a spare is the spare.
+ */
 static void gpumem_move_put(struct gpumem_move *move, struct folio *old)
 {
-	if (move->keep && !move->spare && folio_test_pmd_mappable(old) &&
+	if (move->keep && folio_test_pmd_mappable(old) &&
 	    !folio_test_mlocked(old) && !folio_test_unevictable(old))
-		move->spare = old;
-	else
+		swap(move->spare, old);
+	if (old)
 		folio_put(old);
 }
 
@@ -211,7 +216,7 @@ static void gpumem_move_replace(struct gpumem_move *move, struct folio *old,
 		folio_add_lru(new);
 	folio_clear_dirty(old);
 	folio_unlock(old);
-	/* The references of the caller and of other pages, then the batch's. */
+	/* The page cache had one for each page, and one is put already. */
 	if (nr - 1 + move->held)
 		folio_put_refs(old, nr - 1 + move->held);
 	gpumem_move_put(move, old);
@@ -239,7 +244,10 @@ static struct folio *gpumem_move_folio(struct gpumem_move *move,
 	}
 	folio_lock(old);
 	gpumem_delay(move_locked);
-	if (!gpumem_move_ready(move, old) || folio_mc_copy(new, old)) {
+	/* Until it was locked and unmapped, the charge could move (cgroup v1). */
+	if (!gpumem_move_ready(move, old) ||
+	    (spare && !gpumem_move_same_memcg(spare, old)) ||
+	    folio_mc_copy(new, old)) {
 		folio_unlock(old);
 		folio_unlock(new);
 		if (spare)
@@ -285,8 +293,9 @@ static void gpumem_move_run(struct gpumem_move *move)
  * @node: memory node
  * @held: references that the caller has on each folio of the range, 0 or 1;
  *	the caller has them on the new folios afterwards
- * @spare: in and out, an unused folio or NULL, which the caller passes to
- *	gpumem_move_drop(); or NULL to keep no folio
+ * @spare: where the spare is kept between moves; NULL to keep none.  *@spare is
+ *	NULL before the first move, and the caller passes it to gpumem_move_drop()
+ *	after the last one.
  *
  * Pages in swap, and pages that no task has touched yet, do not count.
  *

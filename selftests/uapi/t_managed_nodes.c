@@ -242,6 +242,8 @@ static long long node_hits(int node)
 	return number_of(path, "numa_hit ");
 }
 
+#define TURNS		4
+
 /* A block that comes gets the huge page of the block that makes room: the device's node is asked for none. */
 TEST_F(managed, node_spare)
 {
@@ -261,18 +263,19 @@ TEST_F(managed, node_spare)
 	before = node_hits(node);
 	ASSERT_LE(0, before);
 	moves = moved(self->fd);
-	for (unsigned int round = 0; round < 4; round++)
+	for (unsigned int round = 0; round < TURNS; round++)
 		for (unsigned int i = 0; i < count; i++) {
 			ASSERT_EQ(0, FILL(ADDR + i * BLOCK + round, 64 + i, 1));
 			EXPECT_TRUE(all_on(p + i * BLOCK, BLOCK, node));
 		}
 	/* Each of them came, and another one left. */
-	EXPECT_EQ(2 * 4 * count * BLOCK, moved(self->fd) - moves);
-	EXPECT_GT(4 * count / 4, node_hits(node) - before);
+	EXPECT_EQ(2 * TURNS * count * BLOCK, moved(self->fd) - moves);
+	/* There would be one for each of them.  Others may ask the node, too. */
+	EXPECT_GT(TURNS * count / 2, node_hits(node) - before);
 	EXPECT_EQ(0, stayed(self->fd));
 	for (unsigned int i = 0; i < count; i++) {
-		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, 4));
-		EXPECT_TRUE(all_are(p + i * BLOCK + 4, i + 1, BLOCK - 4));
+		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, TURNS));
+		EXPECT_TRUE(all_are(p + i * BLOCK + TURNS, i + 1, BLOCK - TURNS));
 	}
 }
 
@@ -516,6 +519,7 @@ static int two_groups(void *arg)
 	const struct cgroup *group = arg;
 	int fd = gp_open(0);
 	unsigned char *p[2];
+	long long before[2];
 	struct stream s;
 	__u32 vm, id[2];
 
@@ -529,17 +533,19 @@ static int two_groups(void *arg)
 		/* The group in which the processor touches the pages pays for them. */
 		pattern(p[k], length, k);
 	}
-	/* What was not of this memory is noise that both groups have little of. */
 	for (unsigned int k = 0; k < 2; k++)
-		if (!shmem_becomes(&group[k], length, false))
+		if (!shmem_becomes(&group[k], length, true))
 			return 3;
+	nap_ms(3000);
+	for (unsigned int k = 0; k < 2; k++)
+		before[k] = cgroup_read_key(&group[k], "memory.stat", "shmem");
 	for (unsigned int k = 0; k < 2; k++)
 		if (execute(&s, sqe_prefetch(k ? OTHER : ADDR, length, GPUMEM_PREFETCH_DEVICE)))
 			return 4;
 	if (resident(fd, id[0]) || resident(fd, id[1]) != length || moved(fd) != 3 * length)
 		return 5;
 	for (unsigned int k = 0; k < 2; k++)
-		if (!shmem_becomes(&group[k], length, false))
+		if (!shmem_becomes(&group[k], before[k], false))
 			return 6;
 	return pattern_is(p[0], length, 0) && pattern_is(p[1], length, 1) ? 0 : 7;
 }
@@ -553,7 +559,7 @@ TEST_F_TIMEOUT(managed, node_cgroups, 120)
 	EXPECT_LT(0, node);
 	if (cgroup_make(&group[0], "gpumem-nodes-a"))
 		SKIP(return, "no memory cgroups");
-	ASSERT_EQ(0, cgroup_make(&group[1], "gpumem-nodes-b"));
+	EXPECT_EQ(0, cgroup_make(&group[1], "gpumem-nodes-b"));
 	EXPECT_EQ(0, run_child(two_groups, group));
 	EXPECT_EQ(0, cgroup_remove(&group[0]));
 	EXPECT_EQ(0, cgroup_remove(&group[1]));

@@ -515,8 +515,8 @@ enum gpumem_advice {
  * GPUMEM_ADVICE_TOUCHED is not stored.  If the block of @offset is resident, or a
  * residency word shows it, the call moves it as an engine of @device that reads it
  * would.  The range must not leave the block.  @device is an index.  A call that
- * fails for want of memory is no refusal: GPUMEM_REFUSAL and the netlink family do
- * not report it.
+ * fails with -ENOMEM or -EDQUOT is no refusal: GPUMEM_REFUSAL and the netlink family
+ * do not report it.
  *
  * Other advice moves no block, unless GPUMEM_ADVICE_READ_MOSTLY ends.  It is about
  * the blocks that lie completely in the range, with or without pages; the last
