@@ -4,9 +4,9 @@
  *
  * What a call orders for the host is what CUDA's documentation promises, not what this library does: a synchronous
  * copy is done when it returns if an end is host memory. A copy from pageable memory to device memory waits for the
- * earlier work of its stream and reads the source, but may not have written the destination when it returns. A fill,
- * and a copy between device memory, returns before it is done, unless an end has SYNC_MEMOPS set. An asynchronous copy to pageable memory is done when
- * it returns, and so is each copy between host memory.
+ * earlier work of its stream and reads the source, but may not have written the destination when it returns. A
+ * synchronous fill, or copy between device memory, returns before it is done, unless an end has SYNC_MEMOPS set. An
+ * asynchronous copy to pageable memory is done when it returns, and so is each copy between host memory.
  */
 /* For the structures of the first API. */
 #define __CUDA_API_VERSION_INTERNAL

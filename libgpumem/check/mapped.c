@@ -32,6 +32,7 @@ struct mapping_query {
 
 #define QUERY_MAPPING	_IOWR('f', 17, struct mapping_query)
 #define KEPT_LEAST	512		/* the least number of a descriptor that is kept */
+#define KEPT_AGAIN	16u		/* how often another one is kept */
 
 static struct memory *queued;		/* by next_queued; none of them is dead */
 
@@ -61,8 +62,8 @@ struct maps {
 
 /*
  * A descriptor of /proc/self/maps that stays open, because opening it takes six times as long as a question. The program
- * may close it and give its number to another file. So the answer that all is well is taken from it only, and every
- * other answer is asked again of a file that is opened for that.
+ * may close it and give its number to another file. So only the answer that all is well is believed. Any other answer is
+ * asked again of a file that is opened for that.
  */
 static struct maps kept = NO_MAPS;
 
@@ -85,6 +86,16 @@ static void maps_keep(void)
 
 	kept.fd = maps.fd < 0 ? -1 : syscall(SYS_fcntl, maps.fd, F_DUPFD_CLOEXEC, KEPT_LEAST);
 	maps_close(&maps);
+}
+
+/* The kept descriptor does not answer. It may be the program's by now, so it is not closed. */
+static void maps_lost(void)
+{
+	static unsigned int times;
+
+	kept.fd = -1;
+	if (times++ < KEPT_AGAIN)
+		maps_keep();
 }
 
 void mapped_start(void)
@@ -128,7 +139,7 @@ static bool intact(const struct memory *memory)
 	while (at < memory->base + memory->size) {
 		if (file_at(&kept, at, &end) != memory->file) {
 			if (!end && errno != ENOENT)
-				maps_keep();
+				maps_lost();
 			return false;
 		}
 		at = end;

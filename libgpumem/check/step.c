@@ -186,6 +186,8 @@ static void run_value(const struct step *step, bool write)
 		return;
 	if (unlikely(clock_lost(&step->actor->clock))) {
 		memory->writes += write;
+		if (write)
+			shadow_written(memory, step->dst.at, step->bytes);
 		outside_step(step->actor);
 		return;
 	}

@@ -24,6 +24,7 @@
  * At most WAITING_MOST steps wait. If there are more, the actor of the oldest one is lost (check.h): its steps run, and
  * none of them is compared. An actor that is lost waits for nothing.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -422,10 +423,14 @@ static void step_forget(void)
 {
 	static bool reported;
 	struct actor *actor = waiting->actor;
+	int cancel;
 
-	if (!reported)
+	if (!reported) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		fprintf(stderr, "libgpumem-check: more than %u operations wait; those of %s, and what comes after them, are "
 			"not compared until the program synchronizes with it\n", WAITING_MOST, actor->name);
+		pthread_setcancelstate(cancel, NULL);
+	}
 	reported = true;
 	actor_lose(actor);
 	step_again(waiting);

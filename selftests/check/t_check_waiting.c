@@ -7,6 +7,7 @@
 #include <gpumem.h>
 
 #include <malloc.h>
+#include <time.h>
 
 #include "kselftest_harness.h"
 #include "check_util.h"
@@ -69,9 +70,13 @@ static void end(CUexternalSemaphore one)
 	OK(cuDestroyExternalSemaphore(one));
 }
 
+/* Of processor time, which other programs do not lengthen. */
 static double seconds(void)
 {
-	return mono_ns() / 1e9;
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
 static void many_waits(struct program *w)
@@ -127,6 +132,23 @@ TEST_F_TIMEOUT(waiting, many_waits_are_kept, SECONDS)
 		expect(_metadata, name ## _body, kind);	\
 	}						\
 	static void name ## _body(struct program *w)
+
+/* A word that a stream writes after a forgotten wait was written. */
+FORGETS(word_of_a_forgotten_wait, NULL)
+{
+	CUexternalSemaphore one;
+	unsigned int value;
+	CUdeviceptr m;
+
+	OK(cuMemAlloc(&m, 64));
+	one = forget(w);
+	OK(cuStreamWriteValue32(w->a, m, 7, 0));
+	OK(cuStreamSynchronize(w->a));
+	OK(cuMemcpyDtoH(&value, m, sizeof(value)));
+	OK(value != 7);
+	OK(cuMemFree(m));
+	end(one);
+}
 
 /* What comes after a wait that is forgotten may be ordered after what is submitted later. */
 FORGETS(order_of_a_forgotten_wait, NULL)
