@@ -62,7 +62,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int w
 	return nvmlDeviceGetCpuAffinityWithinScope(device, words, set, NVML_AFFINITY_SCOPE_NODE);
 }
 
-/* Numbers that the kernel or the thread's cpuset has not are left out of the set. */
+/* Numbers that the kernel or the thread's cpuset does not have are left out of the set. */
 static nvmlReturn_t bind_thread(const unsigned long *set, size_t size)
 {
 	if (!sched_setaffinity(0, size, (const cpu_set_t *)set))
