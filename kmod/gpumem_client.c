@@ -9,11 +9,11 @@
  * find the object, so undoing a failure (gpumem_object_abort) has no races.
  *
  * An object lives as long as it has references: its id holds one, and so does
- * each user of the object.  Destroying an id reserves the id again, calls the
- * type's handle_gone, frees the id and drops the id's reference.  It cannot fail
- * and does not wait for userspace.  An id is free only when handle_gone has
- * returned.  So the residency words that handle_gone clears, for example, are not
- * yet those of the next object with this id.
+ * each user of the object.  Destroying an id calls the type's handle_gone and
+ * drops the id's reference.  It cannot fail and does not wait for userspace.  The
+ * id is free before handle_gone, unless the object has keeps_id.  Then it is
+ * reserved again, and free when handle_gone has returned: residency words contain
+ * the id, so they are hidden before another object gets it.
  *
  * A client *ends* when its last descriptor is closed or when the address space
  * that opened it ends, whichever is first.  Its streams are cancelled, its
@@ -234,6 +234,8 @@ void gpumem_object_finalize(struct gpumem_object *obj)
  */
 void gpumem_object_abort(struct gpumem_object *obj)
 {
+	if (!obj->keeps_id)
+		xa_erase(&obj->client->objects, obj->id);
 	gpumem_object_handle_gone(obj);
 }
 
@@ -335,10 +337,10 @@ static void gpumem_object_list_gone(struct gpumem_object *obj)
 
 /**
  * gpumem_object_handle_gone - finish the destruction of an id
- * @obj: object whose id is reserved: no lookup finds it.  The id's reference is
- *	dropped.
+ * @obj: object that no lookup finds; its id is reserved if it has keeps_id.  The
+ *	id's reference is dropped.
  *
- * Another object can get the id once the type's handle_gone has returned.
+ * Another object can get a reserved id once the type's handle_gone has returned.
  *
  * Context: may sleep.
  */
@@ -349,7 +351,8 @@ void gpumem_object_handle_gone(struct gpumem_object *obj)
 	trace_gpumem_object_gone(obj);
 	if (gpumem_object_ops[obj->type].handle_gone)
 		gpumem_object_ops[obj->type].handle_gone(obj);
-	xa_erase(&client->objects, obj->id);
+	if (obj->keeps_id)
+		xa_erase(&client->objects, obj->id);
 	atomic64_dec(&client->count.objects);
 	gpumem_object_list_gone(obj);
 	gpumem_object_put(obj);
@@ -448,7 +451,7 @@ int gpumem_ioctl_destroy(struct gpumem_ucmd *ucmd)
 		obj = NULL;
 	/* The slot exists, so nothing is allocated. */
 	if (obj)
-		xas_store(&xas, XA_ZERO_ENTRY);
+		xas_store(&xas, obj->keeps_id ? XA_ZERO_ENTRY : NULL);
 	xas_unlock(&xas);
 	if (!obj)
 		return -ENOENT;
@@ -572,7 +575,11 @@ static void gpumem_client_destroy_all(struct gpumem_client *client)
 
 	xa_for_each(&client->objects, id, obj) {
 		/* The slot exists, so nothing is allocated. */
-		xa_store(&client->objects, id, XA_ZERO_ENTRY, GFP_KERNEL);
+		if (obj->keeps_id)
+			xa_store(&client->objects, id, XA_ZERO_ENTRY,
+				 GFP_KERNEL);
+		else
+			xa_erase(&client->objects, id);
 		atomic_inc(&gpumem_generation);
 		gpumem_object_handle_gone(obj);
 		cond_resched();

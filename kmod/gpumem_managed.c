@@ -194,6 +194,7 @@ int gpumem_managed_create(struct gpumem_bo *bo, const char *name)
 	gpumem_resident_prepare(bo->obj.client);
 	xa_init_flags(&managed->blocks, XA_FLAGS_ACCOUNT);
 	bo->managed = managed;
+	bo->obj.keeps_id = true;
 	bo->file = file;
 	gpumem_duplicate_owner(file, bo);
 	atomic64_inc(&bo->obj.client->count.managed);

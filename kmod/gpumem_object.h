@@ -38,6 +38,8 @@ struct gpumem_object {
 	struct kref ref;
 	/** @type: constant */
 	enum gpumem_objtype type;
+	/** @keeps_id: the id is free only after handle_gone; set once */
+	bool keeps_id;
 	/** @id: 0 without an id; constant after gpumem_object_reserve() */
 	u32 id;
 	/** @client: client that counts the object; referenced; constant */
@@ -52,10 +54,7 @@ struct gpumem_object {
  * struct gpumem_object_ops - what differs between types
  */
 struct gpumem_object_ops {
-	/**
-	 * @handle_gone: the id was destroyed, and is still reserved; the object
-	 * may live on; optional
-	 */
+	/** @handle_gone: the id was destroyed; the object may live on; optional */
 	void (*handle_gone)(struct gpumem_object *obj);
 	/** @release: the last reference is gone; frees the object */
 	void (*release)(struct gpumem_object *obj);
