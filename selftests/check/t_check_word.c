@@ -306,7 +306,8 @@ MISTAKE(word_is_freed_before_its_wait, "unordered-free")
 
 	OK(cuMemAllocAsync(&word, 64, w->a));
 	OK(cuStreamWriteValue32(w->a, word, 7, 0));
-	OK(cuStreamWaitValue32(w->b, word, 7, CU_STREAM_WAIT_VALUE_GEQ));
+	/* What freed memory is filled with ends the wait, too. */
+	OK(cuStreamWaitValue32(w->b, word, 7, CU_STREAM_WAIT_VALUE_AND));
 	OK(cuStreamSynchronize(w->a));
 	OK(WRONG(cuMemFreeAsync(word, w->a)));
 }
