@@ -175,24 +175,27 @@ static bool is_early(const CUmemcpyAttributes *attributes)
 	return attributes && attributes->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 }
 
-static void linear_early(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream, bool early)
+/* @early, @read: as in struct transfer. */
+static void row(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream, bool early, bool read)
 {
-	struct transfer transfer = { .early = early, .box = { .width = bytes, .height = 1, .depth = 1 } };
+	struct transfer transfer = {
+		.early = early, .read = read, .box = { .width = bytes, .height = 1, .depth = 1 },
+	};
 
 	side_at(&transfer.dst, dst, bytes, bytes);
 	side_at(&transfer.src, src, bytes, bytes);
 	copy(call, &transfer, stream);
 }
 
+static void linear_early(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream, bool early)
+{
+	row(call, dst, src, bytes, stream, early, false);
+}
+
 /* A call that copies one row. */
 static void linear(const struct call *call, uint64_t dst, uint64_t src, uint64_t bytes, int stream)
 {
-	struct transfer transfer = { .box = { .width = bytes, .height = 1, .depth = 1 } };
-
-	side_at(&transfer.dst, dst, bytes, bytes);
-	side_at(&transfer.src, src, bytes, bytes);
-	transfer.read = !call->nested && driver->touched();
-	copy(call, &transfer, stream);
+	row(call, dst, src, bytes, stream, false, !call->nested && driver->touched());
 }
 
 static void copy_sync(struct call *call)

@@ -195,8 +195,9 @@ void host_step(void);
 /*
  * Losses: an actor is lost when one of its waits is forgotten. From then on the checker does not know what comes before
  * its operations, nor before what comes after them in other actors. Clocks carry the number of the loss. Operations
- * with such a clock are not compared. A loss is over when the host knows all operations of the actor. The host then comes
- * after all that has run, and a clock that carries the loss comes after what the host knew at that time.
+ * with such a clock are not compared. A loss is over when the program has synchronized with the actor itself, and those
+ * before it are over. The host then comes after all that has run, and a clock that carries the loss comes after what the
+ * host knew when the latest loss was over.
  */
 extern uint64_t losses_over;		/* losses up to this one are over */
 /* A wait of an actor is forgotten. */

@@ -74,14 +74,14 @@ struct tap_client {
 	void (*mend)(uint64_t addr);
 	/* Look at freed memory that is kept, and report each byte that changed to changed(). Not inside begin() and end(). */
 	void (*verify)(void);
-	/* Whether there are blocks whose calls were not reported. */
-	bool (*pairs_any)(void);
 	/*
 	 * Whether the calling thread itself has copied bytes since it called untouch(). So it has read the source of its call,
-	 * if the call copies one row.
+	 * if the call copies one row and no other call began inside it.
 	 */
 	bool (*touched)(void);
 	void (*untouch)(void);
+	/* Whether there are blocks whose calls were not reported. */
+	bool (*pairs_any)(void);
 	/*
 	 * Call @each for these blocks. One thread at a time may do that. A block of a thread that does not leave its call is
 	 * left for later.

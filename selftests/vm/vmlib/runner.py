@@ -102,6 +102,8 @@ def parse(argv):
             re.compile(e)
         except re.error as err:
             ap.error("--expect %s: %s" % (e, err))
+    if o.icount and o.movable_node:
+        ap.error("--movable-node: not with --icount")
     if o.icount and o.out:
         ap.error("--out needs a shared directory, which --icount does not have: use the output")
     if o.out:
