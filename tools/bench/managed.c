@@ -32,12 +32,14 @@
 #define SMALL_DEVICE	(64 * MIB)	/* size of the device while random access is measured */
 #define OVERSIZE	(3 * SMALL_DEVICE)
 #define LOADS		(1UL << 18)	/* of one call */
+#define WAITING		256UL		/* most copies that wait in a busy stream at once */
+#define ROUND_BYTES	(16 * MIB)	/* copies of a round, at least: several blocks move */
 #define NODE_BYTES	(256 * MIB)
 
 /* Counted and timed rows have different names, and different sizes. */
 struct kind {
 	const char *timed;		/* "timed_", "nodes_" or "": part of the names of rows */
-	unsigned long accesses;		/* of one call */
+	unsigned long accesses;		/* of a round; more of them if they are small */
 	size_t touch, prefetch, access;
 };
 
@@ -349,17 +351,17 @@ static unsigned long long random_number(unsigned long long *state)
 struct oversize {
 	CUdeviceptr p;
 	size_t bytes;			/* of an access */
-	unsigned long accesses;
+	unsigned long accesses;		/* of a round */
 	unsigned long long state;
+	volatile uint32_t *gate;	/* the stream waits until it contains another value; or NULL */
 };
 
 /* Copies between random places. */
-static void random_copies(void *arg)
+static void submit_copies(struct oversize *o, unsigned long accesses)
 {
-	struct oversize *o = arg;
 	size_t places = OVERSIZE / o->bytes;
 
-	for (unsigned long i = 0; i < o->accesses; i++) {
+	for (unsigned long i = 0; i < accesses; i++) {
 		size_t to = random_number(&o->state) % places;
 		size_t from = random_number(&o->state) % places;
 
@@ -368,7 +370,23 @@ static void random_copies(void *arg)
 		bench_cu(cuMemcpyAsync(o->p + to * o->bytes, o->p + from * o->bytes, o->bytes,
 				       stream));
 	}
-	bench_cu(cuStreamSynchronize(stream));
+}
+
+/* With a gate the copies wait in a busy stream, so the engine does them. */
+static void random_copies(void *arg)
+{
+	struct oversize *o = arg;
+	unsigned long part = o->gate && o->accesses > WAITING ? WAITING : o->accesses;
+
+	for (unsigned long i = 0; i < o->accesses; i += part) {
+		if (o->gate)
+			bench_cu(cuStreamWaitValue32(stream, (CUdeviceptr)o->gate, *o->gate + 1,
+						     CU_STREAM_WAIT_VALUE_EQ));
+		submit_copies(o, part);
+		if (o->gate)
+			(*o->gate)++;
+		bench_cu(cuStreamSynchronize(stream));
+	}
 }
 
 static char device_size[64];
@@ -432,10 +450,80 @@ static double copied_byte(CUdeviceptr host)
 	return bench_median(ns, ROUNDS) / (SMALL_DEVICE / 4);
 }
 
+/* What a round of random copies took. */
+struct round {
+	double ours, host;
+	double in, moved;		/* bytes */
+};
+
+static struct round random_round(struct oversize *ours, struct oversize *host)
+{
+	struct round r = { .in = -counter(BYTES_IN), .moved = -counter(BYTES_MOVED) };
+	double t = bench_now();
+
+	random_copies(host);
+	r.host = bench_lap(&t);
+	random_copies(ours);
+	r.ours = bench_lap(&t);
+	r.in += counter(BYTES_IN);
+	r.moved += counter(BYTES_MOVED);
+	return r;
+}
+
+/*
+ * Copies of @bytes between random places of @ours, beside @host.  @how: part of the rows' names.  The bytes that moved
+ * between nodes may cost what a copy of them does.  Few blocks move in a round, so the row is the mean of all rounds.
+ * One slow round would decide a mean of wall time, so there it is the median of the rounds' ratios, beside the median
+ * of the peer.
+ */
+static void random_row(const struct kind *k, const char *how, size_t bytes, struct oversize *ours,
+		       struct oversize *host)
+{
+	const char *size = bench_size(bytes);
+	const char *peer = bench_name("host_%s%s_%s", k->timed, how, size);
+	unsigned long accesses = k->accesses > ROUND_BYTES / bytes ? k->accesses : ROUND_BYTES / bytes;
+	double byte = copied_byte(host->p), ratio[ROUNDS], allowed[ROUNDS], result;
+	struct round sum = { 0 };
+
+	ours->bytes = host->bytes = bytes;
+	ours->accesses = host->accesses = accesses;
+	ours->state = host->state = 1;
+	for (int i = -1; i < ROUNDS; i++) {
+		struct round r = random_round(ours, host);
+
+		if (i < 0)
+			continue;
+		allowed[i] = (r.host + r.moved * byte) / accesses;
+		ratio[i] = r.ours / accesses / allowed[i];
+		sum.ours += r.ours / ROUNDS / accesses;
+		sum.host += r.host / ROUNDS / accesses;
+		sum.in += r.in / ROUNDS / accesses;
+		sum.moved += r.moved / ROUNDS / accesses;
+	}
+	result = sum.ours;
+	if (k == &timed) {
+		sum.host = bench_median(allowed, ROUNDS);
+		result = bench_median(ratio, ROUNDS) * sum.host;
+	}
+	bench_peer(peer, sum.host);
+	if (sum.moved && k != &timed) {
+		peer = bench_name("allowed_%s%s_%s", k->timed, how, size);
+		bench_peer(peer, sum.host + sum.moved * byte);
+	}
+	bench_beside(bench_name("managed_%s%s_%s", k->timed, how, size), BENCH_ALLOC, result, peer,
+		     1.3);
+	/* No more bytes come than are accessed; large copies fetch whole blocks. */
+	peer = bench_name("bytes_of_%s%s_%s", k->timed, how, size);
+	bench_peer(peer, 2.0 * bytes);
+	bench_beside(bench_name("bytes_in_%s%s_%s", k->timed, how, size), BENCH_RATIO, sum.in, peer,
+		     bytes < MIB ? 1.0 : 1.5);
+}
+
 static void random_access(const struct kind *k)
 {
 	static const size_t sizes[] = { 4 * KIB, 64 * KIB, MIB };
 	struct oversize ours = { 0 }, host = { 0 };
+	volatile uint32_t *gate;
 
 	if (!text(DEVICE "size", device_size)[0] ||
 	    !set_size(bench_name("%lu", SMALL_DEVICE))) {
@@ -449,34 +537,19 @@ static void random_access(const struct kind *k)
 	bench_cu(cuMemAllocHost((void **)&host.p, OVERSIZE));
 	bench_touch((void *)host.p, OVERSIZE);
 	bench_touch((void *)ours.p, OVERSIZE);
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		const char *size = bench_size(sizes[i]);
-		const char *peer = bench_name("host_%srandom_%s", k->timed, size);
-		double theirs, in, moved, ns;
-
-		ours.bytes = host.bytes = sizes[i];
-		ours.accesses = host.accesses = k->accesses;
-		ours.state = host.state = 1;
-		in = counter(BYTES_IN);
-		moved = counter(BYTES_MOVED);
-		ns = bench_pairs(ROUNDS, 1, NULL, random_copies, &ours, random_copies, &host,
-				 &theirs) / k->accesses;
-		in = (counter(BYTES_IN) - in) / (ROUNDS + 1) / k->accesses;
-		moved = (counter(BYTES_MOVED) - moved) / (ROUNDS + 1) / k->accesses;
-		bench_peer(peer, theirs / k->accesses);
-		if (moved) {
-			/* The bytes that moved may cost what a copy of them does. */
-			double allowed = theirs / k->accesses + moved * copied_byte(host.p);
-
-			peer = bench_name("allowed_%srandom_%s", k->timed, size);
-			bench_peer(peer, allowed);
-		}
-		bench_beside(bench_name("managed_%srandom_%s", k->timed, size), BENCH_ALLOC, ns,
-			     peer, 1.3);
-		bench_peer(bench_name("bytes_in_%srandom_%s", k->timed, size), in);
-	}
+	/* From now on each block is on the device, or has been there. */
+	bench_cu(cuMemsetD8Async(ours.p, 0, OVERSIZE, stream));
+	bench_cu(cuStreamSynchronize(stream));
+	bench_cu(cuMemAllocHost((void **)&gate, sizeof(*gate)));
+	*gate = 0;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		random_row(k, "random", sizes[i], &ours, &host);
+	ours.gate = host.gate = gate;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		random_row(k, "busy", sizes[i], &ours, &host);
 	bench_cu(cuMemFree(ours.p));
 	bench_cu(cuMemFreeHost((void *)host.p));
+	bench_cu(cuMemFreeHost((void *)gate));
 	restore_size();
 }
 
