@@ -112,9 +112,21 @@ __attribute__((destructor)) static void wait_for_keepers(void)
 	globfree(&locks);
 }
 
+/* If a file lists the words that it accepts, the one in force is in brackets: keep that one. */
+static void keep_chosen(char *text)
+{
+	const char *word = strchr(text, '[');
+	size_t n = word ? strcspn(word, "]") : 0;
+
+	if (!word || word[n] != ']')
+		return;
+	memmove(text, word + 1, n - 1);
+	text[n - 1] = 0;
+}
+
 bool file_change(struct changed *changed, const char *path, const char *text)
 {
-	char former[64], command[256];
+	char former[96], command[256];
 	int lock = file_lock(path);
 
 	if (lock < 0)
@@ -124,6 +136,7 @@ bool file_change(struct changed *changed, const char *path, const char *text)
 		return false;
 	}
 	former[strcspn(former, "\n")] = 0;
+	keep_chosen(former);
 	/* A session of its own: the harness kills the process group of a case. */
 	snprintf(command, sizeof(command), "exec setsid sh -c 'cat >/dev/null; printf %%s \"%s\" >%s'", former, path);
 	changed->keeper = popen(command, "we");
