@@ -41,7 +41,7 @@ static bool gpumem_discard_begin(struct gpumem_block *block,
 		/* A claim keeps no stream from using a block that has a place. */
 		idle = !block->users;
 		if (!block->dev)
-			gpumem_resident_hide(block);
+			gpumem_resident_recall(block);
 		if (idle && block->dev) {
 			gpumem_block_depart_locked(block, why, &left);
 			went = true;

@@ -232,8 +232,9 @@ static int gpumem_fill_place(struct gpumem_engine *engine,
 			     const struct gpumem_place *dst, u64 value,
 			     unsigned int elem, size_t len)
 {
-	return dst->bo ? engine->ops->fill(engine, dst->bo, dst->offset, value,
-					   elem, len) : 0;
+	struct gpumem_extent to = gpumem_place_extent(dst);
+
+	return dst->bo ? engine->ops->fill(engine, &to, value, elem, len) : 0;
 }
 
 /* A hole reads as zeros. */
@@ -241,10 +242,12 @@ static int gpumem_copy_place(struct gpumem_engine *engine,
 			     const struct gpumem_place *dst,
 			     const struct gpumem_place *src, size_t len)
 {
+	struct gpumem_extent to = gpumem_place_extent(dst);
+	struct gpumem_extent from = gpumem_place_extent(src);
+
 	if (!dst->bo || !src->bo)
 		return gpumem_fill_place(engine, dst, 0, 1, len);
-	return engine->ops->copy(engine, dst->bo, dst->offset, src->bo,
-				 src->offset, len);
+	return engine->ops->copy(engine, &to, &from, len);
 }
 
 static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
@@ -297,9 +300,11 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 				return ret;
 			ret = gpumem_copy_place(engine, to, from, len);
 			gpumem_stream_wrote(stream, ret ? 0 : len, false);
+			gpumem_place_accessed(stream, from, len);
 		}
 		if (ret)
 			return ret;
+		gpumem_place_accessed(stream, to, len);
 		budget -= max_t(u64, len, GPUMEM_ROW_WEIGHT);
 		stream->col += len;
 		if (stream->col == bytes) {
@@ -312,8 +317,12 @@ static int gpumem_step_places(struct gpumem_stream *stream, s64 budget,
 
 static int gpumem_step_rows(struct gpumem_stream *stream, s64 budget)
 {
-	struct gpumem_place to = { }, from = { };
-	int ret = gpumem_step_places(stream, budget, &to, &from);
+	struct gpumem_place to = { }, from = { .other = &to };
+	int ret;
+
+	if (stream->sqe.op == GPUMEM_OP_COPY)
+		to.other = &from;
+	ret = gpumem_step_places(stream, budget, &to, &from);
 
 	gpumem_place_leave(&to);
 	gpumem_place_leave(&from);

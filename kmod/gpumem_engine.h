@@ -24,6 +24,18 @@ struct workqueue_struct;
 #define GPUMEM_ROW_WEIGHT	256ULL
 
 /**
+ * struct gpumem_extent - where the bytes of an operation are
+ */
+struct gpumem_extent {
+	/** @bo: buffer object */
+	struct gpumem_bo *bo;
+	/** @offset: of the first byte in @bo */
+	u64 offset;
+	/** @at: kernel's address of all bytes, which are contiguous; or NULL */
+	void *at;
+};
+
+/**
  * struct gpumem_engine_ops - how a kind of engine moves bytes
  *
  * The owner of an entry (enum gpumem_fenced_state) calls the operations.  It
@@ -36,26 +48,31 @@ struct workqueue_struct;
 struct gpumem_engine_ops {
 	/** @name: at most 15 bytes */
 	const char *name;
-	/** @copy: copy @len bytes between byte offsets */
-	int (*copy)(struct gpumem_engine *engine, struct gpumem_bo *dst,
-		    u64 dst_offset, struct gpumem_bo *src, u64 src_offset,
-		    size_t len);
-	/** @fill: repeat the low @elem bytes of @value over @len bytes */
-	int (*fill)(struct gpumem_engine *engine, struct gpumem_bo *dst,
-		    u64 dst_offset, u64 value, unsigned int elem, size_t len);
+	/** @copy: copy @len bytes */
+	int (*copy)(struct gpumem_engine *engine,
+		    const struct gpumem_extent *dst,
+		    const struct gpumem_extent *src, size_t len);
 	/**
-	 * @copy_in: copy from the process's memory; @dst may be NULL, and the
-	 * bytes are only read.  Returns the number of bytes that were copied
-	 * before a byte faulted, or a negative errno
+	 * @fill: repeat the low @elem bytes of @value over @len bytes, a
+	 * multiple of @elem
 	 */
-	ssize_t (*copy_in)(struct gpumem_engine *engine, struct gpumem_bo *dst,
-			   u64 dst_offset, const void __user *src, size_t len);
+	int (*fill)(struct gpumem_engine *engine,
+		    const struct gpumem_extent *dst, u64 value,
+		    unsigned int elem, size_t len);
 	/**
-	 * @copy_out: copy to the process's memory; zeros, if @src is NULL.
+	 * @copy_in: copy from the process's memory; @dst->bo may be NULL, and
+	 * the bytes are only read.  Returns the number of bytes that were
+	 * copied before a byte faulted, or a negative errno
+	 */
+	ssize_t (*copy_in)(struct gpumem_engine *engine,
+			   const struct gpumem_extent *dst,
+			   const void __user *src, size_t len);
+	/**
+	 * @copy_out: copy to the process's memory; zeros, if @src->bo is NULL.
 	 * Returns as @copy_in
 	 */
 	ssize_t (*copy_out)(struct gpumem_engine *engine, void __user *dst,
-			    struct gpumem_bo *src, u64 src_offset, size_t len);
+			    const struct gpumem_extent *src, size_t len);
 };
 
 /**

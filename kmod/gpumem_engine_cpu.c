@@ -80,6 +80,18 @@ struct gpumem_cpu_run {
 	struct folio *folio;
 };
 
+/* The run before the first one of an extent, or all @len bytes of it. */
+static struct gpumem_cpu_run
+gpumem_cpu_run_begin(const struct gpumem_extent *extent, size_t len)
+{
+	return (struct gpumem_cpu_run) {
+		.bo = extent->bo,
+		.offset = extent->offset,
+		.at = extent->at,
+		.left = extent->at ? len : 0,
+	};
+}
+
 /* If nothing of the run is left, map the next one, at most @len bytes. */
 static int gpumem_cpu_run_map(struct gpumem_cpu_run *run, size_t len)
 {
@@ -101,12 +113,12 @@ static int gpumem_cpu_run_map(struct gpumem_cpu_run *run, size_t len)
  * The runs of source and destination may end in different places.  Each run is
  * mapped, and checked for failed memory, once.
  */
-static int gpumem_cpu_copy(struct gpumem_engine *engine, struct gpumem_bo *dst,
-			   u64 dst_offset, struct gpumem_bo *src,
-			   u64 src_offset, size_t len)
+static int gpumem_cpu_copy(struct gpumem_engine *engine,
+			   const struct gpumem_extent *dst,
+			   const struct gpumem_extent *src, size_t len)
 {
-	struct gpumem_cpu_run s = { .bo = src, .offset = src_offset };
-	struct gpumem_cpu_run d = { .bo = dst, .offset = dst_offset };
+	struct gpumem_cpu_run s = gpumem_cpu_run_begin(src, len);
+	struct gpumem_cpu_run d = gpumem_cpu_run_begin(dst, len);
 	size_t part;
 	int ret = 0;
 
@@ -169,18 +181,22 @@ static void gpumem_cpu_set_piece(void *d, u64 value, unsigned int elem,
 	memcpy(d + n, one, len - n);
 }
 
-static int gpumem_cpu_fill(struct gpumem_engine *engine, struct gpumem_bo *dst,
-			   u64 dst_offset, u64 value, unsigned int elem,
-			   size_t len)
+static int gpumem_cpu_fill(struct gpumem_engine *engine,
+			   const struct gpumem_extent *dst, u64 value,
+			   unsigned int elem, size_t len)
 {
 	size_t part, done = 0;
 	struct folio *folio;
 	unsigned int skip;
 	void *d;
 
+	if (dst->at) {
+		gpumem_cpu_set(dst->at, value, elem, len);
+		return 0;
+	}
 	while (done < len) {
 		part = len - done;
-		d = gpumem_bo_map(dst, dst_offset + done, &part, &folio);
+		d = gpumem_bo_map(dst->bo, dst->offset + done, &part, &folio);
 		if (IS_ERR(d))
 			return PTR_ERR(d);
 		skip = done % elem;
@@ -210,11 +226,11 @@ static size_t gpumem_cpu_user_part(struct gpumem_bo *bo, const void *at,
  * Copy between user memory and a buffer object, or zeros if that is NULL.  Return
  * the number of bytes copied before a byte faulted, or a negative errno.
  */
-static ssize_t gpumem_cpu_user(struct gpumem_bo *bo, u64 offset,
+static ssize_t gpumem_cpu_user(const struct gpumem_extent *extent,
 			       const void __user *in, void __user *out,
 			       size_t len)
 {
-	struct gpumem_cpu_run run = { .bo = bo, .offset = offset };
+	struct gpumem_cpu_run run = gpumem_cpu_run_begin(extent, len);
 	size_t done = 0, part, left = 0;
 	int ret = 0;
 
@@ -222,7 +238,7 @@ static ssize_t gpumem_cpu_user(struct gpumem_bo *bo, u64 offset,
 		ret = gpumem_cpu_run_map(&run, len - done);
 		if (ret)
 			break;
-		part = gpumem_cpu_user_part(bo, run.at, run.left);
+		part = gpumem_cpu_user_part(run.bo, run.at, run.left);
 		pagefault_disable();
 		left = in ? __copy_from_user_inatomic(run.at, in + done, part) :
 			    __copy_to_user_inatomic(out + done, run.at, part);
@@ -258,19 +274,19 @@ static ssize_t gpumem_cpu_user_hole(const void __user *in, void __user *out,
 }
 
 static ssize_t gpumem_cpu_copy_in(struct gpumem_engine *engine,
-				  struct gpumem_bo *dst, u64 dst_offset,
+				  const struct gpumem_extent *dst,
 				  const void __user *src, size_t len)
 {
-	return dst ? gpumem_cpu_user(dst, dst_offset, src, NULL, len) :
-		     gpumem_cpu_user_hole(src, NULL, len);
+	return dst->bo ? gpumem_cpu_user(dst, src, NULL, len) :
+			 gpumem_cpu_user_hole(src, NULL, len);
 }
 
 static ssize_t gpumem_cpu_copy_out(struct gpumem_engine *engine,
-				   void __user *dst, struct gpumem_bo *src,
-				   u64 src_offset, size_t len)
+				   void __user *dst,
+				   const struct gpumem_extent *src, size_t len)
 {
-	return src ? gpumem_cpu_user(src, src_offset, NULL, dst, len) :
-		     gpumem_cpu_user_hole(NULL, dst, len);
+	return src->bo ? gpumem_cpu_user(src, NULL, dst, len) :
+			 gpumem_cpu_user_hole(NULL, dst, len);
 }
 
 const struct gpumem_engine_ops gpumem_engine_cpu_ops = {

@@ -141,14 +141,14 @@ void gpumem_block_depart_locked(struct gpumem_block *block,
 	u64 bytes = gpumem_block_bytes(block);
 
 	lockdep_assert_held(&gpumem_managed_lock);
-	if (why == GPUMEM_DEPARTURE_EVICTED && !gpumem_managed_swaps() &&
-	    !gpumem_advice_given(block))
-		gpumem_resident_leave(block);
+	if (why == GPUMEM_DEPARTURE_EVICTED && !gpumem_advice_given(block))
+		gpumem_resident_leave(block, !gpumem_managed_swaps());
 	else
-		gpumem_resident_hide(block);
+		gpumem_resident_recall(block);
 	*left = (struct gpumem_departed) {
 		.client = block->bo->obj.client,
 		.dev = block->dev,
+		.block = block,
 		.bytes = bytes,
 		.node = NUMA_NO_NODE,
 	};
@@ -265,6 +265,13 @@ static bool gpumem_managed_own_locked(struct gpumem_client *client,
 	return gpumem_managed_evict_locked(block, left);
 }
 
+/* The device had room for the block: the next touch makes it resident again. */
+static void gpumem_relieved_locked(struct gpumem_departed *left)
+{
+	if (left->block)
+		gpumem_resident_recall(left->block);
+}
+
 /**
  * gpumem_managed_relieve - evict blocks because memory is short
  * @client: whose blocks
@@ -285,6 +292,8 @@ bool gpumem_managed_relieve(struct gpumem_client *client, u64 bytes)
 	while (done < want && !fatal_signal_pending(current)) {
 		spin_lock(&gpumem_managed_lock);
 		found = gpumem_managed_own_locked(client, &left);
+		if (found)
+			gpumem_relieved_locked(&left);
 		spin_unlock(&gpumem_managed_lock);
 		if (!found)
 			break;
@@ -336,6 +345,8 @@ static void gpumem_managed_relief(struct work_struct *work)
 	while (pages > 0) {
 		spin_lock(&gpumem_managed_lock);
 		found = gpumem_managed_victim_locked(mem, &left);
+		if (found)
+			gpumem_relieved_locked(&left);
 		spin_unlock(&gpumem_managed_lock);
 		if (!found)
 			return;

@@ -42,6 +42,8 @@ struct gpumem_departed {
 	struct gpumem_client *client;
 	/** @dev: where the block was resident */
 	struct gpumem_device *dev;
+	/** @block: that was resident; only under gpumem_managed_lock; or NULL */
+	struct gpumem_block *block;
 	/** @bytes: of the block */
 	u64 bytes;
 	/** @file: file to let go, referenced, or NULL if the block stays held */

@@ -11,7 +11,8 @@
  * states of a block:
  *
  *  - A block that is not *held* belongs to the kernel's memory management, which
- *    may swap its folios out, move or collapse them.  Engines do not touch it.
+ *    may swap its folios out, move or collapse them.  Engines do not touch it,
+ *    except small entries that lock its folios (gpumem_far.c).
  *  - A block that is held is populated, and has one reference on each folio:
  *    the folios stay where they are.  Engines look them up without the folio
  *    lock.
@@ -274,32 +275,35 @@ void gpumem_block_use_locked(struct gpumem_block *block)
 		gpumem_resident_show(block);
 }
 
-static struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
+/**
+ * gpumem_block_find - find the record of a block
+ * @bo: managed buffer object
+ * @offset: of a byte in the block
+ *
+ * Context: any but interrupts.
+ * Return: the block, or NULL if no engine has touched it.
+ */
+struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset)
 {
 	return xa_load(&bo->managed->blocks, offset / GPUMEM_MANAGED_BLOCK);
 }
 
 /**
- * gpumem_block_use - use a block that is held
- * @bo: managed buffer object
- * @offset: of a byte in the block
+ * gpumem_block_try_use - use a block, if it is held
+ * @block: block of a buffer object that the caller keeps
  * @dev: device that is to work on it, or NULL: wherever the block is
  * @devbit: bit of @dev in access masks, or 0 to use it on @dev despite advice
  * @write: the device is to write, so the block must not have copies
  *
  * Context: any but interrupts.
- * Return: the block, or NULL if gpumem_managed_fetch() has to populate it, to
- * make it resident or to drop its copies first.
+ * Return: false if gpumem_managed_fetch() has to populate the block, to make it
+ * resident or to drop its copies first.
  */
-struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
-				      struct gpumem_device *dev, u32 devbit,
-				      bool write)
+bool gpumem_block_try_use(struct gpumem_block *block, struct gpumem_device *dev,
+			  u32 devbit, bool write)
 {
-	struct gpumem_block *block = gpumem_block_find(bo, offset);
 	bool ready;
 
-	if (!block)
-		return NULL;
 	spin_lock(&gpumem_managed_lock);
 	if (dev)
 		dev = gpumem_advice_target(block, dev, devbit, true);
@@ -312,7 +316,28 @@ struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 	if (ready)
 		gpumem_block_use_locked(block);
 	spin_unlock(&gpumem_managed_lock);
-	return ready ? block : NULL;
+	return ready;
+}
+
+/**
+ * gpumem_block_use - use the block at an offset, if it is held
+ * @bo: managed buffer object
+ * @offset: of a byte in the block
+ * @dev: as gpumem_block_try_use()
+ * @devbit: as gpumem_block_try_use()
+ * @write: as gpumem_block_try_use()
+ *
+ * Context: any but interrupts.
+ * Return: the block, or NULL.
+ */
+struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
+				      struct gpumem_device *dev, u32 devbit,
+				      bool write)
+{
+	struct gpumem_block *block = gpumem_block_find(bo, offset);
+
+	return block && gpumem_block_try_use(block, dev, devbit, write) ?
+	       block : NULL;
 }
 
 /**
@@ -829,7 +854,7 @@ void gpumem_managed_evict(struct gpumem_bo *bo, u64 offset, int node)
 						   GPUMEM_DEPARTURE_MOVED,
 						   &left);
 		else if (!block->dev)
-			gpumem_resident_hide(block);
+			gpumem_resident_recall(block);
 		spin_unlock(&gpumem_managed_lock);
 	}
 	if (evict) {
@@ -877,7 +902,7 @@ void gpumem_managed_sort(struct gpumem_bo *bo, unsigned long index)
 	spin_lock(&gpumem_managed_lock);
 	/* An evicted block is to follow the advice at the next touch. */
 	if (!block->dev)
-		gpumem_resident_hide(block);
+		gpumem_resident_recall(block);
 	if (block->dev && !block->users) {
 		gpumem_block_busy_locked(block);
 		gpumem_block_idle_locked(block);

@@ -65,6 +65,11 @@ struct gpumem_block {
 	struct gpumem_device *left;
 	/** @evicted: mem->managed_evicted of @left after that eviction */
 	u64 evicted;
+	/**
+	 * @far: device whose small entries use the block where it is, or NULL
+	 * (gpumem_far.c); also read without the lock
+	 */
+	struct gpumem_device *far;
 	/** @word: that can show it, or NULL; set when it becomes resident */
 	u64 *word;
 	/** @tag: what @word contains while it shows the resident block */
@@ -134,6 +139,9 @@ bool gpumem_managed_allowed(void);
 int gpumem_managed_create(struct gpumem_bo *bo, const char *name);
 void gpumem_managed_handle_gone(struct gpumem_bo *bo);
 void gpumem_managed_release(struct gpumem_bo *bo);
+struct gpumem_block *gpumem_block_find(struct gpumem_bo *bo, u64 offset);
+bool gpumem_block_try_use(struct gpumem_block *block, struct gpumem_device *dev,
+			  u32 devbit, bool write);
 struct gpumem_block *gpumem_block_use(struct gpumem_bo *bo, u64 offset,
 				      struct gpumem_device *dev, u32 devbit,
 				      bool write);

@@ -58,6 +58,9 @@
 #define GPUMEM_MOVE_GFP \
 	(GFP_HIGHUSER | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN)
 
+/* Looks at the references of a folio before somebody is said to have it. */
+#define GPUMEM_MOVE_LOOKS	64
+
 /**
  * struct gpumem_move - a move of the folios in a range of a file
  */
@@ -169,12 +172,17 @@ static bool gpumem_move_alone(struct gpumem_move *move, struct folio *folio)
 {
 	/* The caller's batch of folios has one. */
 	int refs = folio_nr_pages(folio) + move->held + 1;
+	unsigned int tries;
 
 	if (folio_ref_count(folio) == refs)
 		return true;
 	gpumem_drain_here();
-	if (folio_ref_count(folio) == refs)
-		return true;
+	/* An entry that could not lock the folio drops its reference at once. */
+	for (tries = 0; tries < GPUMEM_MOVE_LOOKS; tries++) {
+		if (folio_ref_count(folio) == refs)
+			return true;
+		cpu_relax();
+	}
 	if (!folio_test_lru(folio))
 		move->batched++;
 	return false;

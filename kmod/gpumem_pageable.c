@@ -213,6 +213,7 @@ static int gpumem_pageable_mixed(struct gpumem_stream *stream,
 	bool out = gpumem_pageable_side(&stream->sqe, true);
 	struct gpumem_engine *engine = stream->dev->engine;
 	u64 rows = gpumem_pageable_rows(&stream->sqe), len, addr, user;
+	struct gpumem_extent extent;
 	s64 budget = GPUMEM_SLICE;
 	ssize_t done;
 	int ret;
@@ -232,19 +233,19 @@ static int gpumem_pageable_mixed(struct gpumem_stream *stream,
 			return ret;
 		if (!access_ok(gpumem_pageable_ptr(user), len))
 			return -EFAULT;
+		extent = gpumem_place_extent(place);
 		if (out)
 			done = engine->ops->copy_out(engine,
 						     gpumem_pageable_ptr(user),
-						     place->bo, place->offset,
-						     len);
+						     &extent, len);
 		else
-			done = engine->ops->copy_in(engine, place->bo,
-						    place->offset,
+			done = engine->ops->copy_in(engine, &extent,
 						    gpumem_pageable_ptr(user),
 						    len);
 		if (done < 0)
 			return done;
 		gpumem_stream_wrote(stream, done, false);
+		gpumem_place_accessed(stream, place, done);
 		gpumem_pageable_advance(stream, done);
 		if (done < len) {
 			miss->addr = user + done;

@@ -5,9 +5,9 @@
  * An engine finds the buffer object behind an address in the stream's address
  * space (gpumem_place_find()).  If the buffer object is managed memory
  * (gpumem_managed.c), the engine uses the block at the address
- * (gpumem_place_enter()).  Pageable memory of the process is in no address space
- * (gpumem_pageable.c).  If a block is not populated, the slice ends with
- * -ENODATA.  The worker then drops vm->lock, fetches the block
+ * (gpumem_place_enter()), or a folio of it (gpumem_far.c).  Pageable memory of the
+ * process is in no address space (gpumem_pageable.c).  If a block is not populated,
+ * the slice ends with -ENODATA.  The worker then drops vm->lock, fetches the block
  * (gpumem_need_fetch()), which stays in use, and continues with the next slice.
  *
  * A piece of a published entry must not allocate: gpumem_place_prepare() fetches
@@ -22,6 +22,7 @@
 #include "gpumem_client.h"
 #include "gpumem_device.h"
 #include "gpumem_engine.h"
+#include "gpumem_far.h"
 #include "gpumem_managed.h"
 #include "gpumem_mem.h"
 #include "gpumem_object.h"
@@ -83,7 +84,7 @@ int gpumem_place_find(struct gpumem_stream *stream, struct gpumem_place *place,
  * gpumem_place_enter_managed - use the block of managed memory at a place
  * @stream: whose device is to work on it
  * @place: in managed memory
- * @len: bytes wanted; reduced to the part inside the block
+ * @len: bytes wanted; reduced to the part inside the block or its folio
  *
  * The use ends when the place leads elsewhere, or with gpumem_place_leave().
  *
@@ -94,15 +95,23 @@ int gpumem_place_enter_managed(struct gpumem_stream *stream,
 			       struct gpumem_place *place, u64 *len)
 {
 	struct gpumem_bo *bo = place->bo;
+	struct gpumem_block *block;
 
 	*len = min(*len, gpumem_block_end(place->offset) - place->offset);
 	if (place->block && gpumem_block_is(place->block, bo, place->offset))
 		return 0;
-	gpumem_place_leave(place);
-	place->block = gpumem_block_use(bo, place->offset, stream->dev,
-					stream->devbit, place->write);
-	if (place->block)
+	if (gpumem_far_inside(place, len))
 		return 0;
+	gpumem_place_leave(place);
+	block = gpumem_block_find(bo, place->offset);
+	if (block && unlikely(READ_ONCE(block->far) == stream->dev) &&
+	    gpumem_far_enter(stream, place, len))
+		return 0;
+	if (block && gpumem_block_try_use(block, stream->dev, stream->devbit,
+					  place->write)) {
+		place->block = block;
+		return 0;
+	}
 	stream->need.bo = bo;
 	stream->need.offset = place->offset;
 	stream->need.write = place->write;
@@ -139,14 +148,23 @@ int gpumem_need_keep(struct gpumem_stream *stream, int ret)
 int gpumem_need_fetch(struct gpumem_stream *stream)
 {
 	struct gpumem_bo *bo = stream->need.bo;
+	bool far = gpumem_far_can_stay(stream, bo, stream->need.offset);
+	enum gpumem_fetch why = GPUMEM_FETCH_READ;
 	int ret;
 
+	if (far)
+		why = GPUMEM_FETCH_TOUCHED;
+	else if (stream->need.write)
+		why = GPUMEM_FETCH_WRITE;
 	stream->need.bo = NULL;
 	ret = gpumem_managed_fetch(bo, stream->need.offset, stream->dev,
-				   stream->devbit, &stream->uses,
-				   stream->need.write ? GPUMEM_FETCH_WRITE :
-							GPUMEM_FETCH_READ);
+				   stream->devbit, &stream->uses, why);
 	gpumem_object_put(&bo->obj);
+	/* The next slice works on the block where it is. */
+	if (far && (ret == -ENOMEM || ret == -EDQUOT)) {
+		stream->far_tries++;
+		return -EAGAIN;
+	}
 	/* After a fatal signal the worker leaves before the next slice. */
 	return ret && ret != -EINTR ? ret : -EAGAIN;
 }

@@ -20,15 +20,16 @@
  *
  * Evicted blocks: small operations at random places of memory that is larger than
  * the device would move a block of 2 MiB for each of them.  So a block that was
- * evicted to make room stays shown (GPUMEM_RESIDENT_EVICTED).  The CPU does small
+ * evicted to make room is *far*: small entries use it where it is (gpumem_far.c).
+ * It also stays shown (GPUMEM_RESIDENT_EVICTED).  The CPU does small
  * operations where the block is.  The client tells the kernel about one of them
  * (GPUMEM_ADVICE_TOUCHED) once the operations have accessed as many bytes as two
  * blocks have: one that moves in, and one that moves out.
  *
- * An evicted block is not shown if there is free swap space at its eviction,
- * because its pages may be swapped out, if there is advice about it, and if its word
- * shows a resident block.  Advice, a prefetch and a discard hide an evicted block:
- * it is resident after the next touch.
+ * A far block is not shown if there is free swap space at its eviction, because its
+ * pages may be swapped out, and if its word shows a resident block.  A block with
+ * advice is not far.  Advice, a prefetch and a discard end the state: the block is
+ * resident after the next touch.
  *
  * Without an id a buffer object has no words, and its blocks are not shown.
  *
@@ -128,6 +129,7 @@ void gpumem_resident_begin(struct gpumem_block *block)
 	struct gpumem_bo *bo = block->bo;
 	u64 *words = READ_ONCE(bo->obj.client->resident);
 
+	WRITE_ONCE(block->far, NULL);
 	if (!words || bo->managed->nameless) {
 		block->word = NULL;
 		return;

@@ -56,14 +56,28 @@ static inline void gpumem_resident_age(const struct gpumem_block *block)
 }
 
 /*
- * Let the word of a block that made room show it in host memory, unless the word
- * shows a resident block.  gpumem_managed_lock is held.
+ * The block is not far, and no word shows it.  The next touch makes it resident.
+ * gpumem_managed_lock is held.
  */
-static inline void gpumem_resident_leave(const struct gpumem_block *block)
+static inline void gpumem_resident_recall(struct gpumem_block *block)
 {
-	if (gpumem_resident_shown(block) ||
-	    (block->word && (!*block->word ||
-			     (*block->word & 0xff) > GPUMEM_RESIDENT_EVICTED)))
+	WRITE_ONCE(block->far, NULL);
+	gpumem_resident_hide(block);
+}
+
+/*
+ * The block, which is still resident, makes room.  It is far from now on.  If @show
+ * is set, let its word show it in host memory, unless the word shows a resident
+ * block.  gpumem_managed_lock is held.
+ */
+static inline void gpumem_resident_leave(struct gpumem_block *block, bool show)
+{
+	WRITE_ONCE(block->far, block->dev);
+	if (!show)
+		gpumem_resident_hide(block);
+	else if (gpumem_resident_shown(block) ||
+		 (block->word && (!*block->word ||
+				  (*block->word & 0xff) > GPUMEM_RESIDENT_EVICTED)))
 		WRITE_ONCE(*block->word, block->tag + GPUMEM_RESIDENT_EVICTED);
 }
 

@@ -120,6 +120,12 @@ struct gpumem_stream {
 	int fault;
 	/** @uses: managed blocks in use; of the owner of a fenced entry */
 	struct gpumem_uses uses;
+	/** @far_left: bytes of far blocks to access before one is fetched */
+	s64 far_left;
+	/** @far_drawn: @far_left has been drawn */
+	bool far_drawn;
+	/** @far_tries: fetches of far blocks that failed one after the other */
+	unsigned int far_tries;
 	/** @waiter: pending wait of @sqe; its timeline's lock */
 	struct gpumem_waiter waiter;
 	/** @waiting: timeline of @waiter, referenced, or NULL */

@@ -19,6 +19,7 @@
 #define BUFFER	0x7d0000000000ULL
 #define BLOCK	((__u64)GPUMEM_MANAGED_BLOCK)
 #define BLOCKS	8ULL			/* of the device's memory */
+#define SMALL	(256ULL << 10)		/* the most bytes of an entry that works on evicted blocks where they are */
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* Bytes of managed memory of all clients that are allocated. */

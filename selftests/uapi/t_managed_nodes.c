@@ -242,6 +242,41 @@ static long long node_hits(int node)
 	return number_of(path, "numa_hit ");
 }
 
+/* Small entries work on an evicted block on the node from which it came. */
+TEST_F(managed, node_far)
+{
+	const __u64 length = 2 * BLOCKS * BLOCK;
+	unsigned char *p;
+	__u64 moves;
+	__u32 id;
+
+	NEED_NODE();
+	id = MAKE(length, ADDR);
+	ASSERT_NE(0, id);
+	p = gp_map(self->fd, id, 0, length, RW);
+	ASSERT_NE(NULL, p);
+	for (unsigned int i = 0; i < 2 * BLOCKS; i++)
+		ASSERT_EQ(0, FILL(ADDR + i * BLOCK, i + 1, BLOCK));
+	/* The stream's first access makes its block resident. */
+	ASSERT_EQ(0, FILL(ADDR, 64, SMALL));
+	EXPECT_TRUE(all_on(p, BLOCK, node));
+	moves = moved(self->fd);
+	for (unsigned int i = 1; i < BLOCKS; i++)
+		ASSERT_EQ(0, FILL(ADDR + i * BLOCK, 64 + i, page_size));
+	ASSERT_EQ(0, execute(&self->s, sqe_copy(ADDR + BLOCK + page_size, ADDR + (2 * BLOCKS - 1) * BLOCK,
+						page_size)));
+	EXPECT_EQ(moves, moved(self->fd));
+	EXPECT_TRUE(all_on(p + BLOCK, (BLOCKS - 1) * BLOCK, HOST));
+	for (unsigned int i = 1; i < BLOCKS; i++)
+		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, page_size));
+	EXPECT_TRUE(all_are(p + BLOCK + page_size, 2 * BLOCKS, page_size));
+	/* The node's memory is locked only while an entry uses it. */
+	ASSERT_EQ(0, PREFETCH(ADDR + BLOCK, BLOCK, GPUMEM_PREFETCH_DEVICE));
+	EXPECT_TRUE(all_on(p + BLOCK, BLOCK, node));
+	EXPECT_TRUE(all_are(p + BLOCK, 65, page_size));
+	EXPECT_EQ(0, stayed(self->fd));
+}
+
 #define TURNS		4
 
 /* A block that comes gets the huge page of the block that makes room: the device's node is asked for none. */
@@ -265,7 +300,7 @@ TEST_F(managed, node_spare)
 	moves = moved(self->fd);
 	for (unsigned int round = 0; round < TURNS; round++)
 		for (unsigned int i = 0; i < count; i++) {
-			ASSERT_EQ(0, FILL(ADDR + i * BLOCK + round, 64 + i, 1));
+			ASSERT_EQ(0, FILL(ADDR + i * BLOCK + round, 64 + i, SMALL + 1));
 			EXPECT_TRUE(all_on(p + i * BLOCK, BLOCK, node));
 		}
 	/* Each of them came, and another one left. */
@@ -274,8 +309,8 @@ TEST_F(managed, node_spare)
 	EXPECT_GT(TURNS * count / 2, node_hits(node) - before);
 	EXPECT_EQ(0, stayed(self->fd));
 	for (unsigned int i = 0; i < count; i++) {
-		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, TURNS));
-		EXPECT_TRUE(all_are(p + i * BLOCK + TURNS, i + 1, BLOCK - TURNS));
+		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, TURNS + SMALL));
+		EXPECT_TRUE(all_are(p + i * BLOCK + TURNS + SMALL, i + 1, BLOCK - TURNS - SMALL));
 	}
 }
 
