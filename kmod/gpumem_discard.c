@@ -6,7 +6,8 @@
  * resident.  The next touch gets zeroed pages.
  *
  * Only whole pages of the range are given back.  A discard is a hint: it does
- * nothing to a block in use, or where another subsystem holds a page.
+ * nothing to a block in use, or where another subsystem or a small entry
+ * (gpumem_far.c) holds a page.
  *
  * A worker must not populate a block while its pages go, because it would hold
  * folios that are no longer in the file.  So a discard claims the block, as a

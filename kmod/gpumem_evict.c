@@ -25,7 +25,8 @@
  * Short memory: if there is swap space, an allocation that gets -ENOMEM evicts
  * blocks of the same client, so that the kernel can swap them out.  A shrinker
  * evicts the least recently used blocks of a device when the system is short of
- * memory.  These evictions move no pages: the kernel is to swap them out.
+ * memory.  These evictions move no pages: the kernel is to swap them out.  The blocks
+ * are not far, because the device has room for them.
  *
  * Locks: gpumem_managed_lock (spin), as in gpumem_managed.c.
  */

@@ -2,9 +2,9 @@
 /*
  * gpumem_far: small entries that work on evicted managed memory where it is.
  *
- * A block that its device evicted to make room is *far* from then on.  It is no
- * longer far when it becomes resident, and when a program prefetches it, discards
- * pages of it or gives advice about it (gpumem_resident.c).
+ * A block without advice that its device evicted to make room is *far* from then
+ * on.  It is no longer far when it becomes resident, and when a program prefetches
+ * it to the host, discards pages of it or gives advice about it (gpumem_resident.c).
  *
  * A fetch would move a block of 2 MiB for an entry that accesses some bytes of it.
  * So a copy or fill of at most GPUMEM_FAR_MAX bytes works on the pages of a far
@@ -13,11 +13,11 @@
  *
  * A stream counts the bytes that its entries access in this way.  It draws a
  * number between one and three times the bytes of a block.  Once it has counted
- * as many, it fetches the block of the next access, and draws again.  On average
- * that is a block in and a block out for the bytes of two blocks, and blocks that
- * are accessed more often are fetched earlier.  In a copy between two far blocks
- * chance decides which of them is fetched.  The first access of a stream fetches
- * its block.
+ * as many, it fetches the block of the next access, and draws again.  So for the
+ * bytes of two blocks, on average, one block comes and one goes.  A block that is
+ * accessed often is fetched early.  An access of a copy is passed over by chance:
+ * otherwise it would always be the destination's.  The first access of a stream
+ * fetches its block.
  *
  * Nobody holds the folios of a far block.  The entry locks a folio while it works
  * on it, so the kernel does not move, collapse, split or free the folio, nor write
@@ -26,7 +26,8 @@
  * memory, the stream fetches the block.
  *
  * Such a fetch may fail for want of memory or pin limit, although the entry could
- * work on the block where it is.  Then the next slice tries that.
+ * work on the block where it is.  Then the next slice tries that.  An entry that
+ * accesses no byte between GPUMEM_FAR_TRIES such fetches fails with the next one.
  *
  * Locks: the lock of one folio for each side of a copy, inside vm->lock.
  */
@@ -45,7 +46,7 @@
 /* Bytes up to which an entry works on far blocks.  libgpumem has the same limit. */
 #define GPUMEM_FAR_MAX	SZ_256K
 
-/* Fetches of a far block that may fail before its entry fails. */
+/* Fetches of far blocks that may fail before their entry fails. */
 #define GPUMEM_FAR_TRIES	2
 
 /* The bytes of far blocks that a stream accesses before it fetches one. */
@@ -55,17 +56,33 @@ static s64 gpumem_far_draw(void)
 	       get_random_u32_below(2 * GPUMEM_MANAGED_BLOCK);
 }
 
-/* Is the stream's entry a copy or a fill of few bytes? */
-static bool gpumem_far_small(const struct gpumem_sqe *sqe)
+/* Is the stream's entry a copy or a fill of few bytes, without a fence? */
+static bool gpumem_far_small(const struct gpumem_stream *stream)
 {
+	const struct gpumem_sqe *sqe = &stream->sqe;
 	u64 rows = max(sqe->height, 1);
 
+	/* A fenced entry may keep managed memory, and no other entry. */
+	if (READ_ONCE(stream->fenced.keeps))
+		return false;
 	/* gpumem_sqe_check() says that these products do not overflow. */
 	if (sqe->op == GPUMEM_OP_COPY)
 		return sqe->width * rows <= GPUMEM_FAR_MAX;
 	if (sqe->op == GPUMEM_OP_FILL)
 		return sqe->width * sqe->elem * rows <= GPUMEM_FAR_MAX;
 	return false;
+}
+
+/*
+ * Unlock a folio and drop the reference.  The unlock may wake a task that moves
+ * the folio, and that must not run here before the reference is dropped.
+ */
+static void gpumem_far_unlock(struct folio *folio)
+{
+	preempt_disable();
+	folio_unlock(folio);
+	folio_put(folio);
+	preempt_enable();
 }
 
 /* Lock the folio of a page of a file, if the engine can use it.  NULL if not. */
@@ -82,8 +99,7 @@ static struct folio *gpumem_far_lock(struct address_space *mapping,
 	}
 	if (folio->mapping != mapping || !folio_test_uptodate(folio) ||
 	    folio_contain_hwpoisoned_page(folio)) {
-		folio_unlock(folio);
-		folio_put(folio);
+		gpumem_far_unlock(folio);
 		return NULL;
 	}
 	/* Reclaim cannot see the work of an engine otherwise. */
@@ -130,7 +146,7 @@ static bool gpumem_far_due(struct gpumem_stream *stream,
 {
 	if (likely(stream->far_left > 0))
 		return false;
-	/* The destination comes first, and must not always be the one. */
+	/* The destination is asked first.  It must not always be fetched. */
 	if (stream->far_drawn && place->other && get_random_u32_below(2))
 		return false;
 	stream->far_left = gpumem_far_draw();
@@ -142,6 +158,7 @@ static bool gpumem_far_due(struct gpumem_stream *stream,
  * gpumem_far_enter - lock the folio at a place in a far block
  * @stream: whose entry works on it
  * @place: in managed memory, without a folio
+ * @block: at the place
  * @len: bytes wanted, inside the block; reduced to the part inside the folio
  *
  * The folio stays locked until gpumem_far_leave().  If source and destination of a
@@ -152,7 +169,7 @@ static bool gpumem_far_due(struct gpumem_stream *stream,
  * Return: false if the entry must use the block instead.
  */
 bool gpumem_far_enter(struct gpumem_stream *stream, struct gpumem_place *place,
-		      u64 *len)
+		      const struct gpumem_block *block, u64 *len)
 {
 	struct gpumem_place *other = place->other;
 
@@ -162,9 +179,9 @@ bool gpumem_far_enter(struct gpumem_stream *stream, struct gpumem_place *place,
 		gpumem_far_clip(place, len);
 		return true;
 	}
-	if (!gpumem_far_small(&stream->sqe) || gpumem_far_due(stream, place))
+	if (!gpumem_far_small(stream) || gpumem_far_due(stream, place))
 		return false;
-	/* The source enters again, and may have locked this folio. */
+	/* The source may have locked this folio.  It enters again afterwards. */
 	if (other && place->write && other->folio)
 		gpumem_far_leave(other);
 	place->folio = gpumem_far_lock(place->bo->file->f_mapping,
@@ -172,7 +189,11 @@ bool gpumem_far_enter(struct gpumem_stream *stream, struct gpumem_place *place,
 				       place->write);
 	if (!place->folio)
 		return false;
-	stream->far_tries = 0;
+	/* Who duplicates the block locks its folios after it is not far any more. */
+	if (READ_ONCE(block->far) != stream->dev) {
+		gpumem_far_leave(place);
+		return false;
+	}
 	gpumem_far_clip(place, len);
 	return true;
 }
@@ -183,10 +204,8 @@ bool gpumem_far_enter(struct gpumem_stream *stream, struct gpumem_place *place,
  */
 void gpumem_far_leave(struct gpumem_place *place)
 {
-	if (!place->borrowed) {
-		folio_unlock(place->folio);
-		folio_put(place->folio);
-	}
+	if (!place->borrowed)
+		gpumem_far_unlock(place->folio);
 	place->borrowed = false;
 	place->folio = NULL;
 }
@@ -206,5 +225,5 @@ bool gpumem_far_can_stay(const struct gpumem_stream *stream,
 
 	return block && READ_ONCE(block->far) == stream->dev &&
 	       stream->far_tries < GPUMEM_FAR_TRIES &&
-	       gpumem_far_small(&stream->sqe);
+	       gpumem_far_small(stream);
 }

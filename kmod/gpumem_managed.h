@@ -95,8 +95,8 @@ struct gpumem_managed {
  * @GPUMEM_FETCH_READ: an entry reads it
  * @GPUMEM_FETCH_WRITE: an entry writes it
  * @GPUMEM_FETCH_PREFETCH: an entry prefetches it
- * @GPUMEM_FETCH_TOUCHED: the client accessed it by the CPU, and can go on doing
- *	so if the fetch fails: a failure is no refusal
+ * @GPUMEM_FETCH_TOUCHED: the client accessed it by the CPU, or a small entry is to
+ *	access a far block.  They can do without the fetch: a failure is no refusal
  */
 enum gpumem_fetch {
 	GPUMEM_FETCH_READ,

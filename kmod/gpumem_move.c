@@ -177,7 +177,7 @@ static bool gpumem_move_alone(struct gpumem_move *move, struct folio *folio)
 	if (folio_ref_count(folio) == refs)
 		return true;
 	gpumem_drain_here();
-	/* An entry that could not lock the folio drops its reference at once. */
+	/* Entries that tried or dropped the lock of a far block's folio drop theirs. */
 	for (tries = 0; tries < GPUMEM_MOVE_LOOKS; tries++) {
 		if (folio_ref_count(folio) == refs)
 			return true;

@@ -105,7 +105,7 @@ int gpumem_place_enter_managed(struct gpumem_stream *stream,
 	gpumem_place_leave(place);
 	block = gpumem_block_find(bo, place->offset);
 	if (block && unlikely(READ_ONCE(block->far) == stream->dev) &&
-	    gpumem_far_enter(stream, place, len))
+	    gpumem_far_enter(stream, place, block, len))
 		return 0;
 	if (block && gpumem_block_try_use(block, stream->dev, stream->devbit,
 					  place->write)) {

@@ -17,7 +17,6 @@
 #include "gpumem_managed.h"
 #include "gpumem_stream.h"
 
-struct folio;
 struct gpumem_mapping;
 
 /**
@@ -82,8 +81,10 @@ static inline void gpumem_place_accessed(struct gpumem_stream *stream,
 					 const struct gpumem_place *place,
 					 u64 len)
 {
-	if (unlikely(place->folio))
+	if (unlikely(place->folio)) {
 		stream->far_left -= len;
+		stream->far_tries = 0;
+	}
 }
 
 /*

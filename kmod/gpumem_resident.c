@@ -28,8 +28,8 @@
  *
  * A far block is not shown if there is free swap space at its eviction, because its
  * pages may be swapped out, and if its word shows a resident block.  A block with
- * advice is not far.  Advice, a prefetch and a discard end the state: the block is
- * resident after the next touch.
+ * advice is not far.  Advice, a prefetch to the host and a discard end the state: the
+ * next touch makes the block resident, or follows the advice.
  *
  * Without an id a buffer object has no words, and its blocks are not shown.
  *

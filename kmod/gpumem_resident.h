@@ -56,8 +56,8 @@ static inline void gpumem_resident_age(const struct gpumem_block *block)
 }
 
 /*
- * The block is not far, and no word shows it.  The next touch makes it resident.
- * gpumem_managed_lock is held.
+ * The block is not far, and no word shows it.  The next touch makes it resident, or
+ * follows the advice.  gpumem_managed_lock is held.
  */
 static inline void gpumem_resident_recall(struct gpumem_block *block)
 {

@@ -127,6 +127,7 @@ static bool gpumem_stream_fetch(struct gpumem_stream *stream)
 	stream->head++;
 	stream->row = 0;
 	stream->col = 0;
+	stream->far_tries = 0;
 	stream->misses = 0;
 	stream->fault = 0;
 	stream->busy = true;

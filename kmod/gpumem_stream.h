@@ -124,7 +124,7 @@ struct gpumem_stream {
 	s64 far_left;
 	/** @far_drawn: @far_left has been drawn */
 	bool far_drawn;
-	/** @far_tries: fetches of far blocks that failed one after the other */
+	/** @far_tries: fetches of far blocks that failed since the last access */
 	unsigned int far_tries;
 	/** @waiter: pending wait of @sqe; its timeline's lock */
 	struct gpumem_waiter waiter;

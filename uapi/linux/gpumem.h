@@ -513,8 +513,8 @@ enum gpumem_advice {
  * @device: index of a device in this client, or a preferred location
  *
  * GPUMEM_ADVICE_TOUCHED is not stored.  If the block of @offset is resident, or a
- * residency word shows it, the call moves it as an engine of @device that reads it
- * would.  The range must not leave the block.  @device is an index.  A call that
+ * residency word shows it, the call moves it as an engine of @device would for a large
+ * copy.  The range must not leave the block.  @device is an index.  A call that
  * fails with -ENOMEM or -EDQUOT is no refusal: GPUMEM_REFUSAL and the netlink family
  * do not report it.
  *
