@@ -24,9 +24,9 @@ struct changed {
 };
 
 /*
- * Write @text to a file.  Another process writes the former text back, or the word of it that is in brackets, when the
- * caller calls file_restore(), or a moment after the caller's end, also if the harness kills it after a time-out.  A
- * program that calls exit() waits for such processes.
+ * Write @text to a file.  Another process writes the former text back when the caller calls file_restore(), or a
+ * moment after the caller's end, also if the harness kills it after a time-out.  If the former text has a word in
+ * brackets, it writes that word.  A program that calls exit() waits for such processes.
  */
 bool file_change(struct changed *changed, const char *path, const char *text);
 /* 0 if the former text is back. */

@@ -542,7 +542,7 @@ static CUresult copy_batch(CUdeviceptr p, CUstream s)
 	return cuMemcpyBatchAsync(dst, src, sizes, 2, &attrs, &first, 1, s);
 }
 
-/* How many operations, @most of them, it takes until the kernel makes a block resident; or 0. */
+/* Does @op until the kernel makes a block resident.  Returns how often, or 0 if @most were not enough. */
 static unsigned int operations_until_fault(operation op, CUdeviceptr p, CUstream s, unsigned int most)
 {
 	struct gpumem_stats before, after;

@@ -415,7 +415,7 @@ struct worker {
 	unsigned char *p;
 	unsigned int number;
 	unsigned int errors;
-	bool done;
+	unsigned int turns;		/* done; atomic */
 };
 
 /* The place of word @i of a worker in a block. */
@@ -448,11 +448,11 @@ static void *work(void *arg)
 			want[b][i] = want[from][i];
 		}
 		w->errors += *(volatile __u64 *)(w->p + b * BLOCK + at) != want[b][i];
+		__atomic_fetch_add(&w->turns, 1, __ATOMIC_RELAXED);
 	}
 	for (unsigned int b = 0; b < COUNT; b++)
 		for (unsigned int i = 0; i < WORDS; i++)
 			w->errors += *(__u64 *)(w->p + b * BLOCK + word_at(w, i)) != want[b][i];
-	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -464,7 +464,6 @@ static void disturb_residency(struct stream *s, unsigned char *p, unsigned int t
 		execute(s, sqe_prefetch(AT(turn * 3 % COUNT), BLOCK, GPUMEM_PREFETCH_HOST));
 	if (turn % 4 == 1)
 		madvise(p, COUNT * BLOCK, MADV_DONTNEED);
-	usleep(2000);
 }
 
 /* The kernel moves pages to make room for large ones. */
@@ -474,8 +473,9 @@ static void disturb_folios(struct stream *s, unsigned char *p, unsigned int turn
 	(void)p;
 	(void)turn;
 	write_file("/proc/sys/vm/compact_memory", "1");
-	usleep(1000);
 }
+
+#define TURNS_LEFT	8	/* alone, between two disturbances */
 
 /* Two streams work on far blocks while another task disturbs.  Returns the number of errors, or -1. */
 static int work_disturbed(int fd, __u32 vm, struct stream *s, unsigned char *p,
@@ -491,10 +491,11 @@ static int work_disturbed(int fd, __u32 vm, struct stream *s, unsigned char *p,
 	for (; started < 2; started++)
 		if (pthread_create(&thread[started], NULL, work, &w[started]))
 			break;
-	for (unsigned int turn = 0; turn < 100000; turn++) {
+	for (unsigned int turn = 0; turn * TURNS_LEFT < 2 * TURNS; turn++) {
 		disturb(s, p, turn);
-		if (__atomic_load_n(&w[0].done, __ATOMIC_ACQUIRE) && __atomic_load_n(&w[1].done, __ATOMIC_ACQUIRE))
-			break;
+		while (started == 2 && __atomic_load_n(&w[0].turns, __ATOMIC_RELAXED) +
+				       __atomic_load_n(&w[1].turns, __ATOMIC_RELAXED) < turn * TURNS_LEFT)
+			usleep(200);
 	}
 	for (int i = 0; i < started; i++)
 		pthread_join(thread[i], NULL);

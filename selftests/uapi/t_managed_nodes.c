@@ -270,7 +270,7 @@ TEST_F(managed, node_far)
 	for (unsigned int i = 1; i < BLOCKS; i++)
 		EXPECT_TRUE(all_are(p + i * BLOCK, 64 + i, page_size));
 	EXPECT_TRUE(all_are(p + BLOCK + page_size, 2 * BLOCKS, page_size));
-	/* The node's memory is locked only while an entry uses it. */
+	/* No entry has left a folio locked: the pages can move. */
 	ASSERT_EQ(0, PREFETCH(ADDR + BLOCK, BLOCK, GPUMEM_PREFETCH_DEVICE));
 	EXPECT_TRUE(all_on(p + BLOCK, BLOCK, node));
 	EXPECT_TRUE(all_are(p + BLOCK, 65, page_size));
