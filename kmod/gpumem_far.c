@@ -189,7 +189,7 @@ bool gpumem_far_enter(struct gpumem_stream *stream, struct gpumem_place *place,
 				       place->write);
 	if (!place->folio)
 		return false;
-	/* Who duplicates the block locks its folios after it is not far any more. */
+	/* The block may have become resident, or have been recalled, meanwhile. */
 	if (READ_ONCE(block->far) != stream->dev) {
 		gpumem_far_leave(place);
 		return false;
