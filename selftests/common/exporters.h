@@ -67,10 +67,10 @@ static inline int make_heap(void)
 	return make_heap_flags(O_RDWR);
 }
 
-/* The node may be closed: the DMA-buf keeps all it needs. */
-static inline int make_vgem(void)
+/* A square of pixels of four bytes.  The node may be closed: the DMA-buf keeps all it needs. */
+static inline int make_vgem_of(unsigned int side)
 {
-	struct drm_dumb dumb = { .height = 512, .width = 512, .bpp = 32 };
+	struct drm_dumb dumb = { .height = side, .width = side, .bpp = 32 };
 	struct drm_prime prime = { .flags = O_CLOEXEC | O_RDWR };
 	int card = vgem_open(), ret = 0;
 
@@ -83,6 +83,11 @@ static inline int make_vgem(void)
 		ret = -errno;
 	close(card);
 	return ret ? ret : prime.fd;
+}
+
+static inline int make_vgem(void)
+{
+	return make_vgem_of(512);
 }
 
 /* The node, and with it the buffer queue, may be closed: the DMA-buf keeps the buffer's memory.  */

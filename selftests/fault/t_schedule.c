@@ -352,8 +352,10 @@ TEST_F(schedule, tangled)
 
 TEST_F(schedule, ordered)
 {
-	for (program_seed = 0; program_seed < 6; program_seed++)
-		for (unsigned int seed = 0; seed < SEEDS; seed++) {
+	unsigned int programs = getenv("GPUMEM_THOROUGH") ? 6 : 3, seeds = 2 * programs;
+
+	for (program_seed = 0; program_seed < programs; program_seed++)
+		for (unsigned int seed = 0; seed < seeds; seed++) {
 			run(ordered, seed, self->o);
 			ASSERT_EQ(0, self->o->status);
 			EXPECT_EQ(1, self->o->out.number[1]);
@@ -475,9 +477,10 @@ TEST_F(schedule, programs_end)
 		{ "blocked_function", blocked_function }, { "value_later", value_later },
 		{ "destroyed", destroyed }, { "leaves", leaves },
 	};
+	unsigned int seeds = getenv("GPUMEM_THOROUGH") ? 4 : 2;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		for (unsigned int seed = 0; seed < 4; seed++) {
+		for (unsigned int seed = 0; seed < seeds; seed++) {
 			run(cases[i].body, seed, self->o);
 			EXPECT_EQ(0, self->o->status);
 			EXPECT_EQ(1, self->o->out.number[0])

@@ -13,8 +13,10 @@
 #ifndef GPUMEM_SELFTESTS_RDMA_LINK_H
 #define GPUMEM_SELFTESTS_RDMA_LINK_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum transport {
@@ -51,6 +53,21 @@ static inline bool rdma_shell(const char *commands)
 	return !system(text);
 }
 
+/* What a case found missing.  The cases, which are processes, share it: each attempt takes its time. */
+struct rdma_missing {
+	bool siw, on_demand;
+};
+
+static struct rdma_missing *rdma_missing;
+
+static void __attribute__((constructor)) rdma_share(void)
+{
+	rdma_missing = mmap(NULL, sizeof(*rdma_missing), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (rdma_missing == MAP_FAILED)
+		abort();
+}
+
 /* The address of a device; NULL if this machine cannot have such a device. */
 static inline const char *rdma_link(enum transport transport)
 {
@@ -79,8 +96,13 @@ static inline const char *rdma_link(enum transport transport)
 	if (transport != IWARP && !access("/sys/module/rdma_rxe", F_OK) &&
 	    !access(RXE_PIN, F_OK) != (transport == PATCHED_ROCE) && !rdma_shell(RXE_REMOVE))
 		return NULL;
-	if (access(links[transport].node, F_OK) && !rdma_shell(links[transport].commands))
+	if (transport == IWARP && rdma_missing->siw)
 		return NULL;
+	if (access(links[transport].node, F_OK) && !rdma_shell(links[transport].commands)) {
+		if (transport == IWARP)
+			rdma_missing->siw = !rdma_shell("modprobe -n siw");
+		return NULL;
+	}
 	return getenv("GPUMEM_PEERS") ? getenv("GPUMEM_ADDRESS") : links[transport].address;
 }
 

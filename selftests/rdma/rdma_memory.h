@@ -195,6 +195,7 @@ static inline bool rdma_chosen(enum kind kind, bool most)
 	return most && !getenv("GPUMEM_QUICK");
 }
 
-#define RDMA_LEFT_OUT	"left out: GPUMEM_THOROUGH is not set"
+#define RDMA_LEFT_OUT		"left out: GPUMEM_THOROUGH is not set"
+#define RDMA_NOT_ON_DEMAND	"the device has no on-demand paging"
 
 #endif

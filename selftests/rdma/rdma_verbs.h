@@ -26,7 +26,7 @@
 /* Seconds for a completion: a request to a peer that died fails after its retries. */
 #define PATIENCE	60
 /* Seconds for the writes to a process that is known to be dead: rxe does not complete all of them. */
-#define PATIENCE_DEAD	15
+#define PATIENCE_DEAD	5
 
 struct side {
 	struct rdma_cm_id *listener, *id;

@@ -64,12 +64,15 @@ FIXTURE_SETUP(rdma)
 		SKIP(return, RDMA_LEFT_OUT);
 	if (!rdma_link(variant->transport))
 		SKIP(return, "%s", rdma_lacks(variant->transport));
+	if (variant->way == ON_DEMAND && rdma_missing->on_demand)
+		SKIP(return, RDMA_NOT_ON_DEMAND);
 	cuda_begin(_metadata, &self->near.ctx);
 	ASSERT_EQ(0, far_start(&self->far));
 	ASSERT_EQ(0, ends_connect(&self->near, &self->far, variant->transport));
 	if (variant->way == ON_DEMAND && !side_on_demand(&self->near.side)) {
+		rdma_missing->on_demand = true;
 		EXPECT_EQ(0, far_end(&self->far));
-		SKIP(return, "the device has no on-demand paging");
+		SKIP(return, RDMA_NOT_ON_DEMAND);
 	}
 	self->atomics = self->near.side.atomics;
 	self->slot = &self->near.slots[0];

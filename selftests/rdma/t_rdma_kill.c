@@ -68,7 +68,7 @@ FIXTURE_SETUP(kill)
 	if (!rdma_link(variant->transport))
 		SKIP(return, "%s", rdma_lacks(variant->transport));
 	if (variant->way == ON_DEMAND && !on_demand(variant->transport))
-		SKIP(return, "the device has no on-demand paging");
+		SKIP(return, RDMA_NOT_ON_DEMAND);
 	ASSERT_TRUE(dev_quiet(10));
 	self->pinned = pages_pinned();
 }

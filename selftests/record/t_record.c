@@ -838,7 +838,7 @@ TEST_F(record, difference)
 TEST_F_TIMEOUT(record, damaged, 240)
 {
 	static const char *const names[] = { "copies", "mappings", "pools", "waits" };
-	unsigned int i, j, rounds = getenv("GPUMEM_QUICK") ? 20 : 100;
+	unsigned int i, j, rounds = getenv("GPUMEM_THOROUGH") ? 100 : 20;
 	unsigned int seed = 1, hung = 0;
 
 	for (i = 0; i < 4; i++) {

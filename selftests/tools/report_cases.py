@@ -508,6 +508,8 @@ def case_trace_numbers():
 
 def case_perf():
     """perf prints the module's events with their fields."""
+    if not os.environ.get("GPUMEM_THOROUGH"):
+        raise Skip("left out: GPUMEM_THOROUGH is not set")
     if not shutil.which("perf"):
         raise Skip("perf is not installed")
     words = (sys.executable, "-c", WORKER, BUILD + "/lib/libgpumem.so.1")
