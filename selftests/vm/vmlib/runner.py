@@ -217,14 +217,19 @@ def command_files(o):
 
 
 def near_files(o):
-    """The files that are copied into the guest's memory."""
-    paths = []
+    """The files that are copied into the guest's memory, and the links to them."""
+    paths, links = [], set()
     for path in o.near:
         inside = [e.path for e in os.scandir(path)] if os.path.isdir(path) else [
             shutil.which(path) or path]
-        paths += sorted(os.path.realpath(p) for p in inside
+        paths += sorted(p for p in inside
                         if os.path.isfile(p) and not p.endswith((".d", ".o", ".a", ".gcda")))
-    return sorted({os.path.realpath(p) for p in initrd.closure(paths, library_path())})
+    for path in paths + initrd.closure([os.path.realpath(p) for p in paths], library_path()):
+        while os.path.islink(path):
+            links.add(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        paths.append(os.path.realpath(path))
+    return sorted({os.path.realpath(p) for p in paths}), sorted(links)
 
 
 def module_needs(ko):
@@ -295,7 +300,8 @@ def make_initrd(o, kernel, busybox, modules, share):
     c.file("vm/conf", "".join("%s=%s\n" % (k, shlex.quote(v))
                               for k, v in sorted(conf.items())).encode())
     if o.near and not o.icount:
-        c.file("vm/near", "".join(p[1:] + "\0" for p in near_files(o)).encode())
+        for name, paths in zip(("near", "links"), near_files(o)):
+            c.file("vm/" + name, "".join(p[1:] + "\0" for p in paths).encode())
     c.file("init", guest.INIT.encode())
     c.file("vm/stage2", guest.STAGE2.encode())
     c.file("vm/command", command_script(o).encode())
