@@ -8,7 +8,7 @@
  *
  * "warm" operations run many times in one process.  A "cold" operation is a process's first of its
  * kind, in which the library makes what it keeps, so each fault gets a process of its own.  As that
- * takes long, the sweep tests every eleventh point (47th with GPUMEM_QUICK; GPUMEM_STRIDE sets
+ * takes long, the sweep tests every eleventh point (97th with GPUMEM_QUICK; GPUMEM_STRIDE sets
  * another distance), beginning at a random one.  Of a warm operation's points GPUMEM_QUICK tests
  * the first forty and, at random, one in five of the others, which are page allocations and
  * alike.
@@ -238,7 +238,7 @@ static unsigned int cold_sweep(struct __test_metadata *_metadata, struct env *e,
 			       unsigned int *fired)
 {
 	struct cold c = { .e = e, .op = op };
-	__u64 stride = env_number("GPUMEM_STRIDE", getenv("GPUMEM_QUICK") ? 47 : 11);
+	__u64 stride = env_number("GPUMEM_STRIDE", getenv("GPUMEM_QUICK") ? 97 : 11);
 	struct rng rng;
 	int how;
 
