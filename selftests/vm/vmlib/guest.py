@@ -68,7 +68,7 @@ if [ "$HOSTROOT" ]; then
 	mount -t overlay -o $layers ov $R || die "no overlay"
 	# To change a file or a link is to copy it up.  The host is asked about other links each time.
 	for f in $R/*; do [ ! -L $f ] || chown -h 0:0 $f; done
-	[ ! -e /vm/near ] || (cd $R && xargs -0 chmod u+r </vm/near && xargs -0 chown -h 0:0 </vm/links)
+	[ ! -e /vm/near ] || (cd $R && xargs -0 chmod u+r </vm/near && xargs -0 -r chown -h 0:0 </vm/links)
 	for d in proc sys dev; do
 		mkdir -p $R/$d
 		mount --move /$d $R/$d || mount --bind /$d $R/$d

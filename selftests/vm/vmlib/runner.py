@@ -224,11 +224,11 @@ def near_files(o):
             shutil.which(path) or path]
         paths += sorted(p for p in inside
                         if os.path.isfile(p) and not p.endswith((".d", ".o", ".a", ".gcda")))
-    for path in paths + initrd.closure([os.path.realpath(p) for p in paths], library_path()):
+    paths += initrd.closure([os.path.realpath(p) for p in paths], library_path())
+    for path in paths:
         while os.path.islink(path):
             links.add(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
-        paths.append(os.path.realpath(path))
     return sorted({os.path.realpath(p) for p in paths}), sorted(links)
 
 
